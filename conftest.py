@@ -7,6 +7,7 @@ seldom as can be; files that share a Spark session are one group. Long groups st
 from __future__ import annotations
 
 import os
+import random
 import sys
 import tempfile
 from pathlib import Path
@@ -106,6 +107,9 @@ def place_of(item: pytest.Item) -> int:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="the long forms of tests that soak")
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="files, and the tests of each, in an order drawn from it"
+    )
     parser.addoption("--short", action="store_true", help="a fifth of the simulation's runs, as `make test` has them")
 
 
@@ -114,7 +118,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="only with --slow"))
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        dice = random.Random(seed)
+        places = {file: dice.random() for file in sorted({item.path for item in items})}
+        dice.shuffle(items)
+        items.sort(key=lambda item: places[item.path])
+    elif "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=place_of)
 
 

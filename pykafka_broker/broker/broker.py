@@ -224,7 +224,7 @@ class Broker:
         self._close_hooks()
         self.services.stop_coordinators()
         node.replicas.give_up()
-        node.logs.give_up()
+        node.logs.close_files()
         node.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         node.purgatory.answer_all(self.clock.now)
 

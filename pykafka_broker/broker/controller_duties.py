@@ -63,12 +63,12 @@ class ControllerDuties:
     def on_deadline(self, now: int) -> None:
         if now - self._next_look() > self._sessions.timeout_ms // _AWAY:
             logger.warning("this controller was not running for a while: brokers have time to be heard of")
-            self._sessions.begin_anew(now)
+            self._sessions.reset_all(now)
         self._next_sign = now + self._sign_ms
         if self._look_for_leaders:
             found = list(islice(unclean_candidates(self._metadata.controller), heartbeats.PORTION))
             self._look_for_leaders = self._commit(found) and len(found) == heartbeats.PORTION
-        for broker_id in self._sessions.run_out(now):
+        for broker_id in self._sessions.expired(now):
             self._begin_to_fence(broker_id, now)
         for broker_id in list(self._fencing):
             self._fence(broker_id)
@@ -84,7 +84,7 @@ class ControllerDuties:
 
     def _begin_to_fence(self, broker_id: int, now: int) -> None:
         logger.info("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self._sessions.timeout_ms)
-        self._sessions.put_off(broker_id, now)  # if it can't be written
+        self._sessions.postpone_fencing(broker_id, now)  # if it can't be written
         self._fencing[broker_id] = self._sessions.last_contact(broker_id)
 
     def _fence(self, broker_id: int) -> None:
@@ -93,7 +93,7 @@ class ControllerDuties:
         broker = controller.image.brokers.get(broker_id)
         if broker is None or broker.fenced or self._sessions.last_contact(broker_id) != heard_at:
             return
-        records = list(islice(heartbeats.fencing(controller, broker), heartbeats.PORTION))
+        records = list(islice(heartbeats.fence_records(controller, broker), heartbeats.PORTION))
         if self._commit(records) and len(records) == heartbeats.PORTION:
             self._fencing[broker_id] = heard_at
 

@@ -189,7 +189,7 @@ class Replicas:
         between a record and what follows from it: logs that are missing are made, those of deleted topics taken away.
         """
         logs, topics = self._logs, self._metadata.image.topics
-        logs.directory_map.resolve_doubts(new_uuid, self._assigned, self._metadata.image.topic_id)
+        logs.directory_map.resolve_ambiguous(new_uuid, self._assigned, self._metadata.image.topic_id)
         deleted = {topic.name for topic in loaded.deleted}
         away = [
             (topic.name, state)

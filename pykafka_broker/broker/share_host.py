@@ -24,10 +24,10 @@ from pykafka_broker.broker.waiting import Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.record import decode
-from pykafka_broker.coordinators.share.sessions import Member, ShareSessions
-from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
+from pykafka_broker.coordinators.result import CoordinatorResult, R
+from pykafka_broker.coordinators.share.sessions import Member, ShareSession, ShareSessions
+from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.share_partition import Change
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator, ShareKey, ShareState, StateRun
 from pykafka_broker.errors import ApiError
@@ -144,7 +144,7 @@ class ShareHost:
         made = self._node.metadata.committed()  # their topic may have been made a moment ago
         return all_of(made, self.shards.committed(*(key.coordinator_key() for key in keys)))
 
-    def apply(self, effects: Effects[R]) -> R:
+    def apply(self, effects: CoordinatorResult[R]) -> R:
         """Append and replay; returns the reply. ApiError if the log refuses."""
         if effects.records:
             now = self._node.clock.now
@@ -326,13 +326,13 @@ class ShareHost:
         self.initialize(key, state_epoch, UNINITIALIZED)
         return None
 
-    def forget_topics(self, group: ShareGroup, topic_ids: Iterable[bytes]) -> Steps[list[ShareKey]]:
-        """Forget how far a group is with these topics; returns whose states went."""
+    def forget_topics(self, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
+        """Forget how far a group is with these partitions; returns whose states went."""
         gone = [
-            ShareKey(group.group_id, topic_id, number)
-            for topic_id in topic_ids
-            for number in group.initialized[topic_id][1]
-            if self._exists(topic_id, number)
+            ShareKey(group_id, topic_id, partition)
+            for topic_id, (_, partitions) in topics.items()
+            for partition in partitions
+            if self._exists(topic_id, partition)
         ]
         for key in gone:
             yield from self.forget(key)
@@ -346,12 +346,24 @@ class ShareHost:
         self.partitions.release(session, now)
         self._let_go(member[0])
 
+    def open_session(self, member: Member, connection_id: int) -> ShareSession:
+        """Begin a member's session. It reads what its group's states are by now: the group may have been told to begin
+        elsewhere since the last of its members was here.
+        """
+        session = self.sessions.open(member, connection_id)
+        self._let_go(member[0])
+        return session
+
     def _let_go(self, group_id: str) -> None:
-        """Nobody tells this node how far a group is by now that nobody reads with here, where others keep that."""
-        if not self.sessions.has_group(group_id):
-            for key in self.partitions.of_group(group_id):
-                if self.other_coordinator(key) is not None:
-                    self.partitions.drop_once_written(key, lambda: self._let_go(group_id))
+        """Forget what this node knows of a group's states that other nodes keep, unless a member has records of it:
+        nobody tells this node when they change.
+        """
+        is_read = self.sessions.has_group(group_id)
+        for key in [key for key in self._reading if key.group_id == group_id]:
+            del self._reading[key]
+        for key in self.partitions.of_group(group_id):
+            if self.other_coordinator(key) is not None and not (is_read and self.partitions.has_locks(key)):
+                self.partitions.drop_once_written(key, lambda: self._let_go(group_id))
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Its sessions end at the next deadline, which is now."""

@@ -180,6 +180,10 @@ class SharePartitions:
         else:
             writing.add_done_callback(lambda _: again())
 
+    def has_locks(self, key: ShareKey) -> bool:
+        """Return whether a member has records of it."""
+        return self._partitions[key].has_locks
+
     def of_group(self, group_id: str) -> list[ShareKey]:
         return [key for key in self._partitions if key.group_id == group_id]
 

@@ -123,7 +123,7 @@ class StateRequests(RequestBatcher[_Try]):
         for broker_id, one in self._wanted():
             if not one.given_up and self._find(one.question.key) != broker_id:
                 one.given_up = True
-                self._failed(one.question, ApiError(ErrorCode.NOT_COORDINATOR))
+                self._failed(one.question, ApiError(ErrorCode.NOT_COORDINATOR), is_known=False)
 
     def _choose(self, waiting: list[_Try]) -> tuple[list[_Try], list[_Try]]:
         """Those of one kind and group, in the order of each share partition."""
@@ -152,15 +152,20 @@ class StateRequests(RequestBatcher[_Try]):
         for question in [one.question for one in wanted if not one.given_up]:
             found = results.get((question.key.topic_id, question.key.partition))
             if found is None:
-                self._failed(question, ApiError(ErrorCode.NETWORK_EXCEPTION))
+                self._failed(question, ApiError(ErrorCode.NETWORK_EXCEPTION), is_known=False)
             elif found.error_code:
                 self._failed(question, ApiError(told(found.error_code), found.error_message))
             else:
                 question.complete(found)
 
-    def _failed(self, question: Question, error: ApiError) -> None:
+    def _failed(self, question: Question, error: ApiError, *, is_known: bool = True) -> None:
+        """Ask again later, or tell the error. A request to initialize a state whose outcome is not known is not sent
+        again: the first copy may arrive after the second one, and reset what members have accepted in between. The next
+        attempt has an epoch that fences it.
+        """
         question.tries += 1
-        if error.code in ANOTHER_TIME and question.tries < _TRIES:
+        may_ask_again = is_known or question.kind is not INITIALIZE
+        if may_ask_again and error.code in ANOTHER_TIME and question.tries < _TRIES:
             self._again.append((self._node.clock.now + (_RETRY_MS << question.tries - 1), question))
         elif error.code is ErrorCode.NETWORK_EXCEPTION:
             question.fail(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))

@@ -26,13 +26,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = CommandParser(
+    command = CommandParser(
         prog="pykafka-broker configs", description="List every config key, its type, its default and its effect."
     )
-    it.add_argument("command", choices=["configs"], help=argparse.SUPPRESS)
-    it.add_argument("--scope", choices=SCOPES, help="only the keys of brokers, topics, groups or subscriptions")
-    it.add_argument("--effect", choices=EFFECTS, help="only the keys with this effect")
-    return it
+    command.add_argument("command", choices=["configs"], help=argparse.SUPPRESS)
+    command.add_argument("--scope", choices=SCOPES, help="only the keys of brokers, topics, groups or subscriptions")
+    command.add_argument("--effect", choices=EFFECTS, help="only the keys with this effect")
+    return command
 
 
 def _lines(scope: str, keys: dict[str, ConfigKey], wanted: str | None) -> Iterator[str]:

@@ -51,8 +51,8 @@ def _in_full(arguments: Sequence[str]) -> Sequence[str]:
 
 def parser() -> argparse.ArgumentParser:
     """Return a parser with a command for each operation."""
-    it = CommandParser(prog="pykafka-broker control", description=__doc__.splitlines()[0])
-    commands = it.add_subparsers(metavar="OPERATION", required=True)
+    whole = CommandParser(prog="pykafka-broker control", description=__doc__.splitlines()[0])
+    commands = whole.add_subparsers(metavar="OPERATION", required=True)
     for operation in operations():
         summary = operation.text.partition(". ")[0]
         command = commands.add_parser(_dashed(operation.name), help=summary, description=operation.text)
@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--url", help=f"where the control API is; {URL_VARIABLE} where nothing is given")
         for each in operation.parameters:
             _add(command, each)
-    return it
+    return whole
 
 
 def _dashed(name: str) -> str:

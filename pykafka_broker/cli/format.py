@@ -18,8 +18,8 @@ from pykafka_broker.cli.settings import UsageError, static_settings
 from pykafka_broker.cluster.formatting import (
     FormatError,
     FormatRequest,
-    Formatter,
-    Node,
+    StorageFormatter,
+    StorageNode,
     feature_dependencies,
     feature_levels,
     info,
@@ -58,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = _Parser(prog="pykafka-broker", description="Prepare data directories, as kafka-storage does.")
-    commands = it.add_subparsers(metavar="COMMAND", required=True)
+    whole = _Parser(prog="pykafka-broker", description="Prepare data directories, as kafka-storage does.")
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
 
     command = commands.add_parser("info", help="what there is in the data directories of this node")
     command.add_argument("--config", "-c", required=True, metavar="FILE", help="server.properties")
@@ -99,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("feature-dependencies", help="what a feature needs")
     command.add_argument("--feature", "-f", action="append", required=True, metavar="FEATURE=LEVEL")
     command.set_defaults(run=_feature_dependencies)
-    return it
+    return whole
 
 
 def _format(options: argparse.Namespace) -> int:
@@ -118,7 +118,7 @@ def _format(options: argparse.Namespace) -> int:
     from pykafka_broker.server.serving import new_uuid
 
     now = int(time.time() * 1000)
-    formatter = Formatter(OsFileSystem(), node, request, now=now, new_uuid=new_uuid, new_salt=_new_salt)
+    formatter = StorageFormatter(OsFileSystem(), node, request, now=now, new_uuid=new_uuid, new_salt=_new_salt)
     for line in formatter.run():
         print(line)
     return 0
@@ -157,11 +157,11 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
     return 0
 
 
-def _node(path: str) -> Node:
+def _node(path: str) -> StorageNode:
     """Return the node of a file of settings, with the defaults of a broker's start."""
     config = BrokerConfig(static_settings(path, os.environ, [], [], None))
     directories = [os.path.abspath(each) for each in config.data_dirs]
-    return Node(
+    return StorageNode(
         config.node,
         directories,
         os.path.abspath(config.metadata_log_dir) if config.metadata_log_dir else directories[0],

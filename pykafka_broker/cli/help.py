@@ -44,20 +44,22 @@ def parser_of(command: str) -> argparse.ArgumentParser:
 
 
 def help_parser() -> argparse.ArgumentParser:
-    it = CommandParser(prog="pykafka-broker help", description="List the commands, or the flags of one.")
-    it.add_argument("command", nargs="?", choices=sorted({*COMMANDS, *TOOLS}), metavar="COMMAND", help="only this one")
-    return it
+    command = CommandParser(prog="pykafka-broker help", description="List the commands, or the flags of one.")
+    command.add_argument(
+        "command", nargs="?", choices=sorted({*COMMANDS, *TOOLS}), metavar="COMMAND", help="only this one"
+    )
+    return command
 
 
 def completion_parser() -> argparse.ArgumentParser:
-    it = CommandParser(
+    command = CommandParser(
         prog="pykafka-broker completion",
         description="Print a script that completes commands and flags. For bash: "
         'eval "$(pykafka-broker completion bash)" in ~/.bashrc; for zsh the same in ~/.zshrc, behind compinit; '
         "for fish: pykafka-broker completion fish > ~/.config/fish/completions/pykafka-broker.fish",
     )
-    it.add_argument("shell", choices=_SHELLS, help="whose script")
-    return it
+    command.add_argument("shell", choices=_SHELLS, help="whose script")
+    return command
 
 
 def _within(parser: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:

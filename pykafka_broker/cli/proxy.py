@@ -46,14 +46,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = CommandParser(prog="pykafka-broker proxy", description="Watch and disturb the clients of another broker.")
-    it.add_argument("--to", required=True, metavar="HOST:PORT", help="a broker of the cluster behind the proxy")
-    it.add_argument(
+    command = CommandParser(prog="pykafka-broker proxy", description="Watch and disturb the clients of another broker.")
+    command.add_argument("--to", required=True, metavar="HOST:PORT", help="a broker of the cluster behind the proxy")
+    command.add_argument(
         "--listen", default=f"{_LOOPBACK}:0", metavar="HOST:PORT", help="where clients connect; port 0 takes a free one"
     )
-    it.add_argument("--control", default=f"{_LOOPBACK}:0", metavar="HOST:PORT", help="where the control API is")
-    it.add_argument("--control-token-file", metavar="FILE", help="the token that whoever controls the proxy shows")
-    return it
+    command.add_argument("--control", default=f"{_LOOPBACK}:0", metavar="HOST:PORT", help="where the control API is")
+    command.add_argument("--control-token-file", metavar="FILE", help="the token that whoever controls the proxy shows")
+    return command
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

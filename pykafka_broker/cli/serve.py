@@ -58,14 +58,16 @@ USAGE = """pykafka-broker [server.properties] [options]    serve until SIGTERM o
 
 
 def parser() -> argparse.ArgumentParser:
-    it = CommandParser(
+    command = CommandParser(
         prog="pykafka-broker",
         usage=USAGE,
         description="A Kafka broker. Without a command it serves, on 127.0.0.1:9092 where nothing is set.",
         epilog="Each command has its own --help. Kafka's tools (topics, acls and others): pykafka-broker help",
     )
-    it.add_argument("properties", nargs="?", metavar="server.properties", help="settings, in Kafka's own file format")
-    it.add_argument(
+    command.add_argument(
+        "properties", nargs="?", metavar="server.properties", help="settings, in Kafka's own file format"
+    )
+    command.add_argument(
         "--listen",
         action="append",
         default=[],
@@ -73,33 +75,43 @@ def parser() -> argparse.ArgumentParser:
         help="address to bind; a PORT alone is on 127.0.0.1, :PORT on all network interfaces; port 0 takes a free one; "
         "may be repeated",
     )
-    it.add_argument("--data-dir", metavar="DIR", help="where logs and metadata live (log.dirs)")
-    it.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="one setting; may be repeated")
-    it.add_argument("--ready-file", metavar="FILE", help="write HOST:PORT here as soon as clients may connect")
-    it.add_argument(
+    command.add_argument("--data-dir", metavar="DIR", help="where logs and metadata live (log.dirs)")
+    command.add_argument(
+        "--override", action="append", default=[], metavar="KEY=VALUE", help="one setting; may be repeated"
+    )
+    command.add_argument("--ready-file", metavar="FILE", help="write HOST:PORT here as soon as clients may connect")
+    command.add_argument(
         "--ephemeral",
         action="store_true",
         help="use a temporary data directory and remove it at the end; implies --quick-groups",
     )
-    it.add_argument("--quick-groups", action="store_true", help="short heartbeat intervals of groups, for tests")
-    it.add_argument("--emulate", metavar="RELEASE", help="pass for that release of Kafka, 0.8 to 4.3, to clients")
-    it.add_argument("--strict", action="store_true", help="do as Kafka what is otherwise done for speed or comfort")
-    it.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
-    it.add_argument("--stop-on-stdin-close", action="store_true", help="stop when standard input ends")
-    it.add_argument("--remove-with-parent", metavar="DIR", help=argparse.SUPPRESS)  # for pykafka_broker.testing
-    it.add_argument(
+    command.add_argument("--quick-groups", action="store_true", help="short heartbeat intervals of groups, for tests")
+    command.add_argument("--emulate", metavar="RELEASE", help="pass for that release of Kafka, 0.8 to 4.3, to clients")
+    command.add_argument(
+        "--strict", action="store_true", help="do as Kafka what is otherwise done for speed or comfort"
+    )
+    command.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
+    command.add_argument("--stop-on-stdin-close", action="store_true", help="stop when standard input ends")
+    command.add_argument("--remove-with-parent", metavar="DIR", help=argparse.SUPPRESS)  # for pykafka_broker.testing
+    command.add_argument(
         "--control",
         metavar="HOST:PORT",
         help="open the control API there, and the page for a browser; port 0 takes a free one",
     )
-    it.add_argument("--control-token-file", metavar="FILE", help="the token that whoever controls the broker shows")
-    it.add_argument(
+    command.add_argument(
+        "--control-token-file", metavar="FILE", help="the token that whoever controls the broker shows"
+    )
+    command.add_argument(
         "--schema-registry", metavar="HOST:PORT", help="open a schema registry there; port 0 takes a free one"
     )
-    it.add_argument("--schema-registry-user-file", metavar="FILE", help="the NAME:PASSWORD that is asked for there")
-    it.add_argument("--schema-registry-url", metavar="URL", help="a registry elsewhere, to show records by its schemas")
-    it.add_argument("--version", action="version", version=f"pykafka-broker {__version__}")
-    return it
+    command.add_argument(
+        "--schema-registry-user-file", metavar="FILE", help="the NAME:PASSWORD that is asked for there"
+    )
+    command.add_argument(
+        "--schema-registry-url", metavar="URL", help="a registry elsewhere, to show records by its schemas"
+    )
+    command.add_argument("--version", action="version", version=f"pykafka-broker {__version__}")
+    return command
 
 
 def main(arguments: Sequence[str], signals: StopSignals) -> int:

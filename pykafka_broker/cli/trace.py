@@ -49,15 +49,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = CommandParser(prog="pykafka-broker trace", description="What clients ask and are answered.")
-    it.add_argument("capture", nargs="?", help="a pcap or pcapng file; without one, a broker is watched")
-    it.add_argument("--requests", metavar="FILE", help="what one client has sent, raw, instead of a capture")
-    it.add_argument("--responses", metavar="FILE", help="what it was sent, raw")
-    it.add_argument("--url", help=f"where the broker's control API is; {URL_VARIABLE} where nothing is given")
-    it.add_argument("--api", help="only this API; several with commas")
-    it.add_argument("--client-id", help="only this client; a * stands for anything")
-    it.add_argument("--bodies", action="store_true", help="requests and responses too")
-    return it
+    command = CommandParser(prog="pykafka-broker trace", description="What clients ask and are answered.")
+    command.add_argument("capture", nargs="?", help="a pcap or pcapng file; without one, a broker is watched")
+    command.add_argument("--requests", metavar="FILE", help="what one client has sent, raw, instead of a capture")
+    command.add_argument("--responses", metavar="FILE", help="what it was sent, raw")
+    command.add_argument("--url", help=f"where the broker's control API is; {URL_VARIABLE} where nothing is given")
+    command.add_argument("--api", help="only this API; several with commas")
+    command.add_argument("--client-id", help="only this client; a * stands for anything")
+    command.add_argument("--bodies", action="store_true", help="requests and responses too")
+    return command
 
 
 def _seen(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:

@@ -75,7 +75,7 @@ class ProducerBatch:
         self.sequence = NO_SEQUENCE
         self.attempts = 0
 
-    def tell(self, base_offset: int, append_time: int, error: ClientError | None = None) -> None:
+    def report(self, base_offset: int, append_time: int, error: ClientError | None = None) -> None:
         """Call the `on_delivery` of each record."""
         topic, partition = self.target
         for record, on_delivery in zip(self.records, self.deliveries, strict=True):
@@ -119,7 +119,7 @@ class Queue:
         head = self.waiting[0]
         return hurry or head.sealed or head.attempts > 0 or head.created + linger_ms <= now
 
-    def again(self, batch: ProducerBatch, not_before: int) -> None:
+    def requeue(self, batch: ProducerBatch, not_before: int) -> None:
         """Put a refused batch back at the old place."""
         self.recovering = True
         self.not_before = not_before
@@ -204,11 +204,11 @@ class Batches:
             self._ratio = min(1.0, max(_SMALLEST_RATIO, found, self._ratio * 0.95))
         return encoded
 
-    def landed(self, batch: ProducerBatch) -> None:
+    def remove_in_flight(self, batch: ProducerBatch) -> None:
         """Remove a batch from the batches in flight, whatever the outcome."""
         self.queues[batch.target].in_flight.remove(batch)
 
-    def done(
+    def finish(
         self, batch: ProducerBatch, base_offset: int, append_time: int = -1, error: ClientError | None = None
     ) -> None:
         """End a batch: free the bytes and call the `on_delivery` of each record."""
@@ -216,16 +216,16 @@ class Batches:
         self.count -= 1
         if error is None:
             self.queues[batch.target].recovering = False
-        batch.tell(base_offset, append_time, error)
+        batch.report(base_offset, append_time, error)
 
-    def halve(self, batch: ProducerBatch, now: int) -> None:
+    def split_batch(self, batch: ProducerBatch, now: int) -> None:
         """Split a batch after a broker found the batch too large, and queue both halves in the same place."""
         first, second = batch.split()
         self.bytes += first.size + second.size - batch.size - HEADER_SIZE
         self.count += 1
         queue = self.queues[batch.target]
-        queue.again(second, now)
-        queue.again(first, now)
+        queue.requeue(second, now)
+        queue.requeue(first, now)
 
     def renumber(self) -> None:
         """Restart all sequence numbers, after the producer got a new id; nothing may be in flight."""
@@ -234,13 +234,13 @@ class Batches:
             for batch in queue.waiting:
                 batch.sequence = NO_SEQUENCE
 
-    def late(self, before: int) -> Iterator[ProducerBatch]:
+    def pop_expired(self, before: int) -> Iterator[ProducerBatch]:
         """Take out each waiting batch begun before the given time."""
         for queue in self.queues.values():
             while queue.waiting and queue.waiting[0].created <= before:
                 yield queue.waiting.popleft()
 
-    def drop(self) -> Iterator[ProducerBatch]:
+    def pop_all(self) -> Iterator[ProducerBatch]:
         """Take out all waiting batches."""
         for queue in self.queues.values():
             while queue.waiting:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.errors import KafkaError, LoginRefused, TimedOut, check
+from pykafka_broker.client.errors import AuthenticationFailed, KafkaError, TimedOut, check
 from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
 from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
 from pykafka_broker.protocol.api_keys import SPECS
@@ -353,7 +353,7 @@ def _codes(of: Fields) -> Iterator[int]:
 def _check_login(error: LinkError) -> None:
     if any(each in str(error) for each in _NOT_LET_IN):
         where, _, why = str(error).partition(_LOGIN_REFUSED)
-        raise LoginRefused(why or where) from None  # the next attempt would not be let in either
+        raise AuthenticationFailed(why or where) from None  # the next attempt would not be let in either
 
 
 def _not_served(request: Message, error: NotServed) -> KafkaError:

@@ -286,12 +286,12 @@ class Consumer:
         while True:
             self._arrived.clear()
             if found := self._read(most):
-                self._go_on()
+                self._send_requests()
                 return found
             if self._error is not None:
                 error, self._error = self._error, None
                 raise error
-            self._go_on()
+            self._send_requests()
             left = until - self._client.deadline(0)
             if left <= 0:
                 return []
@@ -329,7 +329,7 @@ class Consumer:
 
     # -- fetching
 
-    def _go_on(self) -> None:
+    def _send_requests(self) -> None:
         """Send requests for missing positions, leaders and records."""
         now = self._client.deadline(0)
         wanted: dict[int, dict[TopicPartition, int]] = {}
@@ -346,11 +346,11 @@ class Consumer:
             elif leader not in self._fetches:
                 wanted.setdefault(leader, {})[partition] = position.offset
         if (lost or searching) and self._looking is None:
-            self._looking = asyncio.create_task(self._look(lost))
+            self._looking = asyncio.create_task(self._look_up(lost))
         for leader, offsets in wanted.items():
             self._fetches[leader] = asyncio.create_task(self._fetch(leader, offsets))
 
-    async def _look(self, topics: set[str]) -> None:
+    async def _look_up(self, topics: set[str]) -> None:
         """Look up the leaders of the topics and the unknown positions."""
         try:
             if topics:
@@ -373,10 +373,10 @@ class Consumer:
             self._looking = None
             self._arrived.set()
 
-    async def _find(self, times: Mapping[tuple[str, int], int]) -> None:
+    async def _find(self, times: Mapping[TopicPartition, int]) -> None:
         answers = await list_offsets(self._client, times, isolation_level=self.settings.isolation_level)
         for partition, answer in answers.items():
-            position = self._positions.get(TopicPartition(*partition))
+            position = self._positions.get(partition)
             if position is None or position.offset is not None or position.time != times[partition]:
                 continue
             if isinstance(answer, ClientError):
@@ -422,9 +422,9 @@ class Consumer:
                 partition = TopicPartition(topic.topic, each.partition_index)
                 position = self._positions.get(partition)
                 if position is not None and partition in offsets and position.offset == offsets[partition]:
-                    self._take(partition, position, each)
+                    self._store(partition, position, each)
 
-    def _take(self, partition: TopicPartition, position: _Position, data: PartitionData) -> None:
+    def _store(self, partition: TopicPartition, position: _Position, data: PartitionData) -> None:
         """Store the records of a partition, unless the position has moved since the request."""
         code = data.error_code
         if code in _LEADERSHIP:

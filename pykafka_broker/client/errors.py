@@ -42,7 +42,7 @@ class TimedOut(ClientError):
     exception = f"{_PACKAGE}.TimeoutException"
 
 
-class LoginRefused(ClientError):
+class AuthenticationFailed(ClientError):
     """The login was refused, or a certificate is not trusted."""
 
     exception = f"{_PACKAGE}.SaslAuthenticationException"

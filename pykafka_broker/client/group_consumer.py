@@ -15,7 +15,7 @@ from typing import Any, Self
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk, Consumer
 from pykafka_broker.client.errors import ClientError, KafkaError, check
-from pykafka_broker.client.membership import ClassicGroupMember, ConsumerGroupMember, GroupSettings
+from pykafka_broker.client.membership import ClassicMembership, ConsumerMembership, GroupSettings
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -59,7 +59,7 @@ class GroupConsumer:
         self._wanted = topics
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        kind = ConsumerGroupMember if self.settings.new_protocol else ClassicGroupMember
+        kind = ConsumerMembership if self.settings.new_protocol else ClassicMembership
         self._member = kind(client, self.settings, self._topics, self)
         self._running: asyncio.Task[None] | None = None
         self._committed: dict[TopicPartition, int] = {}

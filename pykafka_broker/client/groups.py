@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import BrokerNode, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, check
-from pykafka_broker.client.leaders import Place, by_topic
-from pykafka_broker.protocol.enums import CoordinatorType
+from pykafka_broker.client.leaders import by_topic
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
@@ -100,9 +100,9 @@ class MemberView(NamedTuple):
     instance_id: str | None
     client_id: str
     host: str
-    assignment: list[Place]
+    assignment: list[TopicPartition]
     epoch: int | None = None
-    target: list[Place] | None = None
+    target: list[TopicPartition] | None = None
     upgraded: bool | None = None
 
 
@@ -162,9 +162,9 @@ def _of_consumers(group: Any, coordinator: BrokerNode) -> GroupView:
             each.instance_id,
             each.client_id,
             each.client_host,
-            places_of(each.assignment),
+            partitions_of(each.assignment),
             each.member_epoch,
-            places_of(each.target_assignment),
+            partitions_of(each.target_assignment),
             None if each.member_type < 0 else each.member_type != _CLASSIC_MEMBER,
         )
         for each in group.members
@@ -185,12 +185,14 @@ def _of_classic(group: Any, coordinator: BrokerNode) -> GroupView:
     return GroupView(group.group_id, CLASSIC, group.group_state, group.protocol_data, coordinator, members)
 
 
-def places_of(assignment: Any) -> list[Place]:
+def partitions_of(assignment: Any) -> list[TopicPartition]:
     """Return the partitions of an assignment in an answer of a newer protocol, sorted."""
-    return sorted((topic.topic_name, each) for topic in assignment.topic_partitions for each in topic.partitions)
+    return sorted(
+        TopicPartition(topic.topic_name, each) for topic in assignment.topic_partitions for each in topic.partitions
+    )
 
 
-def _decoded(data: bytes) -> list[Place]:
+def _decoded(data: bytes) -> list[TopicPartition]:
     """Return the partitions of an assignment in the form of consumers; empty for other forms."""
     if not data:
         return []
@@ -199,7 +201,9 @@ def _decoded(data: bytes) -> list[Place]:
         assignment, _end = ConsumerProtocolAssignment.read(data, 2, version)
     except DecodeError as error:
         raise ClientError(f"an assignment that is none: {error}") from None
-    return sorted((topic.topic, each) for topic in assignment.assigned_partitions for each in topic.partitions)
+    return sorted(
+        TopicPartition(topic.topic, each) for topic in assignment.assigned_partitions for each in topic.partitions
+    )
 
 
 # -- offsets
@@ -217,7 +221,7 @@ class Committed(NamedTuple):
     metadata: str = ""
 
 
-async def committed_offsets(client: Client, group_id: str) -> dict[Place, Committed]:
+async def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, Committed]:
     """Return all committed offsets of the group by partition. Raises KafkaError."""
     several = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=None)])
     try:
@@ -233,7 +237,7 @@ async def committed_offsets(client: Client, group_id: str) -> dict[Place, Commit
             check(each.error_code)
             if each.committed_offset >= 0:
                 committed = Committed(each.committed_offset, each.committed_leader_epoch, each.metadata or "")
-                found[topic.name, each.partition_index] = committed
+                found[TopicPartition(topic.name, each.partition_index)] = committed
     return dict(sorted(found.items()))
 
 
@@ -249,12 +253,12 @@ async def _fetch(client: Client, group_id: str, request: OffsetFetchRequest, ver
     return answer
 
 
-async def commit_offsets(client: Client, group_id: str, offsets: Mapping[Place, Committed]) -> None:
+async def commit_offsets(client: Client, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
     """Commit offsets for a group without members. Raises KafkaError with the first error."""
     topics = [
         OffsetCommitRequestTopic(
             topic,
-            partitions=[_to_commit(index, offsets[topic, index]) for index in indexes],
+            partitions=[_to_commit(index, offsets[TopicPartition(topic, index)]) for index in indexes],
         )
         for topic, indexes in by_topic(offsets)
     ]
@@ -280,7 +284,9 @@ def _first_error(answer: Any) -> int:
     return next((code for code in codes if code != ErrorCode.NONE), ErrorCode.NONE)
 
 
-async def delete_offsets(client: Client, group_id: str, places: Iterable[Place]) -> dict[Place, KafkaError | None]:
+async def delete_offsets(
+    client: Client, group_id: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, KafkaError | None]:
     """Delete committed offsets; returns None or the error for each partition.
 
     Raises:
@@ -288,7 +294,7 @@ async def delete_offsets(client: Client, group_id: str, places: Iterable[Place])
     """
     topics = [
         OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index) for index in indexes])
-        for topic, indexes in by_topic(places)
+        for topic, indexes in by_topic(partitions)
     ]
     request = OffsetDeleteRequest(group_id, topics)
     answer = await client.ask_coordinator(
@@ -296,7 +302,9 @@ async def delete_offsets(client: Client, group_id: str, places: Iterable[Place])
     )
     check(answer.error_code)
     return {
-        (topic.name, each.partition_index): None if each.error_code == ErrorCode.NONE else KafkaError(each.error_code)
+        TopicPartition(topic.name, each.partition_index): None
+        if each.error_code == ErrorCode.NONE
+        else KafkaError(each.error_code)
         for topic in answer.topics
         for each in topic.partitions
     }
@@ -333,7 +341,7 @@ async def describe_share_group(client: Client, group_id: str) -> GroupView:
     group = await ask_about_group(client, group_id, ShareGroupDescribeRequest([group_id]), "describeShareGroups")
     members = [
         MemberView(
-            each.member_id, None, each.client_id, each.client_host, places_of(each.assignment), each.member_epoch
+            each.member_id, None, each.client_id, each.client_host, partitions_of(each.assignment), each.member_epoch
         )
         for each in group.members
     ]
@@ -342,7 +350,7 @@ async def describe_share_group(client: Client, group_id: str) -> GroupView:
     return GroupView(group_id, SHARE, group.group_state, group.assignor_name, coordinator, members, *epochs)
 
 
-async def share_group_starts(client: Client, group_id: str) -> dict[Place, Start]:
+async def share_group_starts(client: Client, group_id: str) -> dict[TopicPartition, Start]:
     """Return the start offset of each partition of a share group, sorted. Raises ClientError."""
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, None)])
     answer = await client.ask_coordinator(
@@ -359,7 +367,7 @@ async def share_group_starts(client: Client, group_id: str) -> dict[Place, Start
         for each in topic.partitions:
             check(each.error_code, each.error_message)
             known = each.start_offset >= 0
-            found[topic.topic_name, each.partition_index] = Start(
+            found[TopicPartition(topic.topic_name, each.partition_index)] = Start(
                 each.start_offset if known else None,
                 each.leader_epoch if known else None,
                 each.lag if known and each.lag >= 0 else None,
@@ -367,11 +375,12 @@ async def share_group_starts(client: Client, group_id: str) -> dict[Place, Start
     return dict(sorted(found.items()))
 
 
-async def alter_share_group_starts(client: Client, group_id: str, offsets: Mapping[Place, int]) -> None:
+async def alter_share_group_starts(client: Client, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Change the start offsets of a share group without members. Raises ClientError with the first error."""
     topics = [
         AlterShareGroupOffsetsRequestTopic(
-            topic, [AlterShareGroupOffsetsRequestPartition(index, offsets[topic, index]) for index in indexes]
+            topic,
+            [AlterShareGroupOffsetsRequestPartition(index, offsets[TopicPartition(topic, index)]) for index in indexes],
         )
         for topic, indexes in by_topic(offsets)
     ]
@@ -429,7 +438,7 @@ def internal_topics(group: DescribedGroup) -> list[str]:
     return sorted(own)
 
 
-def active_places(group: DescribedGroup) -> list[Place]:
+def active_partitions(group: DescribedGroup) -> list[TopicPartition]:
     """Return the partitions of the members' active tasks, sorted."""
     topics = {
         each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
@@ -437,7 +446,7 @@ def active_places(group: DescribedGroup) -> list[Place]:
     }
     return sorted(
         {
-            (topic, partition)
+            TopicPartition(topic, partition)
             for member in group.members
             for tasks in member.assignment.active_tasks
             for topic in topics.get(tasks.subtopology_id, ())

@@ -127,15 +127,15 @@ def assign_range(members: list[Subscriber], partitions: Mapping[str, int]) -> As
 def assign_round_robin(members: list[Subscriber], partitions: Mapping[str, int]) -> Assignment:
     """Give out the partitions in turn (Java: RoundRobinAssignor)."""
     found: Assignment = {each.member_id: [] for each in members}
-    circle, place = _ordered(members), 0
+    circle, position = _ordered(members), 0
     for topic, count in sorted(partitions.items()):
         if not any(topic in each.topics for each in members):
             continue
         for partition in range(count):
-            while topic not in circle[place].topics:
-                place = (place + 1) % len(circle)
-            found[circle[place].member_id].append(TopicPartition(topic, partition))
-            place = (place + 1) % len(circle)
+            while topic not in circle[position].topics:
+                position = (position + 1) % len(circle)
+            found[circle[position].member_id].append(TopicPartition(topic, partition))
+            position = (position + 1) % len(circle)
     return found
 
 
@@ -190,14 +190,14 @@ class CoordinatorChannel:
                 request, self._node, versions=versions, timeout_ms=timeout_ms, line=_LINE
             )
         except LinkError:
-            self.moved()
+            self.forget()
             return None
 
-    def moved(self) -> None:
+    def forget(self) -> None:
         self._node = None
 
 
-class ClassicGroupMember:
+class ClassicMembership:
     """A member by JoinGroup, SyncGroup and Heartbeat, with eager rebalances."""
 
     def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: RebalanceListener) -> None:
@@ -220,7 +220,7 @@ class ClassicGroupMember:
                 continue
             self._held = held
             await self._holder.assign(held)
-            lost = await self._stay(topics)
+            lost = await self._heartbeat(topics)
             if lost:
                 self._holder.lose()
             else:
@@ -247,15 +247,15 @@ class ClassicGroupMember:
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             return await self._join(topics)
-        if self._again(code):
+        if self._must_rejoin(code):
             return None
         self.member_id, self.generation = answer.member_id, answer.generation_id
         return answer
 
-    def _again(self, code: int) -> bool:
+    def _must_rejoin(self, code: int) -> bool:
         """Tell whether the member has to join again. Raises KafkaError for a permanent error."""
         if code in _ELSEWHERE:
-            self._line.moved()
+            self._line.forget()
         elif code in _FORGOTTEN:
             self.member_id, self.generation = "", _NO_GENERATION
         elif code != ErrorCode.REBALANCE_IN_PROGRESS:
@@ -270,17 +270,17 @@ class ClassicGroupMember:
             self.generation,
             self.member_id,
             settings.instance_id,
-            assignments=await self._share_out(joined, topics) if joined.leader == self.member_id else [],
+            assignments=await self._assign(joined, topics) if joined.leader == self.member_id else [],
         )
         answer = await self._line.ask(request, settings.rebalance_timeout_ms + 5_000, (0, 4))
-        if self._again(ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error_code):
+        if self._must_rejoin(ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error_code):
             return None
         if not answer.assignment:
             return []
         assigned = read_assignment(bytes(answer.assignment)).assigned_partitions
         return [TopicPartition(each.topic, index) for each in assigned for index in each.partitions]
 
-    async def _share_out(self, joined: Any, topics: dict[str, int]) -> list[SyncGroupRequestAssignment]:
+    async def _assign(self, joined: Any, topics: dict[str, int]) -> list[SyncGroupRequestAssignment]:
         """Compute the assignment of each member, as the leader of the group."""
         members = [
             Subscriber(
@@ -296,7 +296,7 @@ class ClassicGroupMember:
         shares = ASSIGNORS[joined.protocol_name](members, counts)
         return [SyncGroupRequestAssignment(member, _written(held)) for member, held in shares.items()]
 
-    async def _stay(self, topics: dict[str, int]) -> bool:
+    async def _heartbeat(self, topics: dict[str, int]) -> bool:
         """Send heartbeats until a rebalance begins; returns whether the partitions are lost already."""
         settings = self._settings
         looked = self._client.deadline(0)
@@ -309,7 +309,7 @@ class ClassicGroupMember:
             code = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error_code
             if code == ErrorCode.REBALANCE_IN_PROGRESS:
                 return False
-            if self._again(code) and code in _FORGOTTEN:
+            if self._must_rejoin(code) and code in _FORGOTTEN:
                 return True
             now = self._client.deadline(0)
             if now - looked >= min(_LOOKED_AT_EVERY_MS, settings.metadata_max_age_ms):
@@ -346,7 +346,7 @@ _LEAVING, _LEAVING_FOR_A_WHILE = -1, -2
 _FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-class ConsumerGroupMember:
+class ConsumerMembership:
     """A member by ConsumerGroupHeartbeat: the coordinator decides, and heartbeats carry everything.
 
     Revoked partitions are named in the next heartbeat, whose answer brings partitions that others have given up.
@@ -368,7 +368,7 @@ class ConsumerGroupMember:
         while True:
             await asyncio.sleep(wait_ms / 1000)
             topics = sorted(await self._topics()) if self.generation == 0 or not changed else subscribed
-            answer = await self._beat(topics if topics != subscribed or not self.generation else None, changed)
+            answer = await self._heartbeat(topics if topics != subscribed or not self.generation else None, changed)
             if answer is None:
                 wait_ms = self._client.backoff_ms
                 continue
@@ -382,7 +382,7 @@ class ConsumerGroupMember:
             changed = answer.assignment is not None and await self._reconcile(answer.assignment)
             wait_ms = 0 if changed else answer.heartbeat_interval_ms
 
-    async def _beat(self, topics: list[str] | None, changed: bool) -> Any | None:
+    async def _heartbeat(self, topics: list[str] | None, changed: bool) -> Any | None:
         """Send a heartbeat and return the answer, None if the member has to try again."""
         settings, first = self._settings, self.generation == 0
         request = ConsumerGroupHeartbeatRequest(
@@ -397,7 +397,7 @@ class ConsumerGroupMember:
         )
         answer = await self._line.ask(request, self._client.request_timeout_ms, (0, 1))
         if answer is None or answer.error_code in _ELSEWHERE:
-            self._line.moved()
+            self._line.forget()
             return None
         if answer.error_code not in _FENCED:
             check(answer.error_code, answer.error_message)
@@ -447,7 +447,7 @@ _LEAVING = -1
 _VERSIONS = (1, 1)
 
 
-class ShareGroupMember:
+class ShareGroupMembership:
     """A member by ShareGroupHeartbeat. on_assigned: called with all partitions of the member."""
 
     def __init__(
@@ -471,7 +471,7 @@ class ShareGroupMember:
             )
             answer = await self._line.ask(request, self._client.request_timeout_ms, _VERSIONS)
             if answer is None or answer.error_code in _ELSEWHERE:
-                self._line.moved()
+                self._line.forget()
                 await asyncio.sleep(self._client.backoff_ms / 1000)
                 continue
             if answer.error_code in _FENCED:

@@ -298,8 +298,8 @@ class Producer:
                 if task is not None:
                     task.cancel()
             await asyncio.gather(self._sender, *self._tasks, return_exceptions=True)
-            for batch in self._batches.drop():
-                batch.tell(-1, -1, ClientError("The producer was closed before the record was sent"))
+            for batch in self._batches.pop_all():
+                batch.report(-1, -1, ClientError("The producer was closed before the record was sent"))
 
     # -- records
 
@@ -337,13 +337,13 @@ class Producer:
         """Send a single record without lingering and wait for the delivery. Raises ClientError."""
         found: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
 
-        def tell(delivery: Delivery) -> None:
+        def report(delivery: Delivery) -> None:
             if not found.done():  # the waiting task may have been cancelled
                 found.set_result(delivery)
 
         self._hurrying += 1
         try:
-            await self.send(topic, value, key, on_delivery=tell, **more)  # type: ignore[arg-type]
+            await self.send(topic, value, key, on_delivery=report, **more)  # type: ignore[arg-type]
             delivery = await found
         finally:
             self._hurrying -= 1
@@ -411,8 +411,8 @@ class Producer:
         await self._id.end(commit=True)
 
     async def abort_transaction(self) -> None:
-        for batch in self._batches.drop():
-            self._batches.done(batch, -1, error=ClientError("The transaction was aborted"))
+        for batch in self._batches.pop_all():
+            self._batches.finish(batch, -1, error=ClientError("The transaction was aborted"))
         await self.flush()
         await self._id.end(commit=False)
         self._aborted = None
@@ -507,7 +507,7 @@ class Producer:
                 self._answered(batch, PartitionProduceResponse(error_code=ErrorCode.NETWORK_EXCEPTION), str(error))
         except ClientError as error:
             for batch in batches:
-                self._batches.landed(batch)
+                self._batches.remove_in_flight(batch)
                 self._fail(batch, error)
         else:
             found = {(topic.name, each.index): each for topic in answer.responses for each in topic.partition_responses}
@@ -523,19 +523,19 @@ class Producer:
         """Handle a broker's answer for a batch. why: the reason of a missing answer."""
         code, queue = answer.error_code, self._batches.queues[batch.target]
         first = queue.in_flight[0] is batch
-        self._batches.landed(batch)
+        self._batches.remove_in_flight(batch)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._batches.done(batch, answer.base_offset if code == ErrorCode.NONE else -1, answer.log_append_time_ms)
+            self._batches.finish(batch, answer.base_offset if code == ErrorCode.NONE else -1, answer.log_append_time_ms)
             return
         now = self._client.deadline(0)
         if code in _TOO_LARGE and len(batch.records) > 1:
-            self._batches.halve(batch, now)
+            self._batches.split_batch(batch, now)
             return
         overtaken = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.recovering or not first)
         if (_retriable(code) and batch.attempts <= self.settings.retries) or overtaken:
             if code in _LEADERSHIP or why is not None:
                 self._leaders.forget(batch.target.topic)
-            queue.again(batch, now + self._client.backoff_ms)
+            queue.requeue(batch, now + self._client.backoff_ms)
             return
         self._fail(batch, KafkaError(code, answer.error_message or why))
 
@@ -545,17 +545,17 @@ class Producer:
             self._aborted = error
         elif batch.sequence != NO_SEQUENCE:
             self._renew = True  # a broker would refuse a gap in the sequence numbers
-        self._batches.done(batch, -1, error=error)
+        self._batches.finish(batch, -1, error=error)
 
     def _fail_all(self, error: ClientError) -> None:
-        for batch in self._batches.drop():
+        for batch in self._batches.pop_all():
             self._fail(batch, error)
         self._settled.set()
         self._room.set()
 
     def _expire(self, now: int) -> None:
         wait_ms = self.settings.delivery_timeout_ms
-        for batch in self._batches.late(now - wait_ms):
+        for batch in self._batches.pop_expired(now - wait_ms):
             of = f"{len(batch.records)} record(s) for {batch.target}:{wait_ms} ms has passed since batch creation"
             self._fail(batch, TimedOut(f"Expiring {of}"))
             self._settled.set()

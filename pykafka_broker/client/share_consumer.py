@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 from pykafka_broker.client.cluster import NOBODY, Client, Leaders
 from pykafka_broker.client.consumer import ConsumerSettings, batches_of
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
-from pykafka_broker.client.membership import ShareGroupMember
+from pykafka_broker.client.membership import ShareGroupMembership
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -76,9 +76,9 @@ class _Session:
         self.partitions: set[TopicPartition] = set()
         self.acknowledged: dict[TopicPartition, dict[int, int]] = {}  # by offset
 
-    def take(self) -> dict[TopicPartition, list[tuple[int, int]]]:
+    def pop_acknowledgements(self) -> dict[TopicPartition, list[tuple[int, int]]]:
         """Take out the acknowledgements to send, sorted."""
-        found = {place: sorted(kinds.items()) for place, kinds in self.acknowledged.items()}
+        found = {partition: sorted(kinds.items()) for partition, kinds in self.acknowledged.items()}
         self.acknowledged = {}
         return found
 
@@ -98,7 +98,7 @@ class ShareConsumer:
             raise Unusable("a share consumer needs a group.id")
         self._client = client
         self._leaders = Leaders(client)
-        self._member = ShareGroupMember(client, self.group_id, topics, self._assigned)
+        self._member = ShareGroupMembership(client, self.group_id, topics, self._assigned)
         self._assignment: set[TopicPartition] = set()
         self._sessions: dict[int, _Session] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
@@ -137,7 +137,7 @@ class ShareConsumer:
         while not self._waiting:
             self._arrived.clear()
             self._raise()
-            await self._go_on()
+            await self._send_fetches()
             left = until - self._client.deadline(0)
             if left <= 0:
                 return []
@@ -162,7 +162,7 @@ class ShareConsumer:
 
     # -- fetching
 
-    async def _go_on(self) -> None:
+    async def _send_fetches(self) -> None:
         topics = {each.topic for each in self._assignment if self._leaders.leader(each) == NOBODY}
         if topics := topics | set(self._leaders.stale()):
             await self._leaders.ask(topics)
@@ -191,7 +191,7 @@ class ShareConsumer:
             self._arrived.set()
 
     def _request(self, session: _Session, partitions: set[TopicPartition]) -> ShareFetchRequest:
-        told, settings = session.take(), self.settings
+        told, settings = session.pop_acknowledgements(), self.settings
         topics: dict[str, list[FetchPartition]] = {}
         for each in sorted(partitions | told.keys()):
             batches = [AcknowledgementBatch(offset, offset, [kind]) for offset, kind in told.get(each, ())]
@@ -226,15 +226,15 @@ class ShareConsumer:
         for topic in answer.responses:
             for each in topic.partitions:
                 if topic.topic_id in names:
-                    self._take(TopicPartition(names[topic.topic_id], each.partition_index), each, session)
+                    self._store(TopicPartition(names[topic.topic_id], each.partition_index), each, session)
 
-    def _take(self, place: TopicPartition, data: PartitionData, session: _Session) -> None:
+    def _store(self, partition: TopicPartition, data: PartitionData, session: _Session) -> None:
         """Store the records acquired for the member."""
         if data.error_code in _PASSES:
-            self._leaders.forget(place.topic)
+            self._leaders.forget(partition.topic)
             return
         if data.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            raise KafkaError(data.error_code, f"Not authorized to access topics: [{place.topic}]")
+            raise KafkaError(data.error_code, f"Not authorized to access topics: [{partition.topic}]")
         if data.error_code:
             raise KafkaError(data.error_code, data.error_message)
         held = {
@@ -242,16 +242,16 @@ class ShareConsumer:
             for each in data.acquired_records
             for offset in range(each.first_offset, each.last_offset + 1)
         }
-        for batch in batches_of(place, data.records, (), self.settings.check_crcs):
+        for batch in batches_of(partition, data.records, (), self.settings.check_crcs):
             for record in batch.records(0):
                 if (deliveries := held.pop(record.offset, None)) is not None:
-                    found = Delivered(place, record, batch.leader_epoch, batch.timestamp_type, deliveries)
+                    found = Delivered(partition, record, batch.leader_epoch, batch.timestamp_type, deliveries)
                     self._waiting.append(found)
         if held:
-            session.acknowledged.setdefault(place, {}).update(dict.fromkeys(held, GAP))
+            session.acknowledged.setdefault(partition, {}).update(dict.fromkeys(held, GAP))
 
     async def _close(self, leader: int, session: _Session) -> None:
-        told = session.take()
+        told = session.pop_acknowledgements()
         ids = self._member.topic_ids
         request = ShareAcknowledgeRequest(
             self.group_id,
@@ -266,7 +266,7 @@ def _by_topic(
     told: dict[TopicPartition, list[tuple[int, int]]],
 ) -> Iterable[tuple[str, list[AcknowledgePartition]]]:
     topics: dict[str, list[AcknowledgePartition]] = {}
-    for place, kinds in sorted(told.items()):
+    for partition, kinds in sorted(told.items()):
         batches: list[Any] = [Acknowledged(offset, offset, [kind]) for offset, kind in kinds]
-        topics.setdefault(place.topic, []).append(AcknowledgePartition(place.partition, batches))
+        topics.setdefault(partition.topic, []).append(AcknowledgePartition(partition.partition, batches))
     return topics.items()

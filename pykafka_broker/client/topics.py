@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import KafkaError, check
-from pykafka_broker.client.leaders import Place, by_topic
+from pykafka_broker.client.leaders import by_topic
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -145,7 +146,7 @@ async def _by_metadata(client: Client, names: list[str]) -> dict[str, TopicView]
 
 async def list_reassignments(
     client: Client, partitions: dict[str, list[int]] | None = None
-) -> dict[tuple[str, int], OngoingPartitionReassignment]:
+) -> dict[TopicPartition, OngoingPartitionReassignment]:
     """Return the reassignments in progress, of the given partitions or, for None, of all. Raises KafkaError."""
     wanted = None
     if partitions is not None:
@@ -153,7 +154,9 @@ async def list_reassignments(
     request = ListPartitionReassignmentsRequest(client.request_timeout_ms, wanted)
     answer = await client.ask_controller(request, call="listPartitionReassignments")
     check(answer.error_code, answer.error_message)
-    return {(topic.name, part.partition_index): part for topic in answer.topics for part in topic.partitions}
+    return {
+        TopicPartition(topic.name, part.partition_index): part for topic in answer.topics for part in topic.partitions
+    }
 
 
 async def create_topic(
@@ -196,8 +199,8 @@ async def create_partitions(
     topics = []
     for name, count in counts.items():
         given = (assignments or {}).get(name)
-        places = None if given is None else [CreatePartitionsAssignment(each) for each in given]
-        topics.append(CreatePartitionsTopic(name, count, places))
+        partitions = None if given is None else [CreatePartitionsAssignment(each) for each in given]
+        topics.append(CreatePartitionsTopic(name, count, partitions))
     request = CreatePartitionsRequest(topics, client.request_timeout_ms)
     answer = await client.ask_controller(request, call="createPartitions", repeatable=False)
     for each in answer.results:
@@ -223,15 +226,17 @@ class ReplicaDirectories(NamedTuple):
 
 
 async def reassign(
-    client: Client, wanted: Mapping[Place, list[int] | None], *, change_of_factor: bool = True
-) -> dict[Place, KafkaError]:
+    client: Client, wanted: Mapping[TopicPartition, list[int] | None], *, change_of_factor: bool = True
+) -> dict[TopicPartition, KafkaError]:
     """Change the replicas of partitions; returns an error for each refused partition. Raises ClientError.
 
     Args:
         wanted: the new replicas of each partition; None ends its reassignment.
     """
     topics = [
-        ReassignableTopic(topic, [ReassignablePartition(index, wanted[topic, index]) for index in indexes])
+        ReassignableTopic(
+            topic, [ReassignablePartition(index, wanted[TopicPartition(topic, index)]) for index in indexes]
+        )
         for topic, indexes in by_topic(wanted)
     ]
     request = AlterPartitionReassignmentsRequest(client.request_timeout_ms, change_of_factor, topics)
@@ -239,39 +244,41 @@ async def reassign(
     answer = await client.ask_controller(request, call="alterPartitionReassignments", versions=versions)
     check(answer.error_code, answer.error_message)
     return {
-        (topic.name, each.partition_index): KafkaError(each.error_code, each.error_message)
+        TopicPartition(topic.name, each.partition_index): KafkaError(each.error_code, each.error_message)
         for topic in answer.responses
         for each in topic.partitions
         if each.error_code != ErrorCode.NONE
     }
 
 
-async def directories_of(client: Client, node: int) -> dict[Place, ReplicaDirectories]:
+async def directories_of(client: Client, node: int) -> dict[TopicPartition, ReplicaDirectories]:
     """Return the directories of all replicas of a broker, except on failed disks."""
     answer = await client.ask(DescribeLogDirsRequest(None), node, call="describeLogDirs")
-    found: dict[Place, ReplicaDirectories] = {}
+    found: dict[TopicPartition, ReplicaDirectories] = {}
     for directory in answer.results:
         if directory.error_code == ErrorCode.NONE:
             for topic in directory.topics:
                 for each in topic.partitions:
-                    place = topic.name, each.partition_index
+                    partition = TopicPartition(topic.name, each.partition_index)
                     field = "future" if each.is_future_key else "current"
-                    found[place] = found.get(place, ReplicaDirectories())._replace(**{field: directory.log_dir})
+                    found[partition] = found.get(partition, ReplicaDirectories())._replace(**{field: directory.log_dir})
     return found
 
 
-async def move_to_directories(client: Client, node: int, wanted: Mapping[Place, str]) -> dict[Place, int]:
+async def move_to_directories(
+    client: Client, node: int, wanted: Mapping[TopicPartition, str]
+) -> dict[TopicPartition, int]:
     """Begin to move replicas of a broker to other directories; returns the error code of each."""
-    paths: dict[str, list[Place]] = {}
-    for place, path in wanted.items():
-        paths.setdefault(path, []).append(place)
+    paths: dict[str, list[TopicPartition]] = {}
+    for partition, path in wanted.items():
+        paths.setdefault(path, []).append(partition)
     directories = [
-        AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, indexes) for topic, indexes in by_topic(places)])
-        for path, places in paths.items()
+        AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, indexes) for topic, indexes in by_topic(partitions)])
+        for path, partitions in paths.items()
     ]
     answer = await client.ask(AlterReplicaLogDirsRequest(directories), node, call="alterReplicaLogDirs")
     return {
-        (topic.topic_name, each.partition_index): each.error_code
+        TopicPartition(topic.topic_name, each.partition_index): each.error_code
         for topic in answer.results
         for each in topic.partitions
     }

@@ -68,7 +68,7 @@ _POOLS = (
 )
 # Known as dynamic to Kafka, and fixed here: sockets are bound once.
 _FIXED_HERE = ("listeners", "listener.security.protocol.map")
-# Keys and who is trusted: each listener has its own.
+# Keys and trust stores: each listener has its own.
 _PER_LISTENER = frozenset(
     f"ssl.{rest}"
     for rest in (
@@ -99,18 +99,18 @@ _MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
 
 
 def anybody() -> None:
-    """Where rights have been looked at, or there are none."""
+    """Permit the change: rights have been checked, or no authorizer exists."""
 
 
 class TooManyRecords(ApiError):
-    """More than one request may write: none of its resources changes."""
+    """A request would write too many records: no resource changes."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 class ConfigOp(NamedTuple):
-    """One change of one key."""
+    """A change of a key."""
 
     key: str
     operation: int
@@ -120,27 +120,40 @@ class ConfigOp(NamedTuple):
 def incremental_alter_configs(
     controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], permit: Permit = anybody
 ) -> Records:
-    """The records of these changes of one resource; raises ApiError. `ops` have passed `check_ops`. `permit` raises
-    where the client lacks the right: it is asked behind what a broker looks at, before what its controller does.
+    """Return the records for changes of a resource.
+
+    Args:
+        ops: changes which have passed `check_ops`.
+        permit: raises ApiError if the client lacks the right; called after a broker's checks, before a controller's.
+
+    Raises:
+        ApiError: a change is refused.
     """
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
     changed: dict[str, str | None] = {}
-    if kind == ConfigResourceType.BROKER:  # which looks at all operations before it passes them on
+    if kind == ConfigResourceType.BROKER:  # a broker checks all operations before it forwards them
         check_operations(ops)
     for op in ops:
         if op.operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
             changed[op.key] = _edited_list(controller, ConfigResourceType(kind), op, present.get(op.key))
         else:
             changed[op.key] = op.value if op.operation == AlterConfigOp.SET else None
-    check_operations(ops)  # Kafka comes upon them in the order of a hash table, and then fails
+    check_operations(ops)  # Kafka finds them in the order of a hash table, and then fails
     return _records(controller, kind, name, present, changed, changed, permit)
 
 
 def alter_configs(
     controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], permit: Permit = anybody
 ) -> Records:
-    """The records that make these the only configs of one resource; raises ApiError. `ops` have passed `check_ops`."""
+    """Return the records for making `ops` the only configs of a resource.
+
+    Args:
+        ops: changes which have passed `check_ops`.
+
+    Raises:
+        ApiError: a change is refused.
+    """
     configs: dict[str, str | None] = {}
     for op in ops:
         configs[op.key] = op.value
@@ -152,7 +165,11 @@ def alter_configs(
 
 
 def check_ops(ops: Sequence[ConfigOp]) -> None:
-    """What is wrong with a list of changes whatever they are for."""
+    """Check a list of changes for any resource.
+
+    Raises:
+        ApiError: a key comes twice, or a value is missing.
+    """
     nulls: list[str] = []
     keys: set[str] = set()
     for op in ops:
@@ -173,7 +190,7 @@ def check_operations(ops: Sequence[ConfigOp]) -> None:
 
 
 def _check_resource(controller: Controller, kind: int, name: str) -> None:
-    """A topic's name is looked at later, behind the changes of its lists."""
+    """Check kind and name of a resource; a topic's name is looked at later, behind the changes of lists."""
     if kind == ConfigResourceType.BROKER:
         check_broker_name(controller, name)
     elif kind not in _KEYS:
@@ -214,7 +231,7 @@ def _records(
     named: Mapping[str, str | None],
     permit: Permit,
 ) -> Records:
-    """`named` are those of the changes that the request names."""
+    """Return the records of checked changes; `named` are the changes named by the request."""
     overrides = dict(present)
     for key, value in changed.items():
         if value is None:
@@ -223,7 +240,7 @@ def _records(
             overrides[key] = value
     if kind == ConfigResourceType.TOPIC:
         check_topic_resource(name)
-        # What another release left behind and this one doesn't know is no fault of this request.
+        # An unknown config left by another release is no fault of this request.
         known = {key.name for key in live_keys(controller.config)}
         readable = {key: value for key, value in overrides.items() if key in known or key in changed}
         check_topic(controller.config, readable)
@@ -242,7 +259,7 @@ def _records(
         always = kind == ConfigResourceType.BROKER  # as Kafka has it
         asked = {key: value for key, value in named.items() if always or value != present.get(key)}
         controller.policies.check_configs(ConfigAlteration(ConfigResourceType(kind).name, name, asked))
-    # A broker reads the files again that its settings name, also if the names stay (KAFKA-14136).
+    # A broker reads the files named by its settings again, even if the names stay (KAFKA-14136).
     written = {
         key: value for key, value in changed.items() if value != present.get(key) or kind == ConfigResourceType.BROKER
     }
@@ -253,7 +270,7 @@ def _records(
 
 
 def check_topic(config: BrokerConfig, overrides: Overrides) -> None:
-    """The configs of one topic, new or changed."""
+    """Check the configs of a topic, new or changed."""
     try:
         values = parse_overrides(overrides, config.topic_keys)
     except ConfigError as error:
@@ -277,7 +294,7 @@ def check_topic_resource(name: str) -> None:
 
 
 def check_topic_exists(controller: Controller, name: str) -> None:
-    """The last of the checks: a bad value is told even of a topic that is not there."""
+    """Check as the last step whether the topic exists: a bad value is reported even for a missing topic."""
     if name not in controller.image.topics:
         raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
@@ -300,7 +317,9 @@ def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
 
 
 def _limit_of(key: str, bound: str) -> str | None:
-    """The broker's limit for a group config: `share.x` is held within `group.share.min.x` and `group.share.max.x`."""
+    """Return the broker's limit for a group config: `share.x` is held within `group.share.min.x` and
+    `group.share.max.x`.
+    """
     kind, _, rest = key.partition(".")
     name = f"group.{kind}.{bound}.{rest.removeprefix('num.')}"
     return name if name in broker_keys() else None
@@ -313,7 +332,9 @@ def check_client_metrics(name: str, overrides: Overrides) -> None:
     unknown = [key for key in overrides if key not in keys]
     if unknown:
         raise _wrong(f"Unknown client metrics configuration: {unknown[0]}")
-    for key, text in sorted(overrides.items()):  # of several bad ones Kafka tells this one, as its hash table has them
+    for key, text in sorted(
+        overrides.items()
+    ):  # of several bad keys Kafka reports this one, by the order of its hash table
         try:
             value = parse_value(keys[key], text)
         except ConfigError as error:
@@ -339,9 +360,9 @@ def _check_match(pattern: str) -> None:
 
 
 def check_broker(controller: Controller, name: str, changed: Mapping[str, str | None], overrides: Overrides) -> None:
-    """`changed` is what the request names, `overrides` what would then be set for this resource."""
+    """Check changes of a broker's configs: `changed` by the request, `overrides` set for the resource afterwards."""
     check_broker_name(controller, name)
-    if not _is_of_this_node(controller, name):  # the broker has looked at it
+    if not _is_of_this_node(controller, name):  # that broker has checked the change
         return
     keys = broker_keys()
     given = [key for key, text in changed.items() if text is not None]
@@ -375,14 +396,14 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
 
 
 def _is_of_this_node(controller: Controller, name: str) -> bool:
-    """Whether this node is the broker whose settings these are, or one of those whose settings they are."""
+    """Return whether the configs apply to the node, alone or among others."""
     if controller.alone:
         return True
     return controller.node_id in controller.image.brokers and name in ("", str(controller.node_id))
 
 
 def check_of_cluster(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:
-    """What depends on more than one broker, and only a controller looks at."""
+    """Check settings depending on more than a single broker, which only a controller looks at."""
     _check_min_insync_replicas(controller, name, changed)
     if changed.get(CORDONED_LOG_DIRS) is not None and controller.broker_record_version() < 4:
         level = METADATA_VERSIONS[CORDONED_FROM]
@@ -392,7 +413,7 @@ def check_of_cluster(controller: Controller, name: str, changed: Mapping[str, st
 
 
 def _check_of_listeners(changed: Mapping[str, str | None]) -> None:
-    """Settings of one listener, or of one mechanism on it, by the key that they are about."""
+    """Check settings of a listener, or of a mechanism on a listener, as the key without the prefix."""
     keys = broker_keys()
     for name, text in changed.items():
         base = base_name(name)
@@ -400,14 +421,14 @@ def _check_of_listeners(changed: Mapping[str, str | None]) -> None:
             continue
         try:
             parse_value(keys[base], text)
-            if ":" not in text:  # else a class of Python, which is looked for when it is needed
+            if ":" not in text:  # otherwise a Python class, which is looked up when it is needed
                 _check_classes(keys[base], text)
         except ConfigError as error:
             raise (_wrong if name.count(".") - base.count(".") == _LISTENER_PARTS else _dynamic)(str(error)) from None
 
 
 def _check_classes(key: ConfigKey, text: str) -> None:
-    """Kafka loads them at once, and where there is no Java only its own names make sense."""
+    """Refuse unknown classes. Kafka loads classes at once, and without Java only Kafka's own names make sense."""
     if key.type is not ConfigType.CLASS and key.name != "metric.reporters":
         return
     for name in filter(None, (part.strip() for part in text.split(","))):
@@ -416,7 +437,7 @@ def _check_classes(key: ConfigKey, text: str) -> None:
 
 
 def check_broker_name(controller: Controller, name: str) -> None:
-    """Empty stands for all brokers; a node that is alone takes changes of its own configs only."""
+    """Check a broker's name, empty for all brokers; a node alone takes changes of the node's own configs only."""
     if not name:
         return
     try:
@@ -441,7 +462,7 @@ def _refuse_all(keys: Iterable[str], reason: str) -> None:
 
 
 def _check_broker_values(controller: Controller, name: str, overrides: Overrides) -> BrokerConfig:
-    """How the values stand to each other and to the ones in force; the configuration as it would be."""
+    """Check values against each other and the present values, and return the configuration after the change."""
     current = controller.config
     layers = (overrides, current.dynamic_broker) if not name else (current.dynamic_default, overrides)
     proposed = current.with_dynamic(*layers)
@@ -471,7 +492,7 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
         )
     for problem in cordon_problems(proposed):
         raise _wrong(f"requirement failed: {problem}")
-    if proposed["max.connections"] == 0:  # nobody could take it back
+    if proposed["max.connections"] == 0:  # nobody could connect to undo it
         raise _dynamic("Invalid max.connections 0")
     for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
         if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
@@ -480,7 +501,9 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
 
 
 def _check_min_insync_replicas(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:
-    """Eligible leader replicas count on one cluster-wide value (KIP-966)."""
+    """Refuse values of `min.insync.replicas` for a single broker, on which eligible leader replicas can't count
+    (KIP-966).
+    """
     if MIN_INSYNC_REPLICAS not in changed or not controller.image.features.get(ELR_VERSION, 0):
         return
     if name:
@@ -498,7 +521,7 @@ def _wrong(message: str) -> ApiError:
 
 
 def _dynamic(message: str) -> ApiError:
-    """As Kafka wraps what a reconfigurable part of the broker says."""
+    """Wrap a message as Kafka wraps messages of a reconfigurable part of the broker."""
     return _wrong(
         f"Invalid value org.apache.kafka.common.config.ConfigException: {message} for configuration Invalid dynamic "
         "configuration"
@@ -511,7 +534,7 @@ def _dynamic(message: str) -> ApiError:
 def config_records(
     image: MetadataImage, kind: int, name: str, values: Mapping[str, str | None]
 ) -> list[ApiMessageAndVersion]:
-    """The resource has these values from now on; None is that of whatever is below it."""
+    """Return the records giving a resource some values; None for the value of the level below."""
     records = []
     for key, value in values.items():
         records.append(ApiMessageAndVersion(ConfigRecord(kind, name, key, value), 0))
@@ -529,7 +552,7 @@ def _eligible_no_more(image: MetadataImage, kind: int, name: str) -> Iterator[Ap
 
     topics: Iterable[TopicImage]
     if kind == ConfigResourceType.TOPIC:
-        topics = [image.topics[name]] if name in image.topics else []  # it may be about to be created
+        topics = [image.topics[name]] if name in image.topics else []  # the topic may be about to be created
     elif kind == ConfigResourceType.BROKER and not name:
         topics = image.topics.values()
     else:

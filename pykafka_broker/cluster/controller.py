@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
 
 ReplyT = TypeVar("ReplyT")
-
-MAX_RECORDS_PER_OPERATION = 10_000  # what one request may write
+MAX_RECORDS_PER_OPERATION = 10_000  # records that one request may write
 # The first metadata.version whose partition records have directory ids (KIP-858), eligible leader replicas (KIP-966)
 DIRECTORIES_FROM = 17
 _ELR_FROM = 23
@@ -34,8 +33,9 @@ CORDONED_FROM = 30
 
 
 class TopicCreation(NamedTuple):
-    """A topic that somebody wants: partitions and replication factor with their defaults, or instead of them the
-    brokers that each partition is to be on. `configs` are those that the request names.
+    """A wanted topic: partitions and replication factor with defaults, or instead the brokers of each partition.
+
+    `configs` are the ones that the request names.
     """
 
     topic: str
@@ -46,8 +46,10 @@ class TopicCreation(NamedTuple):
 
 
 class ConfigAlteration(NamedTuple):
-    """A change of configs. `resource_type` is TOPIC, BROKER, GROUP or CLIENT_METRICS; `configs` are those that would
-    change, None for one that is to be taken away. Those of a new topic are among them.
+    """A change of configs.
+
+    `resource_type` is TOPIC, BROKER, GROUP or CLIENT_METRICS; `configs` are the values that would change, None for one
+    that is to be taken away. Configs of a new topic are among them.
     """
 
     resource_type: str
@@ -56,7 +58,7 @@ class ConfigAlteration(NamedTuple):
 
 
 class Policies(Protocol):
-    """Raises ApiError for what is not to be."""
+    """An operator's policies; a check raises ApiError to refuse."""
 
     def check_topic(self, creation: TopicCreation) -> None: ...
 
@@ -66,7 +68,7 @@ class Policies(Protocol):
 def check_creation(
     policies: Policies, topic: CreatableTopic, assignments: list[list[int]], configs: Mapping[str, str]
 ) -> None:
-    """A topic that could be made with these replicas of its partitions."""
+    """Ask the policies about a topic with the given replicas of each partition."""
     if configs:
         policies.check_configs(ConfigAlteration(ConfigResourceType.TOPIC.name, topic.name, configs))
     if topic.assignments:
@@ -77,8 +79,9 @@ def check_creation(
 
 
 class Decision(NamedTuple, Generic[ReplyT]):
-    """Records to commit as one batch, and the answer to give then. kraft_version: what the quorum goes up to, 0 if it
-    stays where it is.
+    """Records to commit as a batch, and the answer to give then.
+
+    kraft_version: what the quorum goes up to, 0 if it stays where it is.
     """
 
     records: list[ApiMessageAndVersion]
@@ -86,21 +89,21 @@ class Decision(NamedTuple, Generic[ReplyT]):
     kraft_version: int = 0
 
 
-# Called with how many partitions are to be created or deleted; raises THROTTLING_QUOTA_EXCEEDED where these are too
-# many for the quota of whoever asks (KIP-599).
+# Called with the number of partitions to create or delete; raises THROTTLING_QUOTA_EXCEEDED where these are too
+# many for the client's quota (KIP-599).
 Spend = Callable[[int], None]
 
 
 def unlimited(partitions: int) -> None:
-    """Who asks has no quota."""
+    """Spend nothing: the client has no quota."""
 
 
-# Called with the configuration as it would be, and the names that a request changes; raises ConfigError.
+# Called with the configuration after the change, and the names that a request changes; raises ConfigError.
 CheckListener = Callable[[BrokerConfig, Collection[str]], None]
 
 
 def usable_brokers(image: MetadataImage) -> list[int]:
-    """Brokers that can be given new replicas, in order of id."""
+    """Return the brokers which can be given new replicas, in order of id."""
     return sorted(
         broker.id
         for broker in image.brokers.values()
@@ -109,20 +112,23 @@ def usable_brokers(image: MetadataImage) -> list[int]:
 
 
 def partition_record_version(image: MetadataImage) -> int:
-    """In which records of partitions are written at the metadata.version of the image."""
+    """Return the version of partition records at the metadata.version of the image."""
     level = image.features.get(METADATA_VERSION, 0)
     return 2 if level >= _ELR_FROM else 1 if level >= DIRECTORIES_FROM else 0
 
 
 def broker_record_version(image: MetadataImage) -> int:
-    """The same of registrations."""
+    """Return the same of registrations."""
     level = image.features.get(METADATA_VERSION, 0)
     return 4 if level >= CORDONED_FROM else 3 if level >= DIRECTORIES_FROM else 2 if level >= 8 else 1
 
 
 class Controller:
-    """What every decision reads. `config` is replaced when dynamic configs change; `check_listeners` are asked of
-    changes of this node's own; `alone`: there can be no other node."""
+    """The input of every decision.
+
+    `config` is replaced when dynamic configs change; `check_listeners` are asked of changes of this node's own;
+    `alone`: there can be no other node.
+    """
 
     __slots__ = (
         "alone",
@@ -146,7 +152,7 @@ class Controller:
         self.policies: Policies | None = None
         self.check_listeners: Sequence[CheckListener] = ()
         self.first_leader_epoch = 0  # of new partitions
-        self.kraft_version = 0  # of the quorum, which keeps it in its log beside the metadata
+        self.kraft_version = 0  # of the quorum, from the control records of its log
         self.alone = True
 
     def partition_record_version(self) -> int:

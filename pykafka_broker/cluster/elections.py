@@ -49,7 +49,10 @@ MAX_ELECTIONS = 1_000  # of one check
 
 
 def may_lead(image: MetadataImage, partition: PartitionImage, *, leaving: int = -1, returning: int = -1) -> Acceptable:
-    """Which brokers are there and have the partition's directory; `leaving` is taken as gone, `returning` as back."""
+    """Return a function which tells whether a broker is active and has the partition's directory online.
+
+    `leaving` is taken as gone, `returning` as back.
+    """
 
     def acceptable(broker_id: int) -> bool:
         if broker_id == leaving or not (broker_id == returning or active(image, broker_id)):
@@ -67,7 +70,7 @@ def election_of(controller: Controller, topic: TopicImage) -> Election:
 
 
 def broker_leaves(controller: Controller, broker_id: int) -> Records:
-    """The broker is fenced, unregistered or about to stop."""
+    """Change the partitions of a broker which is fenced, unregistered or about to stop."""
 
     def left(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
         return without(controller, topic, partition, broker_id)
@@ -76,7 +79,7 @@ def broker_leaves(controller: Controller, broker_id: int) -> Records:
 
 
 def directories_lost(controller: Controller, broker_id: int, is_lost: Callable[[bytes], bool]) -> Records:
-    """Those directories of a broker are offline."""
+    """Change the partitions in lost directories of a broker."""
 
     def is_in(partition: PartitionImage) -> bool:
         return broker_id in partition.isr and is_lost(partition.directory_of(broker_id))
@@ -88,7 +91,7 @@ def directories_lost(controller: Controller, broker_id: int, is_lost: Callable[[
 
 
 def unclean_shutdown(controller: Controller, broker_id: int) -> Records:
-    """A broker comes back that may have lost what it had not synced."""
+    """Change the partitions of a returning broker which may have lost unsynced records."""
 
     def forgotten(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
         return partition_change(
@@ -104,7 +107,7 @@ def unclean_shutdown(controller: Controller, broker_id: int) -> Records:
 
 
 def broker_returns(controller: Controller, broker_id: int) -> Records:
-    """The broker is unfenced: what nobody leads it may."""
+    """Elect the unfenced broker for partitions without a leader."""
 
     def elected(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
         return _online_again(controller, topic, partition, broker_id)
@@ -115,7 +118,7 @@ def broker_returns(controller: Controller, broker_id: int) -> Records:
 
 
 def unclean_candidates(controller: Controller) -> Records:
-    """Partitions without a leader get one where their topic's config would rather lose records."""
+    """Elect leaders for partitions without a leader whose topic's config would rather lose records."""
 
     for topic in controller.image.topics.values():
         leaderless = [partition for partition in topic.partitions.values() if partition.leader == NO_LEADER]
@@ -169,7 +172,7 @@ def _changes(
 
 
 def elect_leaders(controller: Controller, request: ElectLeadersRequest) -> Decision[ElectLeadersResponse]:
-    """All versions; before 1 every election is a preferred one."""
+    """Decide on ElectLeaders, all versions; before 1 every election is a preferred election."""
     elections = _Elections(controller, request.election_type)
     response = ElectLeadersResponse(replica_election_results=[])
     if request.topic_partitions is None:
@@ -178,23 +181,23 @@ def elect_leaders(controller: Controller, request: ElectLeadersRequest) -> Decis
         for topic in controller.image.topics.values():
             result = ReplicaElectionResult(topic.name, [])
             response.replica_election_results.append(result)
-            for number in topic.partitions:
-                elected = elections.elect(topic.name, number)
+            for index in topic.partitions:
+                elected = elections.elect(topic.name, index)
                 if elected.error_code != ErrorCode.ELECTION_NOT_NEEDED:
                     result.partition_result.append(elected)
         return Decision(elections.records, response)
     for asked in request.topic_partitions:
         result = ReplicaElectionResult(asked.topic, [])
         response.replica_election_results.append(result)
-        for number in asked.partitions:
-            result.partition_result.append(elections.elect(asked.topic, number))
+        for index in asked.partitions:
+            result.partition_result.append(elections.elect(asked.topic, index))
     if elections.kind is None and request.topic_partitions:
         response.error_code = ErrorCode.INVALID_REQUEST
     return Decision(elections.records, response)
 
 
 class _Elections:
-    """Those of one request: of a kind that is None if there is no such kind."""
+    """The elections of a request; kind is None for an unknown kind."""
 
     def __init__(self, controller: Controller, kind: int) -> None:
         self.kind = _KINDS.get(kind)
@@ -203,29 +206,29 @@ class _Elections:
         self._unknown_kind = f"Unknown election type {kind}"
         self._elected: set[tuple[str, int]] = set()
 
-    def elect(self, name: str, number: int) -> PartitionResult:
+    def elect(self, name: str, index: int) -> PartitionResult:
         try:
             if self.kind is None:
                 raise ApiError(ErrorCode.INVALID_REQUEST, self._unknown_kind)
-            self._elect(self.kind, name, number)
+            self._elect(self.kind, name, index)
         except ApiError as error:
-            return PartitionResult(number, error.code, error.message)
-        return PartitionResult(number, ErrorCode.NONE, None)
+            return PartitionResult(index, error.code, error.message)
+        return PartitionResult(index, ErrorCode.NONE, None)
 
-    def _elect(self, kind: Election, name: str, number: int) -> None:
+    def _elect(self, kind: Election, name: str, index: int) -> None:
         topic = self._controller.image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {name}")
-        partition = topic.partitions.get(number)
+        partition = topic.partitions.get(index)
         if partition is None:
-            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{number}")
-        if not _is_needed(kind, partition) or (name, number) in self._elected:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
+        if not _is_needed(kind, partition) or (name, index) in self._elected:
             raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         record = elected(self._controller, topic, partition, kind)
         if record is None:
             raise ApiError(*_NOT_AVAILABLE[kind])
         self.records.append(record)
-        self._elected.add((name, number))
+        self._elected.add((name, index))
 
 
 def _is_needed(kind: Election, partition: PartitionImage) -> bool:
@@ -237,7 +240,7 @@ def _is_needed(kind: Election, partition: PartitionImage) -> bool:
 def elected(
     controller: Controller, topic: TopicImage, partition: PartitionImage, kind: Election
 ) -> ApiMessageAndVersion | None:
-    """The record by which the partition gets the leader that such an election is about, or None if it can't."""
+    """Return the record of a successful election of the kind, or None."""
     record = partition_change(controller, topic, partition, may_lead(controller.image, partition), election=kind)
     if record is None or record.message.leader < 0:
         return None
@@ -250,7 +253,7 @@ def elected(
 
 
 def balancing(controller: Controller, at_most: int = MAX_ELECTIONS) -> list[ApiMessageAndVersion]:
-    """Return the elections that are due; where they are `at_most`, more may be due soon."""
+    """Return due elections of first replicas; if as many as `at_most`, more may be due soon."""
     records: list[ApiMessageAndVersion] = []
     for topic in controller.image.topics.values():
         for partition in topic.partitions.values():

@@ -52,7 +52,7 @@ from pykafka_broker.protocol.stored.user_scram_credential_record import UserScra
 from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 
 _LATEST = SUPPORTED[METADATA_VERSION][1]
-_UNSTABLE = {_LATEST + 1: "4.4-IV0"}  # known by name, and not to be had
+_UNSTABLE = {_LATEST + 1: "4.4-IV0"}  # known by name, but not supported
 _KNOWN_VERSIONS = METADATA_VERSIONS | _UNSTABLE
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _MAX_PORT = 65535
@@ -63,11 +63,11 @@ Records = list[ApiMessageAndVersion]
 
 
 class FormatError(Exception):
-    """Nothing is formatted, for that reason."""
+    """Formatting is refused, for the given reason."""
 
 
 class InitialVoter(NamedTuple):
-    """One controller of a quorum that changes while it runs (KIP-853)."""
+    """A controller of a quorum which changes while running (KIP-853)."""
 
     id: int
     host: str
@@ -76,7 +76,7 @@ class InitialVoter(NamedTuple):
 
 
 class FormatRequest(NamedTuple):
-    """The options of the command. `voters` are those of --initial-controllers."""
+    """The options of the command; `voters` is the argument of --initial-controllers."""
 
     cluster_id: str
     scram: Sequence[str] = ()
@@ -92,7 +92,9 @@ class FormatRequest(NamedTuple):
 
 
 def metadata_version(text: str, unstable: bool = False) -> int:
-    """The level that `--release-version` names: "4.0-IV1", or "4.0" and "4.0.2" for the last one of that release."""
+    """Return the level named by `--release-version`: "4.0-IV1", or "4.0" and "4.0.2" for the last level of the
+    release.
+    """
     known = {level: name for level, name in _KNOWN_VERSIONS.items() if unstable or level <= _LATEST}
     release = ".".join(text.split(".")[:2])
     for level, name in sorted(known.items(), reverse=True):
@@ -102,12 +104,12 @@ def metadata_version(text: str, unstable: bool = False) -> int:
 
 
 def name_of_metadata_version(level: int) -> str | None:
-    """As releases call it, if there is such a level."""
+    """Return the releases' name of a level, or None for an unknown level."""
     return _KNOWN_VERSIONS.get(level)
 
 
 def feature_levels(arguments: Sequence[str]) -> dict[str, int]:
-    """The arguments of --feature; the last one for a name holds."""
+    """Return the levels in the arguments of --feature; the last argument for a name holds."""
     levels = {}
     for text in arguments:
         name, equals, level = text.partition("=")
@@ -120,7 +122,7 @@ def feature_levels(arguments: Sequence[str]) -> dict[str, int]:
 
 
 def bootstrap_levels(request: FormatRequest) -> dict[str, int]:
-    """The features that a new cluster has from its first record on."""
+    """Return the features of a new cluster from the first record on."""
     wanted = dict(request.features)
     level = wanted.pop(METADATA_VERSION, None)
     if level is not None and request.release_version is not None:
@@ -155,7 +157,7 @@ def _check_level(name: str, level: int, levels: dict[str, int]) -> None:
 
 
 def check_kraft_version(request: FormatRequest, dynamic: bool) -> None:
-    """`dynamic`: the voters of the quorum stand in its records."""
+    """Check the wanted kraft.version; `dynamic`: the voters of the quorum stand in records."""
     level = request.features.get(KRAFT_VERSION)
     if level is None:
         return
@@ -175,13 +177,13 @@ def check_kraft_version(request: FormatRequest, dynamic: bool) -> None:
 
 
 def initial_voters(text: str) -> list[InitialVoter]:
-    """The argument of --initial-controllers: `ID@HOST:PORT:DIRECTORY`, separated by commas."""
+    """Return the voters in the argument of --initial-controllers: `ID@HOST:PORT:DIRECTORY`, separated by commas."""
     voters = [_initial_voter(part.strip()) for part in text.split(",") if part.strip()]
     if not voters:
         raise FormatError("No voters given.")
     for each in voters:
         if [other.id for other in voters].count(each.id) > 1:
-            raise FormatError(f"Node id {each.id} was specified more than once.")
+            raise FormatError(f"StorageNode id {each.id} was specified more than once.")
     return voters
 
 
@@ -219,14 +221,22 @@ def _initial_voter(text: str) -> InitialVoter:
 
 
 def version_mapping(text: str | None) -> list[str]:
-    """The features of a release, the latest one for None, as Kafka's tools print them. Raises FormatError."""
+    """Return the features of a release, the latest for None, as Kafka's tools print them.
+
+    Raises:
+        FormatError: the release is unknown.
+    """
     level = _LATEST if text is None else metadata_version(text, unstable=True)
     first = f"{METADATA_VERSION}={level} ({text or name_of_metadata_version(level)})"
     return [first, *(f"{name}={each}" for name, each in default_levels(level).items())]
 
 
 def feature_dependencies(name: str, level: int) -> list[str]:
-    """What that level of a feature needs, as Kafka's tools print it. Raises FormatError."""
+    """Return the dependencies of a feature's level, as Kafka's tools print them.
+
+    Raises:
+        FormatError: feature or level is unknown.
+    """
     if name == METADATA_VERSION and name_of_metadata_version(level) is None:
         raise FormatError(f"Unknown {name} {level}")
     if name not in SUPPORTED:
@@ -246,7 +256,11 @@ def _feature(name: str, level: int) -> str:
 
 
 def scram_user(argument: str, new_salt: Callable[[], bytes]) -> UserScramCredentialRecord:
-    """The record of such a user. Raises FormatError."""
+    """Return the record of a user.
+
+    Raises:
+        FormatError: the argument is wrong.
+    """
     mechanism, equals, rest = argument.strip().partition("=")
     if not equals:
         raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument.strip()}'")
@@ -309,7 +323,7 @@ def _decoded(text: str, what: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
-        hint = f": {text}" if what == "salt" else ""  # the other is as good as a password
+        hint = f": {text}" if what == "salt" else ""  # the salted password is as good as a password
         raise FormatError(f"Failed to decode given {what}{hint}") from None
 
 
@@ -317,7 +331,7 @@ def _decoded(text: str, what: str) -> bytes:
 
 
 def voter(node_id: int, directory_id: bytes, endpoints: Iterable[Address]) -> Voter:
-    """One that can do what this release can."""
+    """Return a voter with the abilities of this release."""
     reached = [Endpoint(each.listener, each.host, each.port) for each in endpoints]
     return Voter(node_id, directory_id, reached, KRaftVersionFeature(*SUPPORTED["kraft.version"]))
 
@@ -329,8 +343,8 @@ def voters_record(voters: Sequence[Voter]) -> bytes:
 # -- directories
 
 
-class Node(NamedTuple):
-    """What a configuration says of the node whose directories these are."""
+class StorageNode(NamedTuple):
+    """A node's identity and data directories, by the configuration."""
 
     id: int
     directories: Sequence[str]
@@ -340,13 +354,13 @@ class Node(NamedTuple):
     controller_listener: tuple[str, str, int] | None  # name, host and port that other controllers dial
 
 
-class Formatter:
-    """One run of the command. `new_uuid` and `new_salt` draw what must not be guessed, `now` is the wall clock."""
+class StorageFormatter:
+    """A run of the command. `new_uuid` and `new_salt` draw unguessable bytes, `now` is the wall clock."""
 
     def __init__(
         self,
         fs: FileSystem,
-        node: Node,
+        node: StorageNode,
         request: FormatRequest,
         *,
         now: int,
@@ -361,7 +375,12 @@ class Formatter:
         self._new_salt = new_salt
 
     def run(self) -> Iterator[str]:
-        """Does it, and says what it does. Raises FormatError, and OSError of the disk."""
+        """Format the directories, and yield each step in words.
+
+        Raises:
+            FormatError: formatting is refused.
+            OSError: the disk refused.
+        """
         self._check_quorum()
         levels = bootstrap_levels(self._request)
         check_kraft_version(self._request, self._dynamic)
@@ -416,7 +435,7 @@ class Formatter:
         return records + [ApiMessageAndVersion(scram_user(text, self._new_salt), 0) for text in self._request.scram]
 
     def _directories(self) -> tuple[list[str], list[str], list[str]]:
-        """Those to be formatted, those that are, and those that can't be read."""
+        """Return the directories to format, the formatted directories, and the unreadable directories."""
         empty, formatted, unreadable = [], [], []
         for path in sorted({*self._node.directories, self._node.metadata_directory}):
             try:
@@ -493,18 +512,18 @@ class Formatter:
 
 
 def properties_of(fs: FileSystem, path: str) -> dict[str, str] | None:
-    """What `meta.properties` of a directory says; None where it is not formatted or not there."""
+    """Return the content of a directory's `meta.properties`; None if not formatted or missing."""
     if not fs.exists(path):
         return None
-    fs.list_directory(path)  # what is no directory is an OSError
+    fs.list_directory(path)  # raises OSError for a file
     try:
         return read_properties(fs, f"{path}/{META_PROPERTIES}")
     except FileNotFoundError:
         return None
 
 
-def info(fs: FileSystem, node: Node) -> tuple[list[str], bool]:
-    """The lines of `info`, and whether all is well."""
+def info(fs: FileSystem, node: StorageNode) -> tuple[list[str], bool]:
+    """Return the lines of `info`, and whether no problem was found."""
     found, problems = [], []
     first: dict[str, str] = {}
     for path in sorted({*node.directories, node.metadata_directory}):
@@ -545,7 +564,7 @@ def _name(levels: dict[str, int]) -> str:
 
 
 def _text_of(records: Records, level: int) -> str:
-    """In the words of kafka-storage, but for keys of users, which it prints."""
+    """Return the records in the words of kafka-storage, but without users' keys, which kafka-storage prints."""
     told = ", ".join(f"ApiMessageAndVersion({_text_of_record(each.message)} at version 0)" for each in records)
     return f"BootstrapMetadata(records=[{told}], metadataVersionLevel={level}, source=format command)"
 

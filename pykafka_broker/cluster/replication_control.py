@@ -59,7 +59,7 @@ _EPOCH_UNKNOWN = -1
 
 
 def alter_partition(controller: Controller, request: AlterPartitionRequest) -> Decision[AlterPartitionResponse]:
-    """Versions 2 and 3; before 3 the members of an ISR have no epochs."""
+    """Decide on AlterPartition v2 and v3; before 3 the members of an ISR have no epochs."""
     if not controller.image.is_registered(request.broker_id, request.broker_epoch):
         return Decision([], AlterPartitionResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
     records: list[ApiMessageAndVersion] = []
@@ -121,7 +121,7 @@ def _altered(
 
 def _check_epochs(partition: PartitionImage, sender: int, wanted: PartitionData) -> None:
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-        raise ApiError(ErrorCode.NOT_CONTROLLER)  # it has heard of more than is known here
+        raise ApiError(ErrorCode.NOT_CONTROLLER)  # the sender knows more than this controller
     if wanted.leader_epoch < partition.leader_epoch:
         raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
     if sender != partition.leader:
@@ -139,7 +139,7 @@ def _check_isr(partition: PartitionImage, isr: list[int], recovery_state: int) -
 
 
 def _eligible(controller: Controller, partition: PartitionImage, member: BrokerState) -> bool:
-    """Its broker is there, in that incarnation, and the directory of its replica is not offline."""
+    """Return whether the member's broker is active, in the given incarnation, and the replica's directory is online."""
     image = controller.image
     if not active(image, member.broker_id):
         return False
@@ -154,8 +154,8 @@ def _eligible(controller: Controller, partition: PartitionImage, member: BrokerS
 def alter_partition_reassignments(
     controller: Controller, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    """Version 1 may forbid another number of replicas (KIP-860)."""
-    records: dict[tuple[str, int], ApiMessageAndVersion | None] = {}  # the last word on a partition holds
+    """Decide on AlterPartitionReassignments; version 1 may forbid another number of replicas (KIP-860)."""
+    records: dict[tuple[str, int], ApiMessageAndVersion | None] = {}  # the last entry for a partition holds
     responses = []
     for topic in request.topics:
         answered = []
@@ -252,7 +252,7 @@ def is_reassigning(partition: PartitionImage) -> bool:
 def list_partition_reassignments(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    """Those of the named partitions, or all."""
+    """Return the ongoing reassignments of the named partitions, or of all."""
     wanted: Iterable[tuple[TopicImage, Iterable[int]]]
     if request.topics is None:
         wanted = ((topic, topic.partitions) for topic in image.topics.values())
@@ -263,13 +263,13 @@ def list_partition_reassignments(
             if topic.name in image.topics
         )
     response = ListPartitionReassignmentsResponse(error_message=None, topics=[])
-    for topic, numbers in wanted:
+    for topic, indexes in wanted:
         ongoing = [
             OngoingPartitionReassignment(
-                number, list(found.replicas), list(found.adding_replicas), list(found.removing_replicas)
+                index, list(found.replicas), list(found.adding_replicas), list(found.removing_replicas)
             )
-            for number in numbers
-            if (found := topic.partitions.get(number)) is not None and is_reassigning(found)
+            for index in indexes
+            if (found := topic.partitions.get(index)) is not None and is_reassigning(found)
         ]
         if ongoing:
             response.topics.append(OngoingTopicReassignment(topic.name, ongoing))
@@ -282,10 +282,10 @@ def list_partition_reassignments(
 def assign_replicas_to_dirs(
     controller: Controller, request: AssignReplicasToDirsRequest
 ) -> Decision[AssignReplicasToDirsResponse]:
-    """Version 0."""
+    """Decide on AssignReplicasToDirs v0."""
     if not controller.image.is_registered(request.broker_id, request.broker_epoch):
         return Decision([], AssignReplicasToDirsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
-    told = _Told(controller, request.broker_id)
+    told = _Assignments(controller, request.broker_id)
     response = AssignReplicasToDirsResponse(directories=[])
     for directory in request.directories:
         topics = [
@@ -304,8 +304,8 @@ def assign_replicas_to_dirs(
     return Decision(told.records, response)
 
 
-class _Told:
-    """What one request tells; of a replica that it names twice the later word holds."""
+class _Assignments:
+    """The assignments of a request; of a replica named twice the later assignment holds."""
 
     def __init__(self, controller: Controller, broker_id: int) -> None:
         self._controller = controller
@@ -313,11 +313,11 @@ class _Told:
         self._changed: dict[tuple[bytes, int], PartitionImage] = {}
         self.records: list[ApiMessageAndVersion] = []
 
-    def place(self, directory: bytes, topic_id: bytes, number: int) -> ErrorCode:
+    def place(self, directory: bytes, topic_id: bytes, index: int) -> ErrorCode:
         topic = self._controller.image.topics_by_id.get(topic_id)
         if topic is None:
             return ErrorCode.UNKNOWN_TOPIC_ID
-        partition = self._changed.get((topic_id, number)) or topic.partitions.get(number)
+        partition = self._changed.get((topic_id, index)) or topic.partitions.get(index)
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if self._broker_id not in partition.replicas:
@@ -326,7 +326,7 @@ class _Told:
             for record in self._changes(topic, partition, directory):
                 self.records.append(record)
                 partition = changed_partition(partition, record.message)
-            self._changed[topic_id, number] = partition
+            self._changed[topic_id, index] = partition
         return ErrorCode.NONE
 
     def _changes(

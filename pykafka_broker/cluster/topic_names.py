@@ -22,7 +22,7 @@ CONSUMER_OFFSETS = "__consumer_offsets"
 TRANSACTION_STATE = "__transaction_state"
 SHARE_GROUP_STATE = "__share_group_state"
 CLUSTER_METADATA = "__cluster_metadata"
-# Those that Metadata shows with is_internal. The metadata log is none: clients never see it.
+# Topics that Metadata shows with is_internal. The metadata log is not among them: clients never see it.
 INTERNAL_TOPICS = frozenset((CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE))
 MAX_NAME_LENGTH = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
@@ -31,7 +31,7 @@ _ALL_PLAIN = re.compile(rf"(?:{_PLAIN}\n)*+{_PLAIN}")
 
 
 def name_problem(name: str) -> str | None:
-    """Why this can't be a topic's name, or None."""
+    """Return the reason for which no topic can have the name, or None."""
     if not name:
         return "the empty string is not allowed"
     if name in (".", ".."):
@@ -44,20 +44,26 @@ def name_problem(name: str) -> str | None:
 
 
 def are_plain(names: Sequence[str]) -> bool:
-    """Whether a look at all of them at once is enough to know that nothing is wrong with any."""
+    """Return whether a look at all names together proves every name fine."""
     text = "\n".join(names)
     return text.count("\n") == len(names) - 1 and _ALL_PLAIN.fullmatch(text) is not None
 
 
 def check_topic_name(name: str) -> None:
-    """Raises INVALID_TOPIC_EXCEPTION for a name that no topic may have."""
+    """Check a topic's name.
+
+    Raises:
+        ApiError: INVALID_TOPIC_EXCEPTION.
+    """
     problem = name_problem(name)
     if problem is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
 def may_collide(name: str) -> bool:
-    """Metric names turn '.' into '_', so two names that differ in those alone are kept apart."""
+    """Return whether a name has '.' or '_': metric names turn '.' into '_', so names differing in no other character
+    are kept apart.
+    """
     return "." in name or "_" in name
 
 
@@ -66,7 +72,7 @@ def unified(name: str) -> str:
 
 
 def creatable_topic(name: str, config: BrokerConfig, brokers: int) -> CreatableTopic:
-    """What to create under this name; an ordinary topic gets the broker's defaults."""
+    """Describe the topic to create under the name; an ordinary topic gets the broker's defaults."""
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreatableTopicConfig
 
     if name == CONSUMER_OFFSETS:

@@ -52,8 +52,6 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 # The configs of a created topic are in the answer since KIP-525.
 CONFIGS_FROM_VERSION = 5
 
-# What takes as long as so many items of a step.
-
 Records = list[ApiMessageAndVersion]
 
 
@@ -64,14 +62,14 @@ def create_topics(
     rights: Rights = ANYTHING,
     spend: Spend = unlimited,
 ) -> Decision[CreateTopicsResponse]:
-    """CreateTopics (KIP-4): every version; `version` decides only whether the configs are worth making."""
+    """Decide on CreateTopics (KIP-4), all versions; `version` decides only whether the configs are worth making."""
     names = Counter(topic.name for topic in request.topics)
     may_create_all = rights.allow(Operation.CREATE, Resource.CLUSTER, log=False)
     wanted: list[CreatableTopic] = []
     forbidden: set[str] = set()
     for topic in request.topics:
         if names[topic.name] == 1:
-            # The metadata's own topic is told to be out of bounds, whoever asks for it.
+            # The metadata's own topic is refused as prohibited, whatever the client's rights.
             prohibited = topic.name == CLUSTER_METADATA
             if may_create_all or prohibited or rights.allow(Operation.CREATE, Resource.TOPIC, topic.name):
                 wanted.append(topic)
@@ -91,14 +89,14 @@ def create_topics(
 
 
 def _hide_configs(result: CreatableTopicResult) -> None:
-    """Whoever may create a topic need not be allowed to see how it is set up."""
+    """Hide the configs from a client which may create a topic, but not see configs."""
     result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     result.num_partitions = result.replication_factor = -1
     result.configs = []
 
 
 class _Creation:
-    """One CreateTopics request on its way: the records so far, and the names that they will take."""
+    """A CreateTopics request in progress: the records so far, and the names about to be taken."""
 
     def __init__(self, controller: Controller, validate_only: bool, with_configs: bool, spend: Spend) -> None:
         self.controller = controller
@@ -132,12 +130,12 @@ class _Creation:
         default = self.controller.config.num_partitions
         requested = 0
         for topic in topics:
-            number = default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
-            requested += len(topic.assignments) or number
+            count = default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+            requested += len(topic.assignments) or count
         return requested
 
     def _names_in_use(self) -> dict[str, str]:
-        """Unified name to name. Two new topics of one request may collide, as they may in Kafka."""
+        """Return names by unified name. Two new topics of a request may collide, as in Kafka."""
         return {unified(name): name for name in self.controller.image.topics if may_collide(name)}
 
     def _create(
@@ -159,7 +157,7 @@ class _Creation:
         assignments = self._assignments(topic)
         if self.controller.policies is not None:
             check_creation(self.controller.policies, topic, assignments, overrides)
-        self.spend(len(assignments))  # also where it is only looked at, as in Kafka
+        self.spend(len(assignments))  # also for a request that only validates, as in Kafka
         topic_id = self.controller.new_uuid()
         records = [ApiMessageAndVersion(TopicRecord(name, topic_id), 0)]
         records += config_records(image, ConfigResourceType.TOPIC, name, overrides)
@@ -220,7 +218,7 @@ class _Creation:
 
 
 class _Overrides(NamedTuple):
-    """The configs that a request wants for a topic, and those that it has no value for."""
+    """The configs wanted for a topic, and the names of configs without a value."""
 
     values: dict[str, str]
     nulls: set[str]
@@ -244,7 +242,7 @@ def _overrides(topic: CreatableTopic) -> _Overrides:
 
 
 def _configs_of(controller: Controller, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-    """What the request says is repeated as it was said; DescribeConfigs tells how it is understood."""
+    """Return the request's configs as given; DescribeConfigs tells how they are understood."""
     entries = describe_topic(controller.config, overrides)
     return [
         CreatableTopicConfigs(
@@ -285,13 +283,14 @@ def delete_topics(
     rights: Rights = ANYTHING,
     spend: Spend = unlimited,
 ) -> Decision[DeleteTopicsResponse]:
-    """DeleteTopics: by name, and by id since version 6 (KIP-516). A topic that the client may not describe is refused
-    as one that is not there would be.
+    """Decide on DeleteTopics: by name, and by id since version 6 (KIP-516).
+
+    A topic that the client may not describe is refused as a missing topic would be.
     """
     by_name = ((name, ZERO_UUID) for name in request.topic_names)
     wanted = chain(((topic.name, topic.topic_id) for topic in request.topics), by_name)
     if not controller.config.delete_topic_enable:
-        # Clients before KIP-322 don't know the error of its own.
+        # Clients before KIP-322 don't know the special error.
         code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
         return Decision([], DeleteTopicsResponse(responses=[_deletion(*topic, code) for topic in wanted]))
     if rights.allow(Operation.DELETE, Resource.CLUSTER):
@@ -299,7 +298,7 @@ def delete_topics(
     results: list[DeletableTopicResult] = []
     found: list[tuple[str, bytes]] = []
     for (name, topic_id), count in Counter(wanted).items():
-        is_sound = (name is None) != (topic_id == ZERO_UUID)  # what is not is answered as often as it is there
+        is_sound = (name is None) != (topic_id == ZERO_UUID)  # unsound entries are answered one by one
         try:
             if count > 1 and is_sound:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
@@ -333,7 +332,7 @@ def _deletion(
 
 
 def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic_id: bytes) -> tuple[str, bytes]:
-    """Name and id of what is there and may be described."""
+    """Return name and id of an existing topic which the client may describe."""
     if name is None and topic_id == ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if name is not None and topic_id != ZERO_UUID:
@@ -354,7 +353,7 @@ def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic
 def create_partitions(
     controller: Controller, request: CreatePartitionsRequest, rights: Rights = ANYTHING, spend: Spend = unlimited
 ) -> Decision[CreatePartitionsResponse]:
-    """CreatePartitions (KIP-195): a topic only ever grows."""
+    """Decide on CreatePartitions (KIP-195): a topic only ever grows."""
     names = Counter(topic.name for topic in request.topics)
     records: Records = []
     results = []
@@ -391,7 +390,7 @@ def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> R
         )
     added = topic.count - present
     if added > MAX_RECORDS_PER_OPERATION:
-        # Kafka fails here with UNKNOWN_SERVER_ERROR; CreateTopics has the error that says what is wrong.
+        # Kafka fails here with UNKNOWN_SERVER_ERROR; CreateTopics has a fitting error.
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     factor = len(image.partitions[0].replicas)
     if topic.assignments is None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PREFIX = "pykafka."
 EMULATE = "pykafka.emulate"
-STRICT = "pykafka.strict"  # what the switches below are where they are not set themselves
+STRICT = "pykafka.strict"  # the default of the switches below
 PARKED_FETCH = "pykafka.strict.parked.fetch"
 AUTO_CREATION = "pykafka.strict.auto.creation"
 REFUSALS = "pykafka.strict.refusals"
@@ -25,11 +25,13 @@ OWN_NAMES = frozenset((EMULATE, STRICT, PARKED_FETCH, AUTO_CREATION, REFUSALS, V
 
 
 class OwnSettings(NamedTuple):
-    """`release`: the one that clients are to see, None for this broker as it is.
+    """The settings of a broker beyond Kafka's.
 
-    What is done as Kafka does it, where it costs a little: `parked_fetch`, a fetch that waits holds its connection
-    back; `auto_creation`, the answer that creates a topic does not have it yet; `refusals`, whoever asks for what is
-    not served is hung up on. `validate_records`: every record of a produced batch is looked at, as Kafka does.
+    `release`: the release that clients are to see, None for this broker as it is.
+
+    Done as in Kafka, where it costs a little: `parked_fetch`, a waiting fetch holds its connection back;
+    `auto_creation`, the answer that creates a topic does not have it yet; `refusals`, a request for something that is
+    not served closes the connection. `validate_records`: every record of a produced batch is checked.
     """
 
     release: Release | None = None
@@ -40,7 +42,7 @@ class OwnSettings(NamedTuple):
 
 
 def own_settings(static: Mapping[str, str]) -> tuple[OwnSettings, list[ConfigError]]:
-    """Those in a static configuration, and what is wrong with them."""
+    """Return the settings in a static configuration, and the errors."""
     errors: list[ConfigError] = []
     chosen: Release | None = None
     try:

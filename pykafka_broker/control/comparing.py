@@ -36,10 +36,11 @@ _NO_JSON = object()
 
 @dataclass
 class ExpectedRecord:
-    """A record as a test expects it. Fields that are left out are not compared. A value that is null is a tombstone, a
-    key that is null is no key. Text and base64 are compared byte by byte. Any other JSON is compared with the JSON that
-    the record has there: blanks and the order of an object's names make no difference. Headers that are named must be
-    there, others may be; an empty list of headers says that there are none."""
+    """A record as a test expects it. Omitted fields are not compared. A null value is a tombstone, a null key
+    is no key. Text and base64 are compared byte by byte. Any other JSON is compared with the record's JSON: blanks and
+    the order of an object's names make no difference. Named headers must be there, others may be; an empty list of
+    headers says that there are none.
+    """
 
     value: Any = NOT_NAMED
     key: Any = NOT_NAMED
@@ -51,14 +52,14 @@ class ExpectedRecord:
 
 
 class _Content:
-    """A key or value that was found."""
+    """A key or value found."""
 
     def __init__(self, text: str | None, in_base64: str | None) -> None:
         self.data = meant(text, in_base64, "")
 
     @cached_property
     def json(self) -> Any:
-        """The JSON that it is, in a form that can be compared and hashed."""
+        """Return the content as comparable, hashable JSON."""
         try:
             return _NO_JSON if self.data is None else _frozen(json.loads(self.data))
         except (ValueError, RecursionError):
@@ -66,7 +67,7 @@ class _Content:
 
 
 class _WantedContent:
-    """A key or value that is expected: not named, JSON, or bytes (None for a tombstone or no key)."""
+    """A key or value expected: not named, JSON, or bytes (None for a tombstone or no key)."""
 
     def __init__(self, value: Any, in_base64: str | None, where: str) -> None:
         self.named = value is not NOT_NAMED or in_base64 is not None
@@ -83,7 +84,7 @@ class _WantedContent:
 
 
 class _Seen:
-    """A record that was found."""
+    """A record found."""
 
     def __init__(self, record: RecordAnswer) -> None:
         self.record = record
@@ -92,7 +93,10 @@ class _Seen:
 
 
 class ExpectedMatcher:
-    """An expected record, read once. Raises `Problem` 400 where a field can't be read."""
+    """An expected record, read once.
+
+    Raises `Problem` 400 where a field can't be read.
+    """
 
     def __init__(self, expected: ExpectedRecord) -> None:
         self.expected = expected
@@ -103,17 +107,17 @@ class ExpectedMatcher:
 
     @property
     def named(self) -> int:
-        """How many fields are compared."""
+        """Return how many fields are compared."""
         expected = self.expected
         others = (self.headers, expected.timestamp, expected.partition)
         return self.key.named + self.value.named + sum(each is not None for each in others)
 
     def fits(self, record: RecordAnswer) -> bool:
-        """Return whether the record has all that is expected of it."""
+        """Return whether the record has everything expected."""
         return self.fits_seen(_Seen(record))
 
     def fits_seen(self, seen: _Seen) -> bool:
-        """The same of a record that is compared several times."""
+        """Return whether a record compared several times fits."""
         expected, record = self.expected, seen.record
         return (
             (expected.partition is None or expected.partition == record.partition)
@@ -134,7 +138,7 @@ class ExpectedMatcher:
         return bool(self.headers) or not left
 
     def __str__(self) -> str:
-        """All that is expected of the record."""
+        """Return everything expected of the record."""
         expected = self.expected
         parts = [
             f"{name} {_told(content.data, content.is_json)}"
@@ -150,7 +154,7 @@ class ExpectedMatcher:
 
 
 def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> str:
-    """Return nothing if they are the same, else what is missing and what is unexpected, line by line."""
+    """Return an empty text if both are the same, else the missing and the unexpected records, line by line."""
     wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
     form = _Form(wanted)
     if len({each.partition for each in found}) > 1:
@@ -168,7 +172,7 @@ def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]
 
 
 def missing(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> tuple[list[RecordAnswer], list[str]]:
-    """Return a record of its own for each expected one, and a line for each that has none."""
+    """Return a separate record for each expected record with a partner, and a line for each without."""
     wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
     partners = _partners(wanted, seen)
     lines = [f"- {each}" for each, partner in zip(wanted, partners, strict=True) if partner is None]
@@ -176,7 +180,7 @@ def missing(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -
 
 
 def line_of(record: RecordAnswer) -> str:
-    """Return a record as one line of a listing."""
+    """Return a record as a line of a listing."""
     content = [each if each is None else each[:_WIDTH] for each in (record.key, record.value)]
     key, value = (
         content[place] if in_base64 is None else meant(None, in_base64, "")
@@ -189,7 +193,7 @@ def line_of(record: RecordAnswer) -> str:
 
 
 def _ordered(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
-    """The lines of a difference of two sequences; none where they are the same."""
+    """Yield the lines of a difference of two sequences; none where both are the same."""
     start = 0
     while start < min(len(wanted), len(seen)) and wanted[start].fits_seen(seen[start]):
         start += 1
@@ -210,7 +214,7 @@ def _ordered(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Fo
 
 
 def _steps(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
-    """Yield the lines of a diff: what is missing before what is too much, run by run."""
+    """Yield the lines of a diff: missing records before unexpected records, run by run."""
     missing: list[ExpectedMatcher] = []
     more: list[_Seen] = []
     for one, other in [*_aligned(wanted, seen), (None, None)]:
@@ -232,7 +236,7 @@ def _steps(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form
 def _aligned(
     wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
 ) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
-    """Partners by the longest common sequence; one by one where that would take long."""
+    """Return partners by the longest common sequence, or by position to save time."""
     if len(wanted) * len(seen) > _MOST_PAIRS:
         return _one_by_one(wanted, seen)
     fits = [[one.fits_seen(other) for other in seen] for one in wanted]
@@ -271,7 +275,7 @@ def _one_by_one(
 
 
 def _partners(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]) -> list[int | None]:
-    """For each expected record the number of a record of its own that fits, for as many of them as possible."""
+    """Return the index of a separate fitting record for each expected record, for as many as possible."""
     partners: list[int | None] = [None] * len(wanted)
     owner: dict[int, int] = {}  # of a record that was found: the expected one that has it
     buckets = _Buckets(seen)
@@ -293,7 +297,7 @@ def _swap(
     partners: list[int | None],
     owner: dict[int, int],
 ) -> None:
-    """Find a partner for this one by giving others another one (an augmenting path of a bipartite matching)."""
+    """Find a partner for an expected record by moving other partners (an augmenting path of a bipartite matching)."""
     came_from: dict[int, int] = {}
     waiting = deque([number])
     while waiting:
@@ -315,14 +319,14 @@ def _swap(
 
 
 class _Buckets:
-    """Records that were found, by value and by key."""
+    """Records found, by value and by key."""
 
     def __init__(self, seen: Sequence[_Seen]) -> None:
         self._seen = seen
         self._of: dict[tuple[str, bool], dict[Any, deque[int]]] = {}
 
     def of(self, wanted: ExpectedMatcher, taken: dict[int, int]) -> Iterator[int]:
-        """Records that may fit and have no owner."""
+        """Return records without an owner, candidates for a match."""
         name = "value" if wanted.value.named else "key" if wanted.key.named else None
         if name is None:
             return (each for each in range(len(self._seen)) if each not in taken)
@@ -350,7 +354,7 @@ def _header(header: Header) -> tuple[str, bytes | None]:
 
 
 def _frozen(value: Any) -> Any:
-    """JSON that can be compared and hashed. True is not 1; 1 is 1.0."""
+    """Return JSON in comparable, hashable form. True is not 1; 1 is 1.0."""
     if isinstance(value, bool):
         return "boolean", value
     if isinstance(value, dict):
@@ -361,7 +365,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _told(data: bytes | None, as_json: bool) -> str:
-    """Bytes for people: as JSON where JSON is compared, else as text in quotes, else as bytes of Python."""
+    """Return bytes for people: as JSON where JSON is compared, else as text in quotes, else as bytes of Python."""
     if data is None:
         return "None"
     try:
@@ -380,7 +384,7 @@ def _told_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> list[st
 
 
 class _Form:
-    """Which fields of records that were found are shown: those that are compared, so that equal ones look equal."""
+    """The fields shown of found records: all compared fields, so equal records look equal."""
 
     def __init__(self, wanted: Sequence[ExpectedMatcher]) -> None:
         self._key = any(each.key.named for each in wanted)
@@ -391,7 +395,7 @@ class _Form:
         self._json_value = any(each.value.is_json for each in wanted)
 
     def line(self, seen: _Seen) -> str:
-        """Return the record's place and its fields."""
+        """Return the record's position and the fields."""
         record, parts = seen.record, []
         if self._key:
             parts.append(f"key {_told(seen.key.data, self._json_key)}")
@@ -409,7 +413,7 @@ def _mark(record: RecordAnswer) -> str:
 
 
 def _pair(expected: str | None, found: str | None) -> Iterator[str]:
-    """Two lines that stand for each other; both are cut around the first character that differs."""
+    """Yield two matching lines, both cut around the first different character."""
     begin = 0
     if expected is not None and found is not None:
         place, _, rest = found.partition(" ")

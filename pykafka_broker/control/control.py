@@ -26,7 +26,7 @@ Decode = Callable[[bytes, bytes | None], Awaitable[tuple[int, str, str] | None]]
 
 
 class Control:
-    """The broker of this process, as operations see it."""
+    """The broker of the process, for operations."""
 
     def __init__(self, running: Running, clock: MovableClock, tenure: DataDirLease) -> None:
         self.server = running.server
@@ -54,17 +54,18 @@ class Control:
 
     @property
     def inside(self) -> InProcessClient:
-        """A client of the broker that needs no socket."""
+        """Return a client of the broker without a socket."""
         return self._inside.get()
 
     def in_turn(self, step: Callable[[], R]) -> R:
-        """Do it now, as a turn of the loop: at a new time, and whoever waited for it is answered afterwards."""
+        """Run a step as a turn of the loop: at a new time, with waiting requests answered afterwards."""
         outcome: list[R] = []
         self.turns.run(lambda: outcome.append(step()))
         return outcome[0]
 
     async def until(self, holds: Callable[[], R | None], timeout_s: float) -> R | None:
-        """Return what `holds` returns once that is not None, looked at after every turn; None when the time is over.
+        """Return the first result of `holds` other than None, asked after every turn; None when the time is over.
+
         Raises what `holds` raises, also after a later turn: the leader may have moved meanwhile.
         """
         found = holds()

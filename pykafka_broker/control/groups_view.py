@@ -21,7 +21,7 @@ from pykafka_broker.protocol.runtime import DecodeError
 
 @dataclass
 class MemberAnswer:
-    """One member; `partitions` are those that it has now, by topic."""
+    """A member; `partitions` are the present ones, by topic."""
 
     member_id: str
     instance_id: str | None
@@ -32,8 +32,10 @@ class MemberAnswer:
 
 @dataclass
 class CommittedPartitionAnswer:
-    """What a group has read of one partition: `lag` is what is left. Without a commit `committed` is null, and all that
-    the partition holds is left. `end` and `lag` are null if another broker leads the partition: only that one knows."""
+    """The position of a group in a partition: `lag` is the number of records left. Without a commit `committed` is
+    null, and everything in the partition is left. `end` and `lag` are null if another broker leads the partition, since
+    only the leader knows.
+    """
 
     topic: str
     partition: int
@@ -56,7 +58,7 @@ class GroupSummaryAnswer:
 
 @dataclass
 class GroupDetails:
-    """A group with its members and what it has committed."""
+    """A group with the members and the committed offsets."""
 
     group_id: str
     type: str
@@ -67,14 +69,14 @@ class GroupDetails:
 
 
 def all_groups(services: Services) -> list[AnyGroup]:
-    """Every group, by name. Raises COORDINATOR_LOAD_IN_PROGRESS."""
+    """Return every group, by name. Raises COORDINATOR_LOAD_IN_PROGRESS."""
     if CONSUMER_OFFSETS not in services.image.topics:
-        return []  # nobody has used a group: the coordinator is not even made
+        return []  # no group was ever used: the coordinator does not exist
     return sorted(services.groups.listed().groups.values(), key=lambda group: group.group_id)
 
 
 def find_group(services: Services, group_id: str) -> AnyGroup | None:
-    """None if there is no such group, or none is known yet."""
+    """Return a group, or None, also while groups are loading."""
     if CONSUMER_OFFSETS not in services.image.topics or services.groups.shards.loading:
         return None
     return services.groups.coordinator.groups.get(group_id)
@@ -87,7 +89,7 @@ def summary(group: AnyGroup) -> GroupSummaryAnswer:
 
 
 def details(services: Services, group_id: str) -> GroupDetails:
-    """Raises GROUP_ID_NOT_FOUND."""
+    """Return a group with members and offsets. Raises GROUP_ID_NOT_FOUND."""
     group = find_group(services, group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -143,7 +145,7 @@ def _partitions(assignment: Any) -> dict[str, list[int]]:
 
 
 def _classic_partitions(group: ClassicGroup, assignment: bytes) -> dict[str, list[int]]:
-    """What consumers have agreed on among themselves; other kinds of groups have their own language."""
+    """Return the assignment of a classic consumer; other kinds of groups have other formats."""
     if group.protocol_type != "consumer" or not assignment:
         return {}
     try:
@@ -154,7 +156,7 @@ def _classic_partitions(group: ClassicGroup, assignment: bytes) -> dict[str, lis
 
 
 def committed(services: Services, group_id: str) -> list[CommittedPartitionAnswer]:
-    """What the group has committed, for every partition of the topics that it has committed anything of."""
+    """Return the group's commits for every partition of all topics with commits."""
     if CONSUMER_OFFSETS not in services.image.topics:
         return []
     found = []
@@ -178,7 +180,7 @@ def committed(services: Services, group_id: str) -> list[CommittedPartitionAnswe
 
 
 def _bounds(services: Services, topic: str, number: int) -> tuple[int, int] | None:
-    """Return log start and high watermark; None if this broker does not lead the partition."""
+    """Return log start and high watermark; None if the broker does not lead the partition."""
     try:
         partition = services.replicas.leader(topic, number)
     except ApiError:
@@ -187,5 +189,5 @@ def _bounds(services: Services, topic: str, number: int) -> tuple[int, int] | No
 
 
 def total_lag(partitions: Iterable[CommittedPartitionAnswer]) -> int:
-    """Return the records that are left in the partitions that this broker leads."""
+    """Return the number of records left in the partitions the broker leads."""
     return sum(each.lag or 0 for each in partitions)

@@ -32,7 +32,7 @@ _PAUSE_S = 0.02
 
 
 class InProcessClient:
-    """A client without a socket."""
+    """A client of the broker without a socket."""
 
     def __init__(self, router: Dispatching, turns: EventLoop, listener: str, address: tuple[str, int]) -> None:
         self._router = router
@@ -40,15 +40,17 @@ class InProcessClient:
         self._context = ConnectionContext(NO_CONNECTION, listener, address, ("control", 0), INSIDE)
 
     async def ask_coordinator(self, request: Message, version: int | None, group: str) -> Any:
-        """The response to a request on a group. The coordinator is looked for first, as clients do: where there is no
-        `__consumer_offsets` yet, that makes it.
+        """Return the response to a request on a group.
+
+        The coordinator is looked up first, as clients do: the look-up creates a missing `__consumer_offsets`.
         """
         await self.find_coordinator(group)
         return await self.ask(request, version)
 
     async def find_coordinator(self, key: str, *, is_group: bool = True) -> int:
-        """Return the broker that coordinates a group, or a transactional id. Raises `Problem` where none can be named
-        within a second.
+        """Return the broker coordinating a group or a transactional id.
+
+        Raises `Problem` where none can be named within a second.
         """
         request = FindCoordinatorRequest(
             key_type=CoordinatorType.GROUP if is_group else CoordinatorType.TRANSACTION, coordinator_keys=[key]
@@ -63,7 +65,7 @@ class InProcessClient:
         raise problem_of(ApiError(ErrorCode(found.error_code), f"the coordinator of {what} {key}"))
 
     async def ask(self, request: Message, version: int | None = None) -> Any:
-        """The response; in the highest version that is served unless one is named."""
+        """Return the response to a request, by default in the highest version served."""
         spec = SPECS[request.API_KEY]
         if version is None:
             version = served_versions(ApiKey(spec.api_key))[1]
@@ -91,7 +93,7 @@ class InProcessClient:
 
 
 class CurrentClient:
-    """A client of whichever broker has the place now; it knows no release that the broker may pass for."""
+    """A client of the process's present broker; an emulated release is ignored."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -107,5 +109,5 @@ class CurrentClient:
 
 
 def _bytes_of(piece: Any) -> bytes:
-    """A piece of an answer: bytes, or a slice of a file."""
+    """Return a piece of an answer as bytes; slices of files are read."""
     return piece.read() if hasattr(piece, "fileno") else bytes(piece)

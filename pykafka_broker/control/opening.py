@@ -16,7 +16,7 @@ from pykafka_broker.server.serving import BrokerShare, Running
 
 
 class ControlAddress(NamedTuple):
-    """Where the door is, and the token that is asked for there."""
+    """The address of the control API, and the token."""
 
     host: str
     port: int
@@ -24,13 +24,15 @@ class ControlAddress(NamedTuple):
 
     @property
     def needs_token(self) -> bool:
-        """Whether others than this machine can reach it."""
+        """Return whether other machines can reach the address."""
         return self.host not in LOOPBACK
 
 
 class ControlExtension:
-    """`server.serving.ProcessExtension`. `announce` is told the URL once the door is open; `decode` reads values that have a
-    schema."""
+    """The control API as an extension of the process.
+
+    `announce` is told the URL once the API is open; `decode` reads values that have a schema.
+    """
 
     def __init__(self, address: ControlAddress, announce: Callable[[str], None], decode: Decode | None = None) -> None:
         self._address = address

@@ -25,11 +25,11 @@ PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
-GAP = ".gap"  # in the folder of a partition: from which offset on a crash may have taken records
-MOVED = ".complete"  # in the folder of a partition that is being moved: nothing is missing
+GAP = ".gap"  # in the folder of a partition: the offset from which on a crash may have taken records
+MOVED = ".complete"  # in the folder of a moved partition: the copy is whole
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
 _VERSION = "0"
-_FLIPPED = 2  # characters of an id
+_FLIPPED = 2  # characters of an id that a flipped byte changes
 # Directory ids that name no directory
 MIGRATING = bytes(16)  # the directory was chosen before ids were recorded
 UNASSIGNED = (1).to_bytes(16, "big")  # no directory was chosen yet
@@ -50,7 +50,7 @@ def read_lines(fs: FileSystem, path: str) -> list[list[str]]:
         raise ValueError(f"{path} is damaged: it is no text") from None
     lines = text.splitlines()
     if not text.endswith("\n"):
-        raise ValueError(f"{path} is torn")  # which the last number would not show
+        raise ValueError(f"{path} is torn")  # a torn last number would look like another number
     if len(lines) < 2 or lines[0] != _VERSION:
         raise ValueError(f"{path} is not a checkpoint of version {_VERSION}")
     if lines[1] != str(len(lines) - 2):
@@ -117,7 +117,7 @@ def same_but_damaged(found: bytes, wanted: bytes) -> bool:
 
 
 def read_gap(fs: FileSystem, directory: str) -> int | None:
-    """Return the offset in a folder's file of that name, None without one."""
+    """Return the offset in the gap file of a folder, None without the file."""
     try:
         return int(read_file(fs, f"{directory}/{GAP}"))
     except (FileNotFoundError, ValueError):
@@ -186,8 +186,8 @@ class CheckpointWriter:
         self._on_error = on_error
         self._lock = threading.Lock()
         self._pending: dict[str, _Offsets] = {}
-        self._known: dict[str, _Offsets] = {}  # by path: what the file says, or is about to say
-        self._written: dict[str, _Offsets] = {}  # what it says, at least until the one that is pending is written
+        self._known: dict[str, _Offsets] = {}  # by path: the newest content, written or pending
+        self._written: dict[str, _Offsets] = {}  # content on disk until the pending content is written
 
     def note(self, path: str, offsets: _Offsets) -> None:
         """Note the content of the file on disk."""
@@ -206,7 +206,7 @@ class CheckpointWriter:
         if folder is None and self._known.get(path) == offsets:
             return
         self._known[path] = self._pending[path] = offsets
-        self._submit(_WriteJob(self, path, folder))
+        self._submit(_CheckpointJob(self, path, folder))
 
     def now(self, path: str, offsets: _Offsets) -> None:
         """Write the file and return when the write is done."""
@@ -220,20 +220,20 @@ class CheckpointWriter:
         with self._lock:
             offsets = self._pending.get(path)
             if offsets is None:
-                return  # another job has written what is newest
+                return  # another job has written the newest content
             try:
                 write_offsets(self.fs, path, offsets)
                 self._written[path] = offsets
             finally:
-                if self._pending.get(path) is offsets:  # else something newer has come meanwhile
+                if self._pending.get(path) is offsets:  # otherwise newer content has come meanwhile
                     del self._pending[path]
 
     def failed(self, path: str, error: OSError) -> None:
-        self._known.pop(path, None)  # so that it is tried again
+        self._known.pop(path, None)  # the next call writes again
         self._on_error(path, error)
 
 
-class _WriteJob:
+class _CheckpointJob:
     def __init__(self, writer: CheckpointWriter, path: str, folder: str | None) -> None:
         self._writer = writer
         self._path = path

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
-from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name
+from pykafka_broker.log.uncreated_logs import UncreatedLogs
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Removal = Callable[[], None]
 _REMOVAL_RETRY_MS = 10_000
 _REMOVALS_OF_A_JOB = 1000  # requests are served before the next job
 _RENAME_RETRY_MS = 1000
-_AT_ONCE = 100  # folders that are renamed in a millisecond of the clock
+_AT_ONCE = 100  # folders renamed within one millisecond of the clock
 
 
 class RemovalJob:
@@ -50,7 +50,7 @@ class RemovalJob:
         self._removals = removals
         self._on_error = on_error
         self._again = again
-        self._refused: list[Removal] = []  # for the moment
+        self._refused: list[Removal] = []  # by a passing error
 
     def run(self) -> None:
         """Do every removal, also if some fail.
@@ -90,7 +90,7 @@ class Remover:
         self._submit = submit
         self._on_error = on_error
         self._queue: list[tuple[int, int, Removal]] = []
-        self._count = 0  # keeps the order of what is due at the same time
+        self._count = 0  # keeps removals due at the same time in order
         self._now = 0
 
     def later(self, due: int, removal: Removal) -> None:
@@ -145,16 +145,16 @@ class Deletions:
         new_uuid: Callable[[], bytes],
         submit: Submit,
         directory_failed: Callable[[LogDirectory, OSError], object],
-        fresh: FreshFolders,
+        fresh: UncreatedLogs,
         remover: Remover,
     ) -> None:
         self._files = files
         self._new_uuid = new_uuid
         self._submit = submit
         self._directory_failed = directory_failed
-        self._fresh = fresh
+        self._uncreated = fresh
         self._remover = remover
-        self._waiting: dict[TopicPartition, list[_Folder]] = {}  # not tried yet
+        self._waiting: dict[TopicPartition, list[_Folder]] = {}  # folders not tried yet
         self._waiting_since = 0
         self._refused: dict[TopicPartition, list[_Folder]] = {}
         self._retry_at: int | None = None
@@ -240,8 +240,8 @@ class Deletions:
             return None
         directory.forget(key)
         source, target = directory.partition_path(key), directory.file(deleted_name(key, self._new_uuid()))
-        missing = self._fresh.forget(source)
-        self._files.let_go(source)
+        missing = self._uncreated.forget(source)
+        self._files.release_folder(source)
         try:
             self._files.fs.rename(source, target)
         except OSError as error:

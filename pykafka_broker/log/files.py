@@ -23,7 +23,7 @@ class FileCache:
     def __init__(self, fs: FileSystem, limit: int = 1024) -> None:
         self.fs = fs
         self.limit = limit
-        self._open: OrderedDict[CachedFile, None] = OrderedDict()  # which forgets any of them at once
+        self._open: OrderedDict[CachedFile, None] = OrderedDict()  # a file is forgotten in constant time
         self._lock = threading.Lock()  # recovery, flushing and cleaning open files from their own threads
 
     def __len__(self) -> int:
@@ -56,7 +56,7 @@ class FileCache:
         with self._lock:
             self._open.clear()
 
-    def let_go(self, folder: str) -> None:
+    def release_folder(self, folder: str) -> None:
         """Close the files in a folder before a rename, on systems where an open file prevents the rename.
 
         Readers of these files keep their handles.

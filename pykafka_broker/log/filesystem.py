@@ -24,9 +24,9 @@ from typing import NamedTuple, Protocol
 from pykafka_broker import system
 
 Buffer = bytes | bytearray | memoryview
-# The disk is well, there is only no room (or no descriptor) at the moment: appends fail, reads go on.
+# The disk works, but has no room at the moment, or there is no descriptor: appends fail, reads go on.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-_IN_USE = (5, 32)  # what Windows says of a file or folder that somebody has open
+_IN_USE = (5, 32)  # Windows: another process has the file or folder open
 _FIRST_TO_REPORT = (5, 8)
 _REPORT_ERRORS = frozenset({"ext4", "xfs"})
 _MOUNTS = "/proc/self/mountinfo"
@@ -39,8 +39,8 @@ def is_passing(error: OSError) -> bool:
 
 class FileStat(NamedTuple):
     size: int
-    modified_ms: int  # asked for once, when a segment is loaded whose records may have no timestamps
-    device: int = 0  # which file system it is on
+    modified_ms: int  # used when a segment is loaded, whose records may have no timestamps
+    device: int = 0  # of the file system
 
 
 class DiskUsage(NamedTuple):
@@ -132,7 +132,7 @@ def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool = True) -> 
         if sync:
             handle.sync()
     except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from error  # a descriptor's errors don't say of which file
+        raise OSError(error.errno, error.strerror, path) from error  # errors of a descriptor name no file
     fs.rename(temporary, path)
     if sync:
         fs.sync_directory(os.path.dirname(path))
@@ -281,7 +281,7 @@ class DisposableFiles(OsFileSystem):
     def __init__(self) -> None:
         self.hasty = False
         self._revoked = False
-        self._turn = threading.Lock()  # so that no call is between its look at `_revoked` and the disk
+        self._turn = threading.Lock()  # no call may be between its check of `_revoked` and the disk
 
     def revoke(self) -> None:
         """Refuse every call with a path for writing from now on."""

@@ -35,13 +35,13 @@ class FlushJob:
         for handle in self._files.handles:
             _sync(handle)
         for path in self._files.paths:
-            with contextlib.suppress(FileNotFoundError):  # replaced by a newer one meanwhile, or never there
+            with contextlib.suppress(FileNotFoundError):  # replaced by a newer file meanwhile, or never made
                 _sync(self._fs.open(path))
         for path in self._files.directories:
             _sync_directory(self._fs, path)
 
     def apply(self) -> None:
-        # what was written again after a truncation is not what this has synced
+        # records appended after a truncation are not the synced ones
         same = self._flusher.log.truncations == self._files.truncations
         self._flusher.done(self._files.end_offset if same else 0, self._now)
 
@@ -62,7 +62,7 @@ def _sync_directory(fs: FileSystem, path: str) -> None:
         fs.sync_directory(path)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise  # it could not even be opened
+            raise  # the directory could not be opened, so no sync has failed
         raise _for_good(error) from error
 
 
@@ -84,8 +84,8 @@ def close_log(log: PartitionLog, now: int) -> None:
     log.close()
 
 
-class _Waiting(NamedTuple):
-    offset: int  # where the log ended
+class _SyncWaiter(NamedTuple):
+    offset: int  # the log's end at the request
     waiter: Waiter
 
 
@@ -98,9 +98,9 @@ class Flusher:
         self.log = log
         self._submit = submit
         self._running = False
-        self._target = 0  # where the log ended when the running sync was begun
-        self._again = False  # something was asked for that it does not have in it
-        self._syncing: list[_Waiting] = []
+        self._target = 0  # the log's end at the begin of the running sync
+        self._again = False  # a request came for records that the running sync lacks
+        self._syncing: list[_SyncWaiter] = []
 
     def request(self, now: int, waiter: Waiter | None = None) -> None:
         """Sync the records in the log by now; `waiter` is called at the end, with the error if the sync failed."""
@@ -109,7 +109,7 @@ class Flusher:
             if log.recovery_point >= log.log_end_offset:
                 waiter(None)
                 return
-            self._syncing.append(_Waiting(log.log_end_offset, waiter))
+            self._syncing.append(_SyncWaiter(log.log_end_offset, waiter))
         if not self._running:
             self._start(now)
         elif log.log_end_offset > self._target or log.has_unsynced_segments:
@@ -153,10 +153,10 @@ class Flusher:
         waiting, self._syncing = self._syncing, []
         log.sync_failed(error)
         for one in waiting:
-            # a partition that has moved to another directory was synced there
+            # a partition that has moved was synced in the other directory
             one.waiter(error if one.offset > log.recovery_point else None)
 
-    def give_up(self, error: OSError) -> None:
+    def fail_all(self, error: OSError) -> None:
         """Fail every waiter: nothing is synced any more."""
         waiting, self._syncing = self._syncing, []
         for one in waiting:
@@ -169,7 +169,7 @@ class Flushers:
     def __init__(self, submit: Submit) -> None:
         self._submit = submit
         self._flushers: dict[tuple[str, int], Flusher] = {}
-        self._retry_at: int | None = None  # then what was held up by a passing trouble is synced
+        self._retry_at: int | None = None  # when logs are synced again that a passing error has stopped
 
     def of(self, log: PartitionLog) -> Flusher:
         key = log.topic, log.partition
@@ -181,11 +181,11 @@ class Flushers:
     def forget(self, key: tuple[str, int]) -> None:
         self._flushers.pop(key, None)
 
-    def give_up(self, error: OSError) -> None:
+    def fail_all(self, error: OSError) -> None:
         """Fail every waiter of every log: nothing is synced any more."""
         flushers, self._flushers = self._flushers, {}
         for flusher in flushers.values():
-            flusher.give_up(error)
+            flusher.fail_all(error)
 
     def retry(self, now: int) -> None:
         """Sync overdue logs again in a second: a descriptor or room was missing, and no request may come to start a

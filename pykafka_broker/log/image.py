@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
     from pykafka_broker.log.partition_log import PartitionLog
 
-SNAPSHOTS = "snapshots"  # the folder of a data directory in which there are images of it
+SNAPSHOTS = "snapshots"  # the folder of a data directory that holds its images
 BOOTSTRAP = "bootstrap.checkpoint"
-FORMATTED = (checkpoints.META_PROPERTIES, BOOTSTRAP)  # what a directory has before anything is written to a topic
+FORMATTED = (checkpoints.META_PROPERTIES, BOOTSTRAP)  # the files of a directory without any records
 _ASIDE = f"{SNAPSHOTS}-0."
-_COPIED_BYTES = 256 << 10  # a last segment that is longer is completed, and then it needs no copy
+_COPIED_BYTES = 256 << 10  # a longer active segment is completed, and then needs no copy
 _LOG = ".log"
 _PASSING_BY = (DELETED, CLEANED, SWAP, checkpoints.MOVED, ".tmp", ".part")
 _NO_LINK = frozenset({errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.EOPNOTSUPP})
@@ -46,7 +46,7 @@ def take_image(manager: LogManager, directory: LogDirectory, target: str) -> Non
     manager.cleaner.finish_swaps()
     for key in manager.directory_map.in_directory(directory):
         if manager.is_fresh(*key):
-            continue  # there is nothing in it: whoever starts on the image makes it
+            continue  # an empty log: a start on the image makes it
         path = directory.partition_path(key)
         if manager.cleaner.is_swapping(key):
             raise OSError(errno.ENOSPC, "no room to end a cleaning, without which there is no copy", path)
@@ -76,7 +76,7 @@ def _completed(manager: LogManager, key: TopicPartition, path: str) -> Partition
     if log.segments.active.size > _COPIED_BYTES:
         log.roll(manager.clock.wall)
     active = log.segments.active
-    if active.size or not active.is_complete:  # as where it has taken room for what will come
+    if active.size or not active.is_complete:  # a preallocated segment, for example
         log.seal()
     return log
 

@@ -46,7 +46,7 @@ class SparseIndex:
         self._tail = bytearray()
         self._written = 0 if fresh else -1  # -1: the file was not looked at yet
         self._last: tuple[int, int] | None = None
-        self._page_firsts: dict[int, array[int]] = {}  # by the place of the field in an entry
+        self._page_firsts: dict[int, array[int]] = {}  # by the position of the field in an entry
 
     @property
     def count(self) -> int:
@@ -63,7 +63,9 @@ class SparseIndex:
         self._tail += self.ENTRY.pack(first, second)
         self._last = first, second
         if len(self._tail) >= _PAGE_BYTES:
-            with contextlib.suppress(OSError):  # the batch is in the log already; sealing tries again, and says so
+            with contextlib.suppress(
+                OSError
+            ):  # the batch is in the log already; sealing tries again, and reports a failure
                 self.write_out()
 
     def write_out(self) -> None:
@@ -103,15 +105,15 @@ class SparseIndex:
             self._last = self.entry(self.count - 1)
         return self._last
 
-    def entry(self, number: int) -> tuple[int, int]:
+    def entry(self, index: int) -> tuple[int, int]:
         size = self.ENTRY.size
         total = self.count
-        if number >= self._written:
-            values = self.ENTRY.unpack_from(self._tail, (number - self._written) * size)
-        elif number < total:
-            values = self.ENTRY.unpack(self.file.handle().read_at(size, number * size))
+        if index >= self._written:
+            values = self.ENTRY.unpack_from(self._tail, (index - self._written) * size)
+        elif index < total:
+            values = self.ENTRY.unpack(self.file.handle().read_at(size, index * size))
         else:
-            raise IndexError(number)
+            raise IndexError(index)
         return values[0], values[1]
 
     def entries(self) -> Iterator[tuple[int, ...]]:
@@ -131,8 +133,8 @@ class SparseIndex:
         if total > written:
             tail = self._tail
             if not written or key.unpack_from(tail, shift)[0] <= target:
-                number, entry = self._floor_in(tail, total - written, target, key, shift)
-                return written + number, entry
+                index, entry = self._floor_in(tail, total - written, target, key, shift)
+                return written + index, entry
         if not written:
             return -1, _NO_ENTRY
         page_entries = _PAGE_BYTES // size
@@ -142,18 +144,18 @@ class SparseIndex:
             page = max(0, bisect_right(self._firsts(pages, key, shift), target, 0, pages) - 1)
         start = page * page_entries
         here = min(page_entries, written - start)
-        number, entry = self._floor_in(self.file.handle().read_at(here * size, start * size), here, target, key, shift)
-        return start + number, entry
+        index, entry = self._floor_in(self.file.handle().read_at(here * size, start * size), here, target, key, shift)
+        return start + index, entry
 
     def _floor_in(
         self, data: bytes | bytearray, count: int, target: int, key: struct.Struct, shift: int
     ) -> tuple[int, tuple[int, int]]:
         unpack, size = key.unpack_from, self.ENTRY.size
-        number = bisect_right(range(count), target, key=lambda number: unpack(data, number * size + shift)[0]) - 1
-        if number < 0:
+        index = bisect_right(range(count), target, key=lambda index: unpack(data, index * size + shift)[0]) - 1
+        if index < 0:
             return -1, _NO_ENTRY
-        first, second = self.ENTRY.unpack_from(data, number * size)
-        return number, (first, second)
+        first, second = self.ENTRY.unpack_from(data, index * size)
+        return index, (first, second)
 
     def _firsts(self, pages: int, key: struct.Struct, shift: int) -> array[int]:
         """Return the field `key` of the first entry of each page."""
@@ -189,8 +191,8 @@ class OffsetIndex(SparseIndex):
         """Return the last entry (offset, position) of a batch which starts at or before `position`."""
         return self._absolute(*self._floor(position, _INT32, 4))
 
-    def _absolute(self, number: int, entry: tuple[int, int]) -> tuple[int, int] | None:
-        return (self.base_offset + entry[0], entry[1]) if number >= 0 else None
+    def _absolute(self, index: int, entry: tuple[int, int]) -> tuple[int, int] | None:
+        return (self.base_offset + entry[0], entry[1]) if index >= 0 else None
 
     def truncate_to(self, offset: int) -> None:
         """Forget entries at or above `offset`."""
@@ -212,8 +214,8 @@ class TimeIndex(SparseIndex):
 
     def floor(self, timestamp: int) -> tuple[int, int]:
         """Return the last entry (timestamp, offset) at or before `timestamp`; (-1, base offset) for none."""
-        number, (stamp, offset) = self._floor(timestamp, _INT64, 0)
-        if number < 0:
+        index, (stamp, offset) = self._floor(timestamp, _INT64, 0)
+        if index < 0:
             return NO_TIMESTAMP, self.base_offset
         return stamp, self.base_offset + offset
 
@@ -240,8 +242,8 @@ class TransactionIndex:
         self.file = file
         self._base_offset = base_offset
         self._entries: list[AbortedTransaction] | None = [] if fresh else None
-        self._ragged = False  # the file holds more than that
-        self.unsynced = not fresh  # the file, if there is one, was written to since it was synced
+        self._ragged = False  # the file may have bytes behind the entries
+        self.unsynced = not fresh  # an existing file was written to since the last sync
 
     @property
     def entries(self) -> list[AbortedTransaction]:

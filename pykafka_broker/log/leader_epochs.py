@@ -60,7 +60,7 @@ class LeaderEpochs:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         higher = bisect_right(entries, epoch, key=lambda entry: entry[0])
         if higher == 0:
-            # KIP-279: an epoch older than all that is left ends where the oldest one starts
+            # KIP-279: an epoch older than all entries ends where the oldest entry starts
             return epoch, entries[0][1]
         return entries[higher - 1][0], entries[higher][1]
 
@@ -72,8 +72,8 @@ class LeaderEpochs:
         return last_epoch is None or self.epoch_at(log_end_offset - 1) == last_epoch
 
     def epoch_at(self, offset: int) -> int:
-        number = bisect_right(self.entries, offset, key=lambda entry: entry[1])
-        return self.entries[number - 1][0] if number else UNDEFINED_EPOCH
+        index = bisect_right(self.entries, offset, key=lambda entry: entry[1])
+        return self.entries[index - 1][0] if index else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
         """Forget epochs starting at or after `end_offset`, and return whether any did."""
@@ -84,10 +84,10 @@ class LeaderEpochs:
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """Forget epochs ending at or before `start_offset`; return whether any changed."""
-        number = bisect_right(self.entries, start_offset, key=lambda entry: entry[1])
-        if number == 0 or (number == 1 and self.entries[0][1] == start_offset):
+        index = bisect_right(self.entries, start_offset, key=lambda entry: entry[1])
+        if index == 0 or (index == 1 and self.entries[0][1] == start_offset):
             return False
-        self.entries = [(self.entries[number - 1][0], start_offset), *self.entries[number:]]
+        self.entries = [(self.entries[index - 1][0], start_offset), *self.entries[index:]]
         return True
 
     def clear(self) -> None:

@@ -64,7 +64,7 @@ class Offsets(NamedTuple):
 
     log_start_offset: int = 0
     recovery_point: int = 0
-    high_watermark: int | None = None  # where other replicas have a say in it: without one it is the log's end
+    high_watermark: int | None = None  # with other replicas; None: the log's end
 
 
 def create_log(
@@ -141,7 +141,7 @@ def load_log(
     producers = ProducerState(f"{topic}-{partition}")
     remove_strays(fs, directory, names, segments)
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
-    if not segments.active.transactions.is_sound():  # it is about to be written to
+    if not segments.active.transactions.is_sound():  # the next append may write to it
         rebuild_transactions(fs, directory, segments, segments.active)
     log = PartitionLog(
         topic,
@@ -172,13 +172,13 @@ def begin_anew(files: FileCache, directory: str, segments: Segments, start: int,
     Offsets below the start, given once more, would be lost at the next load. The producers are forgotten: the end of an
     open transaction may be among the lost records (Kafka: UnifiedLog.truncateFullyAndStartAt).
     """
-    logger.warning("%s ends before its start, and goes on there, at %d", directory, start)
+    logger.warning("%s ends before its log start, and continues at the log start, offset %d", directory, start)
     fs = files.fs
     forget_snapshots(fs, directory)
     old = list(segments)
     for each in old:
         each.remove()
-    fs.sync_directory(directory)  # or a power cut brings the old segments back, and their producers
+    fs.sync_directory(directory)  # otherwise a power cut brings back the old segments and their producers
     segment = LogSegment(files, directory, start, size=0, created_ms=wall, fresh=True)
     segment.log.create()
     segments.replace(old, [segment])
@@ -224,7 +224,7 @@ def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
     present = set(names)
     for name in names:
         if name.endswith(_INDEXES) and f"{name.partition('.')[0]}{_LOG_SUFFIX}" not in present:
-            fs.remove(f"{directory}/{name}")  # or a new segment of that offset would go on with it
+            fs.remove(f"{directory}/{name}")  # otherwise a new segment of that offset would continue it
             present.remove(name)
     return [name for name in names if name in present]
 
@@ -249,7 +249,7 @@ def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_start_offset: i
     if wrong:
         epochs.entries = []
         learn_epochs(epochs, segments)
-        if epochs.entries and epochs.entries[0][1] > log_start_offset:  # cleaning took what was before
+        if epochs.entries and epochs.entries[0][1] > log_start_offset:  # a cleaning has removed earlier records
             epochs.entries[0] = epochs.entries[0][0], log_start_offset
     return wrong
 
@@ -257,7 +257,7 @@ def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_start_offset: i
 def learn_epochs(epochs: LeaderEpochs, segments: Iterable[LogSegment]) -> None:
     for segment in segments:
         if not segment.size or segment.last_epoch() <= epochs.latest:
-            continue  # epochs only rise, so none begins in here
+            continue  # epochs only rise, so no epoch begins in this segment
         for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
             epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
 
@@ -329,16 +329,16 @@ class FolderRecovery:
         if not self._epochs.entries:
             learn_epochs(self._epochs, [segment for segment in segments if segment.base_offset < start])
         end, gap = start, None
-        for number, segment in enumerate(unflushed):
+        for index, segment in enumerate(unflushed):
             if segment.base_offset < end and not segment.size:
-                self._drop(segments, [segment])  # made by a roll that failed
+                self._drop(segments, [segment])  # the file of a failed roll
                 continue
             if segment.base_offset < end:
                 raise DamagedLog(segment.log.path, 0, f"it begins before the segment ahead of it ends, at {end}")
             lost_from = max(end, self._offsets.log_start_offset)
             if segment.base_offset > lost_from and gap is None:
                 if self._contiguous:
-                    self._drop(segments, unflushed[number:])
+                    self._drop(segments, unflushed[index:])
                     fs.sync_directory(self._directory)
                     break
                 # Compaction leaves gaps. A power cut that took whole batches from the end of the file before leaves the
@@ -347,8 +347,8 @@ class FolderRecovery:
             end, whole = self._recover_segment(segment)
             self._take_snapshot(end)
             if not whole:
-                self._drop(segments, unflushed[number + 1 :])
-                # or the next power cut brings back what is cut here, behind what has been appended since
+                self._drop(segments, unflushed[index + 1 :])
+                # otherwise a power cut brings the cut bytes back, behind batches appended since
                 segment.log.handle().sync()
                 fs.sync_directory(self._directory)
                 break
@@ -489,7 +489,7 @@ def recover_folder(
     try:
         recovered = FolderRecovery(files, directory, name, config, offsets, wall).run()
     except EndsEarly as early:
-        logger.error("%s; it is recovered from its start and goes on where it ends", early)
+        logger.error("%s; it is recovered from its start, and continues where its records end", early)
         from_start = Offsets(offsets.log_start_offset, 0)
         recovered = FolderRecovery(files, directory, name, config, from_start, wall).run()
     if recovered.gap is not None:

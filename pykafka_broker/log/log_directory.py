@@ -35,9 +35,9 @@ STRAY_SUFFIX = "-stray"
 METADATA_TOPIC = "__cluster_metadata"
 NO_EPOCH = -1
 _MAX_NAME = 255
-_NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is of brokers on ZooKeeper
+_NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is for brokers with ZooKeeper
 _DELETED = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-delete", re.ASCII)
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_INDEX = re.compile(r"0|[1-9][0-9]*")
 TopicPartition = tuple[str, int]
 _CLOSING_THREADS = 16  # a disk syncs many files in little more time than one
 _SEALING_THREADS = 2  # making files is the processor's work
@@ -54,23 +54,23 @@ class LogDirectory:
     def __init__(self, fs: FileSystem, path: str, *, metadata_only: bool = False) -> None:
         self.fs = fs
         self.path = path
-        self.metadata_only = metadata_only  # `metadata.log.dir`, where that is none of `log.dirs`
+        self.metadata_only = metadata_only  # `metadata.log.dir`, if not among `log.dirs`
         self.offset_files = [f"{path}/{name}" for name in checkpoints.OFFSET_FILES]
         self.id = b""
         self.cluster_id = ""
-        self.error: Exception | None = None  # set: offline
-        self.listed = False  # whether it is known what is in it
-        self._deleted: set[TopicPartition] = set()  # what was here and was deleted, as folders tell
-        self.clean = False  # whether the last broker here shut down cleanly
-        self.clean_epoch = NO_EPOCH  # ... and the epoch that it had from its controller
-        self.broker_epoch = NO_EPOCH  # what this one has
+        self.error: Exception | None = None  # the reason for being offline, None: online
+        self.listed = False  # whether the folders in the directory were read
+        self._deleted: set[TopicPartition] = set()  # partitions deleted before the start, by their folders
+        self.clean = False  # whether the last broker shut down cleanly
+        self.clean_epoch = NO_EPOCH  # ... and its broker epoch
+        self.broker_epoch = NO_EPOCH  # of this broker
         self.whole = True  # whether every partition in it could be recovered
-        self.ready = False  # it is in order; before that nothing may say so, and its checkpoints are not ours to write
+        self.ready = False  # recovered; before that no checkpoint and no clean marker may be written
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}
-        self._identity: tuple[dict[str, str], dict[str, str]] = {}, {}  # what `meta.properties` says, and is to say
+        self._identity: tuple[dict[str, str], dict[str, str]] = {}, {}  # `meta.properties` as found, and as wanted
         self._lock: FileLock | None = None
 
     def __repr__(self) -> str:
@@ -90,7 +90,7 @@ class LogDirectory:
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Lock the directory.
 
         Raises:
@@ -162,7 +162,7 @@ class LogDirectory:
         if self.clean:
             self.clean_epoch = _epoch_in(read_file(self.fs, marker))
             self.fs.remove(marker)
-            self.fs.sync_directory(self.path)  # or a power cut brings it back
+            self.fs.sync_directory(self.path)  # otherwise a power cut brings the marker back
         self.recovery_points = self._offsets_in(checkpoints.RECOVERY_POINTS)
         self.log_start_offsets = self._offsets_in(checkpoints.LOG_START_OFFSETS)
         self.high_watermarks = self._offsets_in(checkpoints.HIGH_WATERMARKS)
@@ -175,7 +175,7 @@ class LogDirectory:
         try:
             return checkpoints.checked_offsets(self.fs, self.file(name))
         except ValueError as error:
-            logger.warning("%s: it is not used and written anew", error)
+            logger.warning("%s; the file is ignored and rewritten", error)
             return {}
 
     def checkpointed(self) -> list[tuple[str, dict[TopicPartition, int]]]:
@@ -210,7 +210,7 @@ class LogDirectory:
             names = self.fs.list_directory(path)
             return sum(self.fs.stat(f"{path}/{name}").size for name in names if name.endswith(".log"))
         except FileNotFoundError:
-            return 0  # somebody took it away; whoever asks for the log will be told
+            return 0  # the folder was taken away; a load of the log reports that
 
     def futures(self) -> list[str]:
         """Return the folders of unfinished moves into the directory."""
@@ -226,9 +226,9 @@ class LogDirectory:
                 deleted.append(name)
                 self._deleted.add((gone[1], int(gone[2])))
                 continue
-            topic, _, number = name.rpartition("-")
-            if topic and _NUMBER.fullmatch(number):
-                partitions.append((topic, int(number)))
+            topic, _, index = name.rpartition("-")
+            if topic and _INDEX.fullmatch(index):
+                partitions.append((topic, int(index)))
         self.listed = True
         self._deleted.difference_update(partitions)
         return partitions, deleted

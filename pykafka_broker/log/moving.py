@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PIECE_BYTES = 1 << 20
-_SMALL_BYTES = 64 << 10  # so much may be copied and synced while the loop waits
-_PATIENT_ROUNDS = 10  # so often what has come meanwhile is copied before a little that is missing is put up with
-_MOST_ROUNDS = 50  # a producer that is faster than the copy doesn't put it off for ever
+_SMALL_BYTES = 64 << 10  # bytes that may be copied and synced while the loop waits
+_PATIENT_ROUNDS = 10  # after so many rounds a small rest may be missing
+_MOST_ROUNDS = 50  # a producer faster than the copy can't delay the move for ever
 
 
 class Piece(NamedTuple):
@@ -96,7 +96,7 @@ def _segment_piece(file: CachedFile, start: int, end: int) -> Piece:
         try:
             return file.handle() if start < end else file.create()
         except FileNotFoundError:
-            return file.handle()  # it was just getting the other name
+            return file.handle()  # the file was just being renamed
 
     return Piece(opened, file.path, start, end)
 
@@ -185,17 +185,17 @@ class Move:
         self.log = log
         self.target = target
         self.cancelled = False
-        self.announced = False  # the metadata names the new directory, or is about to
-        self.needed = False  # the folder is the only whole copy, for the next start to find
+        self.announced = False  # the metadata names the new directory, or will soon
+        self.needed = False  # the folder is the only whole copy, and the next start needs it
         self._manager = manager
         self._moves = moves
         topic, partition = key
         self.folder = target.file(f"{topic}-{partition}.{manager.new_uuid().hex()}{FUTURE_SUFFIX}")
-        self._copied: dict[int, int] = {}  # by base offset of a segment: bytes of its log
-        self._indexed: set[int] = set()  # segments whose other files are copied too, nothing comes after them
+        self._copied: dict[int, int] = {}  # copied bytes of the log, by base offset of the segment
+        self._indexed: set[int] = set()  # segments whose other files are copied too
         self._rounds = 0
         self._truncations = log.truncations
-        self._anew = False  # once this has ended
+        self._anew = False  # begin another move when this one has ended
 
     @property
     def offset_lag(self) -> int:
@@ -225,10 +225,10 @@ class Move:
     def advance(self) -> None:
         """Copy new records, or finish."""
         if self.cancelled:
-            self._give_up()
+            self._remove_copy()
             return
         self._rounds += 1
-        if self._is_cut:  # what was written since then may hide how short it was
+        if self._is_cut:  # later appends may hide the cut
             self._begin_anew()
             return
         try:
@@ -258,12 +258,12 @@ class Move:
     def announce(self) -> None:
         """Tell the metadata of the new directory, once the folder is synced."""
         if self.cancelled:
-            self._give_up()
+            self._remove_copy()
         else:
             self.announced = True
             self._moves.announce(self)
 
-    def told(self, error: OSError | None) -> None:
+    def on_announced(self, error: OSError | None) -> None:
         """Go on when the metadata names the new directory, or end the move after an error.
 
         ENOENT: the metadata knows no such replica on this node any more, and this node will hear of that.
@@ -290,7 +290,7 @@ class Move:
         pieces = []
         for segment in self.log.segments:
             done = self._copied.get(segment.base_offset, -1)
-            if done < segment.size:  # an empty one too: its name says where the log goes on
+            if done < segment.size:  # an empty segment too: its name tells where the log continues
                 pieces.append(_segment_piece(segment.log, max(0, done), segment.size))
                 self._copied[segment.base_offset] = segment.size
             if segment is not self.log.segments.active and segment.base_offset not in self._indexed:
@@ -348,9 +348,9 @@ class Move:
     def _end(self) -> None:
         self.cancelled = True
         self._moves.forget(self)
-        self._give_up()
+        self._remove_copy()
 
-    def _give_up(self) -> None:
+    def _remove_copy(self) -> None:
         """Remove the copy. If the metadata was told of the move, the folder goes when the metadata names the old
         directory again.
         """
@@ -360,7 +360,7 @@ class Move:
             self._taken_back(None)
 
     def _taken_back(self, error: OSError | None) -> None:
-        if error is None:  # else the next start removes it
+        if error is None:  # after an error the next start removes the folder
             self._drop_folder()
             if self._anew and self.key not in self._moves and self._manager.loaded.get(self.key) is self.log:
                 self._moves.start(self.key, self.target)
@@ -406,8 +406,8 @@ class Moves:
             del self._moves[move.key]
 
     def announce(self, move: Move) -> None:
-        """Call `move.told` when the metadata names the new directory and is synced."""
-        self.manager.listener.moving(move.key, move.target, move.told)
+        """Call `move.on_announced` when the metadata names the new directory and is synced."""
+        self.manager.listener.moving(move.key, move.target, move.on_announced)
 
     def take_back(self, move: Move, waiter: Waiter) -> None:
         """Let the metadata name the log's directory again, unless another move has named a directory since."""
@@ -442,7 +442,7 @@ class Moves:
         the copy for the log, and without the start the records that DeleteRecords took away would be back.
         """
         log, target, writer = move.log, move.target, self.manager.checkpoints
-        self.manager.disown(target, move.key)
+        self.manager.drop_checkpoints(target, move.key)
         if log.log_start_offset > log.segments.first.base_offset:
             target.log_start_offsets[move.key] = log.log_start_offset
             writer.now(target.file(LOG_START_OFFSETS), dict(target.log_start_offsets))
@@ -453,7 +453,7 @@ class Moves:
         """
         fs, original = move.fs, source.partition_path(move.key)
         for folder in (original, move.folder):
-            self.manager.files.let_go(folder)
+            self.manager.files.release_folder(folder)
         try:
             fs.rename(original, aside)
             fs.sync_directory(source.path)

@@ -211,7 +211,7 @@ class PartitionLog:
         self.gap = gap
         self._unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
         self.truncations = 0
-        self._reported: set[str] = set()  # damage that was logged
+        self._reported: set[str] = set()  # damage that was logged already
         self.sole_replica = True
         self.last_flush_ms = now
         self._directory_dirty = True  # files came, went or were replaced since the folder was synced
@@ -429,7 +429,7 @@ class PartitionLog:
             try:
                 header = _batch_at(view, stop, headers[-1].next_offset)
             except CorruptBatch:
-                break  # found again when its turn comes
+                break  # the damage is found again when its turn comes
             if (
                 header is None
                 or _is_marker(header)
@@ -717,7 +717,7 @@ class PartitionLog:
         if older:
             self._delete_first(older)
         if len(older) < len(deletable):
-            self.roll(now)  # a full disk may refuse; the others are gone by then
+            self.roll(now)  # a full disk may refuse; the older segments are gone by then
             self._delete_first(deletable[-1:])
 
     def _delete_first(self, segments: list[LogSegment]) -> None:
@@ -964,7 +964,7 @@ class PartitionLog:
         """
         write_partition_metadata(self.files.fs, f"{self.directory}/{PARTITION_METADATA}", topic_id)
         self.topic_id = topic_id
-        self._directory_dirty = True  # a sync that is under way may be past that file
+        self._directory_dirty = True  # a running sync may have synced the old file already
 
     def folder_renamed(self, directory: str) -> None:
         """Go by the folder's new name. Readers keep the open files."""

@@ -42,7 +42,7 @@ _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_CRC_END = 6
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_NAME = re.compile(r"[0-9]{20}\.snapshot")
-# A log that is no longer and has never had an idempotent producer needs no snapshot: it is read when it is opened.
+# A log of at most this size without idempotent producers needs no snapshot: the whole log is read when it is opened.
 QUICKLY_READ_BYTES = 64 << 10
 
 
@@ -82,7 +82,7 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.txn_first_offset = NO_OFFSET
-        self.markers = 0  # that came since this was made
+        self.markers = 0  # markers since the entry was made
 
     @property
     def last_sequence(self) -> int:
@@ -101,11 +101,13 @@ class ProducerState:
     def __init__(self, partition: str) -> None:
         self.partition = partition  # for messages
         self.entries: dict[int, ProducerEntry] = {}
-        self.snapshot_offset = 0  # up to where the newest snapshot on disk goes
+        self.snapshot_offset = 0  # the offset of the newest snapshot on disk
         self._open: dict[int, int] = {}  # producer id -> first offset of its transaction
-        # producer id -> epoch, lowest sequence, and whether the first try was to join; until one is in the log
+        # producer id -> epoch, lowest sequence, and whether the first try was implicit; until a batch is in the log
         self._tried: dict[int, tuple[int, int, bool]] = {}
-        self.ended: deque[tuple[int, int]] = deque()  # (first, last) of those ended at or above the high watermark
+        self.ended: deque[tuple[int, int]] = (
+            deque()
+        )  # (first, last) of transactions ended at or above the high watermark
 
     @property
     def first_unstable_offset(self) -> int | None:

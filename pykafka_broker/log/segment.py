@@ -177,8 +177,8 @@ class LogSegment(SegmentFiles):
         super().__init__(cache, directory, base_offset, fresh, suffix)
         self.size = size
         self.created_ms = created_ms
-        self.written_ms = created_ms if fresh else _NOT_WRITTEN  # when the last batch was appended, by the wall clock
-        self.index_full = False  # then the next append needs a new segment
+        self.written_ms = created_ms if fresh else _NOT_WRITTEN  # time of the last append by the wall clock
+        self.index_full = False  # the next append needs a new segment
         self._ragged = False
         self._sealed = not fresh  # the index files are complete
         self._first_timestamp = NO_TIMESTAMP
@@ -513,8 +513,8 @@ class LogSegment(SegmentFiles):
         if end - start <= max_bytes:
             return FileSlice(self.log, start, max(0, end - start)), None
         if max_bytes < 0:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what Kafka calls a negative limit
-        if place is not None and place.size >= max_bytes:  # nothing else has room beside it
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka's answer to a negative limit
+        if place is not None and place.size >= max_bytes:  # no other batch has room
             if place.size > max_bytes and not min_one:
                 return FileSlice(self.log, start, 0), place.base_offset
             self.remember(place.last_offset + 1, place.end)
@@ -522,7 +522,7 @@ class LogSegment(SegmentFiles):
         return self._read_limited(start, start + max_bytes, end, min_one)
 
     def _read_limited(self, start: int, limit: int, end: int, min_one: bool) -> tuple[FileSlice, int | None]:
-        # an indexed batch starts inside the limit, so all that lies before it is whole
+        # an indexed batch starts inside the limit, so all batches before it are whole
         stop = max(start, self._indexed_before(limit))
         next_offset = None
         for place in self.batches(stop, end):

@@ -58,7 +58,7 @@ class Segments:
         self._bases = [segment.base_offset for segment in segments]
         self._sealed_bytes = sum(segment.size for segment in segments[:-1])
         self.active = segments[-1]
-        # Whether a look-up by time may take long: many segments are loaded, and not yet asked for their timestamps.
+        # Whether a look-up by time may take long: many segments have not read their timestamps yet.
         self.untimed = len(segments) > _MANY
 
     def __len__(self) -> int:
@@ -143,7 +143,7 @@ class Segments:
                 return LogRead(records, next_offset)
             if inside or next_offset < segment_end:
                 return None
-            index += 1  # compaction took what this segment had from `offset` on
+            index += 1  # compaction has removed this segment's records from `offset` on
         return None
 
     def bytes_between(self, offset: int, upper_offset: int, log_end_offset: int) -> int:
@@ -157,7 +157,7 @@ class Segments:
                 return max(0, end - start)
             if start < segment.size:
                 return MORE_THAN_A_SEGMENT
-            index += 1  # compaction took what this segment had from `offset` on
+            index += 1  # compaction has removed this segment's records from `offset` on
         return 0
 
     # -- find by time (ListOffsets)
@@ -195,7 +195,7 @@ def _find_in(segment: LogSegment, start: int, timestamp: int, start_offset: int)
     for place in segment.batches(start):
         if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
             for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
-                from pykafka_broker.records.validation import TimeSearch  # imported by the first look-up, not at start
+                from pykafka_broker.records.validation import TimeSearch  # for look-ups only
 
                 found = yield from TimeSearch(batch.data, batch.header, timestamp, start_offset).search()
                 if found is not None:

@@ -30,15 +30,15 @@ from pykafka_broker.records.errors import CorruptBatch, GrowsTooLarge
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 _AT_ONCE = 64 << 10
-_PIECES_A_STEP = 256 << 10  # bytes that come out
-MAX_DECOMPRESSED = 128 << 20  # a request has 100 MiB at most; what grows beyond this is a bomb
+_PIECES_A_STEP = 256 << 10  # uncompressed bytes
+MAX_DECOMPRESSED = 128 << 20  # a request has 100 MiB at most; more uncompressed bytes mean a bomb
 XERIAL_MAGIC = b"\x82SNAPPY\x00"
 XERIAL_HEADER_SIZE = 16
-_XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version and the oldest one that can read it
+_XERIAL_HEADER = XERIAL_MAGIC + struct.pack(">ii", 1, 1)  # version and the oldest version that can read it
 _XERIAL_BLOCK = 32 << 10
 _ZSTD_DEFAULT_LEVEL = 3
 PIECE_BYTES = 64 << 10
-_FED_BYTES = 4 << 10  # what is not used up is copied each time
+_FED_BYTES = 4 << 10  # unused input is copied each time
 _FRAMES_IN_PASSING = 100  # that are empty
 _UINT32 = struct.Struct("<I").unpack_from
 _UINT32_BE = struct.Struct(">I").unpack_from
@@ -46,7 +46,7 @@ _SNAPPY_MAX_RATIO = 22  # 64 bytes from a copy of 3
 _ZSTD_MAGIC = 0xFD2FB528
 _ZSTD_SKIPPABLE = 0x184D2A50  # and the 15 after it
 _ZSTD_BLOCK = 128 << 10
-_ZSTD_SOURCE = _ZSTD_BLOCK + 3  # what Java's reader takes in at once
+_ZSTD_SOURCE = _ZSTD_BLOCK + 3  # input that Java's reader takes at once
 _GZIP_MAGIC = b"\x1f\x8b\x08"
 _GZIP_FIXED = 10
 _GZIP_TRAILER = 8
@@ -64,7 +64,7 @@ _LOWEST_HIGH_LEVEL = 3
 
 
 def codec_by_name(name: str) -> int:
-    """The codec of a `compression.type`; "uncompressed" is the topic config's word for none."""
+    """Return the codec of a `compression.type`; "uncompressed" is the topic config's word for none."""
     if name == "uncompressed":
         return NONE
     if name not in CODEC_NAMES:
@@ -73,9 +73,11 @@ def codec_by_name(name: str) -> int:
 
 
 def compress(codec: int, data: Buffer, level: int | None = None, *, broken_lz4_checksum: bool = False) -> bytes:
-    """`level` is that of `compression.gzip.level`, `compression.lz4.level` or `compression.zstd.level`.
+    """Compress some bytes.
 
-    `broken_lz4_checksum`: as message format v0 has it, see KIP-57.
+    Args:
+        level: `compression.gzip.level`, `compression.lz4.level` or `compression.zstd.level`.
+        broken_lz4_checksum: as message format v0 has it, see KIP-57.
     """
     if codec == GZIP:
         compressor = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
@@ -93,7 +95,7 @@ def compress(codec: int, data: Buffer, level: int | None = None, *, broken_lz4_c
 
 
 def compressed(codec: int, data: Buffer, level: int | None = None) -> Iterator[bytes]:
-    """What `compress` gives, or as good, in pieces that each take about a millisecond."""
+    """Yield the result of `compress`, or an equivalent, in pieces of about a millisecond."""
     view = memoryview(data)
     if len(view) <= _AT_ONCE or codec == NONE:
         yield compress(codec, view, level)
@@ -111,7 +113,7 @@ def compressed(codec: int, data: Buffer, level: int | None = None) -> Iterator[b
 
 
 def _compressor(codec: int, level: int | None) -> tuple[bytes, Callable[[memoryview], bytes], Callable[[], bytes]]:
-    """What comes first, what makes a part of a part, and what comes last."""
+    """Return the beginning, a function compressing a part, and a function giving the end."""
     if codec == GZIP:
         deflater = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, 31)
         return b"", deflater.compress, deflater.flush
@@ -124,7 +126,9 @@ def _compressor(codec: int, level: int | None) -> tuple[bytes, Callable[[memoryv
 def decompress(
     codec: int, data: Buffer, max_bytes: int = MAX_DECOMPRESSED, *, broken_lz4_checksum: bool = False
 ) -> bytes:
-    """All of it at once. `broken_lz4_checksum`: of the lz4 header, which readers of format v0 don't check (KIP-57)."""
+    """Decompress everything at once. `broken_lz4_checksum`: readers of format v0 don't check the lz4 header
+    (KIP-57).
+    """
     steps = decompress_in_steps(codec, data, max_bytes, broken_lz4_checksum=broken_lz4_checksum)
     while True:
         try:
@@ -137,7 +141,7 @@ def decompress(
 def decompress_in_steps(
     codec: int, data: Buffer, max_bytes: int = MAX_DECOMPRESSED, *, broken_lz4_checksum: bool = False
 ) -> Generator[None, None, bytes]:
-    """The same in steps of about a millisecond."""
+    """Yield the same in steps of about a millisecond."""
     parts: list[bytes] = []
     left, pause = max_bytes, max_bytes - _PIECES_A_STEP
     for piece in decompressed(codec, data, check_lz4_header=not broken_lz4_checksum):
@@ -152,7 +156,11 @@ def decompress_in_steps(
 
 
 def decompressed(codec: int, data: Buffer, *, check_lz4_header: bool = True) -> Iterator[bytes]:
-    """Piece by piece, see `decompression`. Raises `CorruptBatch` where damage is reached."""
+    """Yield the uncompressed bytes piece by piece.
+
+    Raises:
+        CorruptBatch: damage is reached.
+    """
     view = memoryview(data)
     if codec == GZIP:
         return gzip_pieces(view)
@@ -197,7 +205,7 @@ def gzip_pieces(data: memoryview) -> Iterator[bytes]:
 
 
 def _gzip_header(data: memoryview, start: int) -> int:
-    """Where the deflated data of the member at `start` begins. Flags that are reserved are not looked at."""
+    """Return the position of the deflated data of the member at `start`. Reserved flags are not looked at."""
     position = start + _GZIP_FIXED
     if position > len(data) or data[start : start + 3] != _GZIP_MAGIC:
         raise CorruptBatch("gzip: no member")
@@ -221,7 +229,7 @@ def _gzip_header(data: memoryview, start: int) -> int:
 
 
 def _gzip_member(data: memoryview, position: int) -> Generator[bytes, None, int]:
-    """Returns where its trailer ends."""
+    """Yield the pieces of a member, and return the end of the trailer."""
     inflater = zlib.decompressobj(-zlib.MAX_WBITS)
     crc = size = 0
     parts: list[bytes] = []
@@ -236,7 +244,7 @@ def _gzip_member(data: memoryview, position: int) -> Generator[bytes, None, int]
         try:
             part = inflater.decompress(fed, PIECE_BYTES)
         except zlib.error as error:
-            yield b"".join(parts)  # Java's reader gives these before it stumbles
+            yield b"".join(parts)  # Java's reader returns these before it fails
             raise CorruptBatch(f"gzip: {error}") from None
         rest = inflater.unconsumed_tail
         if part:
@@ -264,7 +272,7 @@ def _gzip_member(data: memoryview, position: int) -> Generator[bytes, None, int]
 
 
 def snappy_pieces(data: memoryview) -> Iterator[bytes]:
-    """The framing of snappy-java ("xerial"), or one bare block."""
+    """Yield the pieces in the framing of snappy-java ("xerial"), or of a bare block."""
     if data[:8] != XERIAL_MAGIC:
         yield snappy_block(data)
         return
@@ -305,7 +313,7 @@ def snappy_block(block: memoryview) -> bytes:
 
 
 def zstd_library() -> Any:
-    """The module of the standard library, or what gives it to a Python that is older than 3.14."""
+    """Return the zstd module of the standard library, or the package in its place before Python 3.14."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -329,8 +337,12 @@ def zstd_pieces(data: memoryview) -> Iterator[bytes]:
 
 
 def _zstd_frame(data: memoryview, start: int) -> Generator[bytes, None, int]:
-    """Returns where it ends (RFC 8878). It is handed to the library block by block: one has 128 KiB at most, however
-    few bytes it takes. Raises struct.error where it is cut short.
+    """Yield the pieces of a frame, and return the frame's end (RFC 8878).
+
+    The frame is handed to the library block by block: one has 128 KiB at most, however few bytes it takes.
+
+    Raises:
+        struct.error: the frame is cut short.
     """
     zstd = zstd_library()
     (magic,) = _UINT32(data, start)
@@ -370,7 +382,7 @@ def _zstd_header_size(data: memoryview, start: int) -> int:
 
 
 def _last_block(data: memoryview, position: int) -> int:
-    """A block header with nothing after it, as an empty last block has."""
+    """Return the header of a block at the end of the data, as an empty last block has."""
     if position + 3 > len(data):
         raise struct.error
     return int.from_bytes(data[position : position + 3], "little")
@@ -386,14 +398,14 @@ def _within(end: int, data: memoryview) -> int:
 
 
 def lz4_frame(data: Buffer, level: int | None = None, *, broken_checksum: bool = False) -> bytes:
-    """`level` is that of `compression.lz4.level`; `broken_checksum`: over the magic too, see KIP-57."""
+    """Compress into a frame. `level` is `compression.lz4.level`; `broken_checksum`: over the magic too, see KIP-57."""
     view = memoryview(data)
     blocks = (lz4_block(view[start : start + BLOCK_BYTES], level) for start in range(0, len(view), BLOCK_BYTES))
     return b"".join((lz4_begin(broken_checksum=broken_checksum), *blocks, _END))
 
 
 def lz4_begin(*, broken_checksum: bool = False) -> bytes:
-    """What a frame begins with; its end is `lz4_end`."""
+    """Return the beginning of a frame, up to the first block; `lz4_end` ends the frame."""
     checked = _LZ4_MAGIC + _WRITTEN if broken_checksum else _WRITTEN
     return _LZ4_MAGIC + _WRITTEN + bytes((xxh32_short(checked) >> 8 & 0xFF,))
 
@@ -403,7 +415,7 @@ def lz4_end() -> bytes:
 
 
 def lz4_block(data: memoryview, level: int | None) -> bytes:
-    """One block of at most 64 KiB with its size before it; as it is, where it would not get smaller."""
+    """Return a block of at most 64 KiB behind the block's size, uncompressed if compression would not help."""
     from cramjam import lz4
 
     block: Buffer
@@ -419,7 +431,9 @@ def lz4_block(data: memoryview, level: int | None) -> bytes:
 
 
 def lz4_pieces(data: memoryview, *, check_header: bool = True) -> Iterator[bytes]:
-    """`check_header`: its checksum, which message format v0 has over the wrong bytes (KIP-57)."""
+    """Yield the pieces of the first frame; `check_header`: check its checksum, which message format v0 has over the
+    wrong bytes (KIP-57).
+    """
     from cramjam import DecompressionError, lz4
 
     unpack = lz4.decompress_block_into
@@ -449,7 +463,7 @@ def lz4_pieces(data: memoryview, *, check_header: bool = True) -> Iterator[bytes
 
 
 def _lz4_header(data: memoryview, check_header: bool) -> tuple[int, int, int]:
-    """Flags, the size of the largest block, and where the first one begins."""
+    """Return the flags, the size of the largest block, and the position of the first block."""
     if len(data) < 7 or data[:4] != _LZ4_MAGIC:
         raise CorruptBatch("lz4: no frame header")
     flags, descriptor = data[4], data[5]
@@ -462,7 +476,7 @@ def _lz4_header(data: memoryview, check_header: bool) -> tuple[int, int, int]:
 
 
 def _check_lz4_block(block: memoryview, checksum: memoryview) -> None:
-    """The library checks blocks of frames only, so it gets a frame with this one, as if it were not compressed."""
+    """Check a block with the library, inside a made-up frame: the library checks blocks of frames only."""
     from cramjam import DecompressionError, lz4
 
     header = b"\x70\x70"  # version 1, independent blocks, block checksums; blocks of 4 MiB
@@ -475,7 +489,7 @@ def _check_lz4_block(block: memoryview, checksum: memoryview) -> None:
 
 
 def xxh32_short(data: bytes) -> int:
-    """xxHash32 with seed 0 of less than 16 bytes, as long as a frame header is."""
+    """Return xxHash32 with seed 0 of less than 16 bytes, the length of a frame header."""
     mask = 0xFFFFFFFF
     value = (374761393 + len(data)) & mask
     whole = len(data) & ~3

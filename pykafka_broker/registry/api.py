@@ -53,7 +53,7 @@ def list_versions(call: Call) -> Json:
 
 async def register(call: Call) -> Json:
     schema = call.schema
-    schema_id, number = call.whole("id", -1), call.whole("version", 0)
+    schema_id, number = call.integer("id", -1), call.integer("version", 0)
     made = await call.registry.register(call.subject, schema, call.flag("normalize"), schema_id, number)
     if not call.extended:
         return {"id": made.id}
@@ -160,7 +160,7 @@ def get_mode(call: Call) -> Json:
 
 
 async def set_mode(call: Call) -> Json:
-    call.knows(frozenset({"mode"}))
+    call.require_fields(frozenset({"mode"}))
     if not isinstance(call.body.get("mode"), str):
         raise problems.invalid_mode()
     await call.registry.settings.set_mode(call.setting, call.body["mode"], call.flag("force"))

@@ -327,11 +327,11 @@ class _Comparison:
 
     def _of_union(self, reader: Type, writer: Type, path: str) -> list[Reason]:
         found: list[Reason] = []
-        for number, branch in enumerate(writer.branches):
+        for index, branch in enumerate(writer.branches):
             if reader.kind != "union":
                 found += self.compare(reader, branch, path)
             elif not self._has_branch(reader, branch, path):
-                found.append(_lacking(branch, f"{path}/{number}"))
+                found.append(_lacking(branch, f"{path}/{index}"))
         return found
 
     def _has_branch(self, reader: Type, writer: Type, path: str) -> bool:
@@ -339,7 +339,7 @@ class _Comparison:
             self._branches[id(reader)] = _by_name(reader.branches)
         by_name = self._branches[id(reader)]
         candidates = [*by_name[""], *(by_name.get(_last(writer.name), ()) if writer.name else ())]
-        return any(not self.compare(branch, writer, f"{path}/{number}") for number, branch in candidates)
+        return any(not self.compare(branch, writer, f"{path}/{index}") for index, branch in candidates)
 
     def _of_named(self, reader: Type, writer: Type, path: str) -> list[Reason]:
         found: list[Reason] = []
@@ -370,9 +370,9 @@ class _Comparison:
 def _by_name(branches: list[Type]) -> dict[str, list[tuple[int, Type]]]:
     """Return numbered branches by the last part of name and aliases; unnamed types are under the empty name."""
     found: dict[str, list[tuple[int, Type]]] = {"": []}
-    for number, branch in enumerate(branches):
+    for index, branch in enumerate(branches):
         for name in {_last(each) for each in (branch.name, *branch.aliases)}:
-            found.setdefault(name, []).append((number, branch))
+            found.setdefault(name, []).append((index, branch))
     return found
 
 

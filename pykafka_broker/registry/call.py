@@ -44,7 +44,7 @@ class Call(NamedTuple):
     @property
     def subject(self) -> str:
         """Return the subject of the path, or the subject behind the alias."""
-        return self.registry.settings.meant(subjects.checked(self.path["subject"]))
+        return self.registry.settings.resolve_alias(subjects.checked(self.path["subject"]))
 
     @property
     def setting(self) -> str | None:
@@ -84,7 +84,7 @@ class Call(NamedTuple):
     @property
     def schema(self) -> Schema:
         """Return the schema of the body. Raises RegistryError."""
-        self.knows(_OF_A_SCHEMA | _NOT_KEPT)
+        self.require_fields(_OF_A_SCHEMA | _NOT_KEPT)
         if not self.body.get("schema"):
             raise problems.invalid_schema("Empty schema")
         try:
@@ -99,7 +99,7 @@ class Call(NamedTuple):
             raise problems.invalid_rule_set(why)
         return schema
 
-    def knows(self, fields: frozenset[str]) -> None:
+    def require_fields(self, fields: frozenset[str]) -> None:
         """Check the body for an object with these fields only. Raises RegistryError."""
         if not isinstance(self.body, dict):
             raise RegistryError(400, "the body must be a JSON object")
@@ -125,7 +125,7 @@ class Call(NamedTuple):
         offset, limit = max(self.number("offset", 0), 0), self.number("limit", -1)
         return found[offset:] if limit < 0 else found[offset : offset + limit]
 
-    def whole(self, name: str, default: int) -> int:
+    def integer(self, name: str, default: int) -> int:
         """Return an integer of the body."""
         found = self.body.get(name)
         if found is None:

@@ -268,18 +268,18 @@ def _compare_array(comparison: Comparison, old: Subschema, new: Subschema, path:
     found = []
     if new.schema.get("uniqueItems") is True and old.schema.get("uniqueItems") is not True:
         found.append(reason("UNIQUE_ITEMS_ADDED", f"{path}/uniqueItems"))
-    for number in range(max(len(before), len(after))):
-        was = before[number] if number < len(before) else rest_before
-        now = after[number] if number < len(after) else rest_after
-        if comparison.compare(was, now, f"{path}/items/{number}"):
-            if number >= len(before):
+    for index in range(max(len(before), len(after))):
+        was = before[index] if index < len(before) else rest_before
+        now = after[index] if index < len(after) else rest_after
+        if comparison.compare(was, now, f"{path}/items/{index}"):
+            if index >= len(before):
                 kind = "ITEM_ADDED_TO_OPEN_CONTENT_MODEL"
-            elif number >= len(after):
+            elif index >= len(after):
                 kind = "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL"
             else:
-                found += comparison.compare(was, now, f"{path}/items/{number}")
+                found += comparison.compare(was, now, f"{path}/items/{index}")
                 continue
-            found.append(reason(kind, f"{path}/items/{number}"))
+            found.append(reason(kind, f"{path}/items/{index}"))
     if comparison.compare(rest_before, rest_after, f"{path}/items"):
         found += (
             [reason("ADDITIONAL_ITEMS_REMOVED", f"{path}/additionalItems")]
@@ -383,16 +383,16 @@ def _pairs(comparison: Comparison, old: list[Subschema], new: list[Subschema], p
         raise InvalidSchema(f"{len(old)} parts against {len(new)} are too many to compare")
     taken: dict[int, int] = {}
 
-    def find(number: int, tried: set[int]) -> bool:
-        for place, part in enumerate(new):
-            if place not in tried and comparison.agree(old[number], part, path):
-                tried.add(place)
-                if place not in taken or find(taken[place], tried):
-                    taken[place] = number
+    def find(index: int, tried: set[int]) -> bool:
+        for candidate, part in enumerate(new):
+            if candidate not in tried and comparison.agree(old[index], part, path):
+                tried.add(candidate)
+                if candidate not in taken or find(taken[candidate], tried):
+                    taken[candidate] = index
                     return True
         return False
 
-    return all(find(number, set()) for number in range(len(old)))
+    return all(find(index, set()) for index in range(len(old)))
 
 
 # -- compatibility

@@ -44,7 +44,7 @@ _TIMEOUT_S = 30.0
 _TOLD = ("accept", "authorization", "confluent-accept-unknown-properties", "content-type")
 
 
-async def hand_on(registry: Registry, request: Request, refused: RegistryError) -> Response | None:
+async def forward_to_primary(registry: Registry, request: Request, refused: RegistryError) -> Response | None:
     """Pass a request on to the primary, which may know better; returns its answer.
 
     Changes are made by the primary, and what is missing here may exist there. When this returns, the changes of the
@@ -55,7 +55,7 @@ async def hand_on(registry: Registry, request: Request, refused: RegistryError) 
     if leader is None or HANDED_ON in request.headers:
         return None
     try:
-        place = await topic.place_of(leader, patient=changes)
+        place = await topic.address_of(leader, patient=changes)
     except RegistryError:
         return None
     if place is None:
@@ -69,7 +69,7 @@ async def hand_on(registry: Registry, request: Request, refused: RegistryError) 
     return response
 
 
-def told_end(registry: Registry, request: Request) -> tuple[tuple[str, str], ...]:
+def end_offset_header(registry: Registry, request: Request) -> tuple[tuple[str, str], ...]:
     """Return the header with the end of the topic, for the registry behind a passed-on request."""
     return ((END_OFFSET, str(registry.topic.end_offset)),) if HANDED_ON in request.headers else ()
 
@@ -122,11 +122,11 @@ class RegistryServer:
             try:
                 answer = await self._answer(request)
             except RegistryError as refused:
-                handed_on = await hand_on(self.registry, request, refused)
+                handed_on = await forward_to_primary(self.registry, request, refused)
                 if handed_on is None:
                     raise
                 return handed_on
-            return _response(content_type, answer, told_end(self.registry, request))
+            return _response(content_type, answer, end_offset_header(self.registry, request))
         except RegistryError as refused:
             return _refusal(content_type, refused)
         except Exception:
@@ -261,14 +261,14 @@ class RegistryExtension:
             raise OSError(error.errno or errno.EINVAL, f"schema registry on {host}:{port}: {reason}") from error
         topic.port = urlsplit(door.url).port or 0
         if not topic.alone:
-            running.server.broker.node.subscribe(lambda delta: self._greet(topic, running))
+            running.server.broker.node.subscribe(lambda delta: self._write_address(topic, running))
         if isinstance(self._other, ControlOpening) and self._other.control is not None:
             self._other.control.decode = Decoder(OwnSchemas(door.registry)).decode
         self._announce(door.url)
 
-    def _greet(self, topic: SchemasTopic, running: Running) -> None:
+    def _write_address(self, topic: SchemasTopic, running: Running) -> None:
         if topic.other_leader is None:
-            greeting = running.turns.loop.create_task(topic.greet())
+            greeting = running.turns.loop.create_task(topic.write_address())
             self._greetings.add(greeting)
             greeting.add_done_callback(self._greetings.discard)
 

@@ -172,8 +172,8 @@ class _Writer:
             yield f'syntax = "{file.syntax or "proto2"}";'
         if file.package:
             yield f"package {file.package};"
-        for number, name in enumerate(file.dependency):
-            kind = "public " if number in file.public_dependency else "weak " if number in file.weak_dependency else ""
+        for index, name in enumerate(file.dependency):
+            kind = "public " if index in file.public_dependency else "weak " if index in file.weak_dependency else ""
             yield f"import {kind}{_quoted(name)};"
         yield from _options(file.options)
         for message in file.message_type:

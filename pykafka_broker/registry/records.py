@@ -59,29 +59,29 @@ NOOP_KEY = b'{"keytype":"NOOP","magic":0}'
 
 
 def schema_key(subject: str, version: int) -> bytes:
-    return _bytes({"keytype": SCHEMA, "subject": subject, "version": version, "magic": 1})
+    return json_bytes({"keytype": SCHEMA, "subject": subject, "version": version, "magic": 1})
 
 
 def schema_value(version: Version) -> bytes:
     schema = version.schema
     value: Json = {"subject": version.subject, "version": version.version, "id": version.id}
-    return _bytes(value | with_kind(schema) | {"schema": schema.text, "deleted": version.deleted})
+    return json_bytes(value | with_kind(schema) | {"schema": schema.text, "deleted": version.deleted})
 
 
 def config_key(subject: str | None) -> bytes:
-    return _bytes({"keytype": CONFIG, "subject": subject, "magic": 0})
+    return json_bytes({"keytype": CONFIG, "subject": subject, "magic": 0})
 
 
 def mode_key(subject: str | None) -> bytes:
-    return _bytes({"keytype": MODE, "subject": subject, "magic": 0})
+    return json_bytes({"keytype": MODE, "subject": subject, "magic": 0})
 
 
 def delete_subject_key(subject: str) -> bytes:
-    return _bytes({"keytype": DELETE_SUBJECT, "subject": subject, "magic": 0})
+    return json_bytes({"keytype": DELETE_SUBJECT, "subject": subject, "magic": 0})
 
 
 def delete_subject_value(subject: str, last_version: int) -> bytes:
-    return _bytes({"subject": subject, "version": last_version})
+    return json_bytes({"subject": subject, "version": last_version})
 
 
 def noop_value(node_id: int, port: int) -> bytes:
@@ -89,12 +89,7 @@ def noop_value(node_id: int, port: int) -> bytes:
 
     Confluent's registry ignores the value.
     """
-    return _bytes({"node": node_id, "port": port})
-
-
-def value(fields: Json) -> bytes:
-    """Return the value of a config or a mode."""
-    return _bytes(fields)
+    return json_bytes({"node": node_id, "port": port})
 
 
 def read_object(data: bytes) -> Json | None:
@@ -148,7 +143,8 @@ def _reference(fields: Json) -> Reference:
     return Reference(name, subject, version)
 
 
-def _bytes(fields: Json) -> bytes:
+def json_bytes(fields: Json) -> bytes:
+    """Return a key, or the value of a config or a mode."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 

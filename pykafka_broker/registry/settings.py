@@ -35,31 +35,31 @@ class RegistrySettings:
         self._topic = topic
 
     def level(self, subject: str) -> str:
-        found = str(self._said(subject, _LEVEL) or kinds.DEFAULT_LEVEL).upper()
+        found = str(self._effective(subject, _LEVEL) or kinds.DEFAULT_LEVEL).upper()
         return found if found in kinds.LEVELS else kinds.DEFAULT_LEVEL
 
     def normalizes(self, subject: str) -> bool:
-        return self._said(subject, _NORMALIZE) is True
+        return self._effective(subject, _NORMALIZE) is True
 
     def group(self, subject: str) -> str:
         """Return the metadata property for groups of a subject's versions; empty without groups."""
-        found = self._said(subject, "compatibilityGroup")
+        found = self._effective(subject, "compatibilityGroup")
         return found if isinstance(found, str) else ""
 
     def contract(self, subject: str, which: str) -> Contract:
         """Return metadata and rules for every new schema. which: `default` or `override`."""
         try:
-            metadata, rule_set = (self._said(subject, f"{which}{what}") for what in ("Metadata", "RuleSet"))
+            metadata, rule_set = (self._effective(subject, f"{which}{what}") for what in ("Metadata", "RuleSet"))
             return Contract(metadata_text(metadata), rule_set_text(rule_set))
         except (TypeError, AttributeError):
             return Contract("", "")
 
-    def meant(self, subject: str) -> str:
+    def resolve_alias(self, subject: str) -> str:
         """Return the subject behind an alias, or the subject."""
         found = self._topic.state().configs.get(subject, {}).get("alias")
         return found if isinstance(found, str) and found else subject
 
-    def _said(self, subject: str, name: str) -> Any:
+    def _effective(self, subject: str, name: str) -> Any:
         """Return a setting for a subject, from the narrowest scope with a value."""
         configs = self._topic.state().configs
         return next((configs[each][name] for each in _wider(subject) if name in configs.get(each, ())), None)
@@ -97,7 +97,7 @@ class RegistrySettings:
         async with self._topic.changing():
             config = self._topic.state().configs.get(subject, {}) | fields
             kept = {name: value for name, value in config.items() if value is not None}
-            await self._topic.write([(records.config_key(subject), records.value(kept))])
+            await self._topic.write([(records.config_key(subject), records.json_bytes(kept))])
 
     async def delete_config(self, subject: str | None) -> Config:
         """Delete a config and return the old fields. Raises RegistryError without any."""
@@ -117,7 +117,7 @@ class RegistrySettings:
             known = [each for each in state.subjects() if subject in _wider(each)]
             if mode.upper() == IMPORT and not force and known and self.mode(subject, or_default=True) != IMPORT:
                 raise problems.not_permitted("Cannot import since found existing subjects")
-            await self._topic.write([(records.mode_key(subject), records.value({"mode": mode.upper()}))])
+            await self._topic.write([(records.mode_key(subject), records.json_bytes({"mode": mode.upper()}))])
 
     async def delete_mode(self, subject: str | None, recursive: bool) -> str | None:
         """Delete a mode and return the old mode.

@@ -109,7 +109,7 @@ class SchemasTopic:
             await self._lead()
             yield
 
-    async def greet(self) -> None:
+    async def write_address(self) -> None:
         """Write the address of the registry, if the node leads the topic."""
         with suppress(RegistryError):
             if not self.alone and TOPIC in self._running.server.broker.services.image.topics:
@@ -135,7 +135,7 @@ class SchemasTopic:
         topic = None if self.alone else services.image.topics.get(TOPIC)
         return None if topic is None or topic.partitions[0].leader == services.node.id else topic.partitions[0].leader
 
-    async def place_of(self, node_id: int, patient: bool) -> tuple[str, int] | None:
+    async def address_of(self, node_id: int, patient: bool) -> tuple[str, int] | None:
         """Return host and port of the registry beside a broker, None if unknown.
 
         Args:
@@ -145,10 +145,10 @@ class SchemasTopic:
             RegistryError: there is no replica to read from.
         """
         if patient:
-            await _until(lambda: self._place_of(node_id) is not None)
-        return self._place_of(node_id)
+            await _until(lambda: self._address_of(node_id) is not None)
+        return self._address_of(node_id)
 
-    def _place_of(self, node_id: int) -> tuple[str, int] | None:
+    def _address_of(self, node_id: int) -> tuple[str, int] | None:
         """Return host and port of the registry beside a broker.
 
         The host is the registered one of the broker: a client that writes to the topic can't send requests to any

@@ -31,7 +31,7 @@ _MOST_REMEMBERED = 10_000
 _LONGEST_REMEMBERED = 512  # names are a client's to choose
 _ALL = 1 << AclOperation.ALL
 _DENY_ALL = _ALL << DENIED_SHIFT
-# What is allowed to whoever may do something else.
+# Rights implied by other rights.
 _IMPLIED_BY = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
@@ -41,8 +41,8 @@ _ALLOWING = {
     for operation in ACL_OPERATIONS
 }
 _DENYING = {operation: (1 << (operation + DENIED_SHIFT)) | _DENY_ALL for operation in ACL_OPERATIONS}
-_SOME_NAME = "hardcode"  # what Kafka asks about to see whether any name would do
-# In the log.
+_SOME_NAME = "hardcode"  # Kafka's probe for "any name"
+# Names in the log.
 _KINDS = {
     Resource.TOPIC: "TOPIC",
     Resource.GROUP: "GROUP",
@@ -55,18 +55,21 @@ _PATTERN_TYPES: dict[int, str] = {PatternType.LITERAL: "LITERAL", PatternType.PR
 
 
 def super_users_of(text: str) -> frozenset[str]:
-    """Of `super.users`: their names may hold commas."""
+    """Return the names of `super.users`, separated by semicolons, as names may hold commas."""
     return frozenset(user.strip() for user in text.split(";") if user.strip())
 
 
 class StandardAuthorizer:
-    """Decides by the ACLs in an index, which it does not change."""
+    """An authorizer by the ACLs of an index.
+
+    Rule: the index is only read.
+    """
 
     def __init__(self, index: AclIndex, super_users: Collection[str] = (), allow_if_no_acl: bool = False) -> None:
         self._index = index
         self._super_users = frozenset((*super_users, INSIDE))
         self._allow_if_no_acl = allow_if_no_acl
-        self._changes = index.changes  # those that the following rests on
+        self._changes = index.changes  # the changes behind the remembered decisions
         self._decisions: dict[tuple[str, str, Operation, Resource, str | None], bool] = {}
 
     def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
@@ -116,8 +119,9 @@ class StandardAuthorizer:
         return [patterns for patterns in found if patterns is not None]
 
     def _decide_for_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
-        """Whether some ACL allows it and is not wholly under one that denies it. What other operations imply does not
-        count here, as it does not in Kafka.
+        """Return whether an ACL allows the operation for some name, and no ACL denies all of that name's pattern.
+
+        As in Kafka, rights implied by other operations do not count here.
         """
         if self._decide(principal, host, operation, resource, _SOME_NAME):
             return True
@@ -136,7 +140,7 @@ class StandardAuthorizer:
         return False
 
     def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
-        """The rule by which that is denied or allowed, in the words of Kafka's log."""
+        """Return the rule behind a decision, in the words of Kafka's log."""
         if principal in self._super_users:
             return "SuperUser"
         for permission, wanted in (("DENY", _DENYING[operation]), ("ALLOW", _ALLOWING[operation])):
@@ -157,7 +161,7 @@ class StandardAuthorizer:
     def _saying(
         self, principal: str, host: str, resource: Resource, name: str
     ) -> Iterator[tuple[int, str, str, str, int]]:
-        """Every pattern that ACLs for this client have and that the name fits."""
+        """Yield every pattern in ACLs for the client with a match for the name."""
         for one in (principal, ANY_USER):
             for where in (host, WILDCARD):
                 patterns = self._index.of_client(resource, one, where)
@@ -183,10 +187,10 @@ KEY = "authorizer.class.name"
 
 
 class HookedAuthorizer:
-    """Asks a hook."""
+    """An authorizer by a class of Python."""
 
     def __init__(self, config: BrokerConfig, standard: Authorizer) -> None:
-        """Raises ConfigError."""
+        """Make the hook. Raises ConfigError."""
         self.hook: Authorizer = load_hook(KEY, config.authorizer_class_name, Authorizer, config.static)
         use_acls = getattr(self.hook, "use_acls", None)
         if callable(use_acls):
@@ -223,7 +227,7 @@ class HookedAuthorizer:
 
 
 def authorizer_of(config: BrokerConfig, image: MetadataImage) -> Authorizer:
-    """The one that `authorizer.class.name` names; it follows the ACLs of `image`. Raises ConfigError."""
+    """Return the authorizer named by `authorizer.class.name`, which follows the ACLs of `image`. Raises ConfigError."""
     standard = StandardAuthorizer(
         index_of(image),
         super_users_of(config.static.get("super.users", "")),

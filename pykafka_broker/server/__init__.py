@@ -23,8 +23,10 @@ def run(
     setup: Setup = NO_SETUP,
     beside: ProcessExtension | None = None,
 ) -> int:
-    """Serve until a signal asks for the end, or all log directories have failed; returns the exit code. `on_ready` is
-    told where every listener is. `beside` is opened on the same loop before that.
+    """Serve until a signal asks for the end or all log directories have failed; return the exit code.
+
+    Args: `on_ready` is called with the addresses of all listeners; `beside`, an extension, is opened on the same loop
+    before.
     """
     from pykafka_broker.server.serving import run_process
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class ControllerServing:
-    """What their connections need of the server."""
+    """The server, for connections to a controller's listener."""
 
     def __init__(self, server: Serving) -> None:
         self._server = server
@@ -28,7 +28,7 @@ class ControllerServing:
         self.router = ControllerRouter(server.broker.services)
 
     def serve(self, broker: Broker) -> None:
-        """Requests are those of another broker from now on."""
+        """Dispatch requests to another broker from now on."""
         self.router.serve(broker.services)
 
     @property

@@ -26,21 +26,24 @@ from pykafka_broker.server.framing import BufferPool
 from pykafka_broker.server.readiness import NoneReady, Readiness, readiness_of
 from pykafka_broker.server.system_clock import SystemClock, nanoseconds
 
-KEPT_BYTES = 16 << 10  # of one answer; for a longer one a system call more is nothing
-MOST_KEPT = 32  # the first one of them waits until as many have been served
-_FEW = 16  # channels; where more are ready it is always worth it
+KEPT_BYTES = 16 << 10  # of one answer; a longer one is worth a system call of its own
+MOST_KEPT = 32  # the first answer waits until as many have been served
+_FEW = 16  # channels; where more are ready, keeping answers is always worth it
 _SERVED_AT_ONCE_NS = 12_000
 
 
 class Sender(Protocol):
-    """Whose answer it is."""
+    """The channel of an answer."""
 
     def send_kept(self, data: bytes) -> None:
-        """Send it now; never raises."""
+        """Send the answer now; never raises."""
 
 
 class ResponseBatch:
-    """gathers: an answer may be kept until others are there, or the turn ends."""
+    """Answers of a turn, sent together.
+
+    gathers: an answer may be kept until the batch is full or the turn ends.
+    """
 
     __slots__ = ("_begun_ns", "_kept", "gathers")
 
@@ -50,14 +53,15 @@ class ResponseBatch:
         self._begun_ns = 0  # while the first request of a few is being served
 
     def gather(self, channels: int) -> None:
-        """So many are ready: until `send` their answers may be kept. Of a few the time that the first one takes says
-        whether that is worth it.
+        """Begin to keep answers, until `send`: `channels` channels are ready.
+
+        With few channels, the time of the first request decides whether keeping is worth it.
         """
         self.gathers = True
         self._begun_ns = nanoseconds() if 1 < channels <= _FEW else 0
 
     def add(self, sender: Sender, data: bytes) -> None:
-        """It is sent with the next ones, by `send` at the latest."""
+        """Keep an answer until the batch is sent, by `send` at the latest."""
         kept = self._kept
         if not kept:
             kept.append((sender, data))
@@ -72,14 +76,14 @@ class ResponseBatch:
                 self.flush()
 
     def flush(self) -> None:
-        """Send what is kept."""
+        """Send the kept answers."""
         if self._kept:
             kept, self._kept = self._kept, []
             for sender, data in kept:
                 sender.send_kept(data)
 
     def send(self) -> None:
-        """The end of what `gather` began."""
+        """End the batch begun by `gather`, and send the answers."""
         self.gathers = False
         self.flush()
 
@@ -87,40 +91,43 @@ class ResponseBatch:
 SCRATCH_BYTES = 256 << 10
 _TURNS_IN_PASSING = 3
 _REQUESTS_A_TURN = 256
-_SMALLEST_SHARE = 16  # what is left of a read is copied: that is worth it only after some requests
+_SMALLEST_SHARE = 16  # unserved bytes of a read are copied, which pays only after some requests
 
 
 class SocketOwner(Protocol):
-    """Whoever owns a descriptor. It never raises: what goes wrong with one concerns only that one."""
+    """The owner of a descriptor.
+
+    Never raises: a failure concerns that descriptor alone.
+    """
 
     def on_ready(self, events: int) -> None:
-        """READ, WRITE or both; other bits stand for trouble, which shows when it reads or writes."""
+        """Handle READ, WRITE or both; other bits stand for errors, seen when the socket is read or written."""
 
 
 class EventLoop:
-    """The loop, the clock, and what all streams of a process share.
+    """The turns of a process, with asyncio's loop, the clock, and the buffers shared by all streams.
 
-    settle: called at the end of each turn, for who waits for what it has done; not where it has only moved parts of
-    frames.
+    settle: called at the end of each turn, for requests that wait for its changes; skipped where a turn has only moved
+    parts of frames.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, clock: SystemClock) -> None:
         self.loop = loop
         self.clock = clock
         self.settle: Callable[[], None] = _nothing_to_settle
-        self.observers: list[Callable[[], None]] = []  # who looks, after each `settle`, at what has become of things
+        self.observers: list[Callable[[], None]] = []  # called after each `settle`
         self.scratch = memoryview(bytearray(SCRATCH_BYTES))
         self.buffers = BufferPool()
-        self.share = _REQUESTS_A_TURN  # of requests that one stream is served in this turn
+        self.share = _REQUESTS_A_TURN  # how many requests of one stream are served in this turn
         self.answers = ResponseBatch()
-        self.in_parts = 0  # streams that have only moved a part of a frame in this turn, in or out
+        self.in_parts = 0  # streams that moved only a part of a frame in this turn, in or out
         self._sources: dict[int, SocketOwner] = {}
-        self._soon: list[Callable[[], None]] = []  # of the next turn
-        self._due: list[Callable[[], None]] = []  # of this one
+        self._soon: list[Callable[[], None]] = []  # steps of the next turn
+        self._due: list[Callable[[], None]] = []  # steps of this turn
         self._readiness: Readiness = readiness_of(loop)
         self._readiness.start(self._on_ready)
 
-    # -- who is watched
+    # -- watched descriptors
 
     def watch(self, source: SocketOwner, fd: int, events: int) -> None:
         self._sources[fd] = source
@@ -130,29 +137,29 @@ class EventLoop:
         self._readiness.change(fd, events)
 
     def forget(self, fd: int) -> None:
-        """Before it is closed."""
+        """Stop watching a descriptor, before the owner closes the socket."""
         if self._sources.pop(fd, None) is not None:
             self._readiness.forget(fd)
 
     def pause(self) -> None:
-        """Let all of them wait until `resume`: bytes and connections that come meanwhile stay with the system."""
+        """Serve no socket until `resume`: bytes and connections coming meanwhile stay with the system."""
         self._readiness = NoneReady(self._readiness)
 
     def resume(self) -> None:
-        """The end of `pause`."""
+        """End a `pause`."""
         if isinstance(self._readiness, NoneReady):
             self._readiness = self._readiness.resting
 
     # -- turns
 
     def call_soon(self, step: Callable[[], None]) -> None:
-        """Call it in the next turn, after a look at the sockets."""
+        """Call `step` in the next turn, after a look at the sockets."""
         if not self._soon:
             self.loop.call_soon(self._on_soon)
         self._soon.append(step)
 
     def run(self, step: Callable[[], None]) -> None:
-        """A turn for what the loop calls for another reason than a socket."""
+        """Run a turn for a call coming from the loop, not from a socket."""
         self.clock.tick()
         try:
             step()
@@ -160,12 +167,12 @@ class EventLoop:
             self.settle()
 
     def _on_soon(self) -> None:
-        """Once for all that there is to do soon: sockets that are ready meanwhile do not make it come sooner."""
+        """Run a single turn for all due steps, never hastened by ready sockets."""
         self._due, self._soon = self._soon, []
         self._on_ready()
 
     def _on_ready(self) -> None:
-        """While several are ready the loop, which looks at much else, is passed over a few times."""
+        """Run turns. While several sockets are ready, asyncio's own loop is skipped a few times."""
         ready = self._readiness.take()
         passing = _TURNS_IN_PASSING
         while ready or self._due:
@@ -180,7 +187,7 @@ class EventLoop:
                     self._do_due()
                 for fd, events in ready:
                     source = self._sources.get(fd)
-                    if source is not None:  # one before it in this turn may have closed it
+                    if source is not None:  # an earlier source of this turn may have closed it
                         source.on_ready(events)
             finally:
                 try:

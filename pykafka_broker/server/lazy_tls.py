@@ -17,7 +17,7 @@ _FOR_TLS = ("ssl", "asyncio.sslproto")
 
 
 class _Later:
-    """Loads a module when an attribute of it is looked for (PEP 562), by whichever thread."""
+    """A loader for first use: a module is loaded when an attribute is looked up (PEP 562), in any thread."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader
@@ -49,7 +49,7 @@ class _Later:
 
 
 class _Finder:
-    """Of those modules, and of no others."""
+    """A finder of the modules for TLS, and of no others."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         spec = PathFinder.find_spec(name, path, target) if name in _FOR_TLS else None
@@ -60,7 +60,7 @@ class _Finder:
 
 
 def import_asyncio() -> None:
-    """Before anything else of the process does."""
+    """Import asyncio without OpenSSL; to be called before any other import of asyncio."""
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:

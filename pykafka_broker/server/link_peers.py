@@ -18,7 +18,10 @@ from pykafka_broker.server.listeners import PLAINTEXT, security_protocol_of
 
 
 class LinkPeers:
-    """`admits` says whether an address may be dialled; after it has become another one `cut` drops what is open."""
+    """Links to other nodes.
+
+    `admits` says whether an address may be dialled; after a change of it, `cut` closes connections.
+    """
 
     def __init__(self, turns: EventLoop, config: BrokerConfig | None = None) -> None:
         self._turns = turns
@@ -28,7 +31,7 @@ class LinkPeers:
         self.admits: Callable[[Address], bool] = lambda address: True
 
     def check(self) -> None:
-        """That this node, as a broker, can log in where it will have to. Raises ConfigError."""
+        """Check that the node, as a broker, can log in at every listener of others. Raises ConfigError."""
         config = self._config
         if config is not None and roles_of(config).broker:
             others = config.inter_broker_listener_name or config.security_inter_broker_protocol
@@ -36,7 +39,7 @@ class LinkPeers:
                 self._security_of(listener.upper())
 
     def open(self, address: Address, client_id: str) -> Peer:
-        """A link of its own."""
+        """Return a new link to an address."""
         settings = LinkSettings(client_id=client_id)
         admitted = partial(self._is_admitted, address)
         security = self._security_of(address.listener)
@@ -63,7 +66,7 @@ class LinkPeers:
         return self.admits(address)
 
     def cut(self) -> None:
-        """Drop the connections to addresses that are not admitted any more."""
+        """Drop the connections to addresses not admitted any more."""
         for link, address in list(self._links.items()):
             if not self.admits(address):
                 link.cut()

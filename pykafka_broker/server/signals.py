@@ -14,7 +14,10 @@ from pykafka_broker.system import STOP_SIGNALS
 
 
 class StopSignals:
-    """Catches them from now on. `asked` says that one has come."""
+    """The signals to end the process, caught from now on.
+
+    `asked` says that one has come.
+    """
 
     def __init__(self) -> None:
         self.asked = False
@@ -24,20 +27,23 @@ class StopSignals:
                 signal.signal(number, self._on_signal)
 
     def hand_to(self, stop: Callable[[], object]) -> None:
-        """Call `stop`, at once if it was asked for already. It is called between any two lines of the main thread."""
+        """Call `stop` at the first signal, or at once after an earlier signal.
+
+        The call comes between any two lines of the main thread.
+        """
         self._stop = stop
         if self.asked:
             stop()
 
     def ignore(self) -> None:
-        """There is nothing left to stop."""
+        """Ignore signals from now on: nothing is left to stop."""
         self.asked = True
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.stop()
 
     def stop(self) -> None:
-        """As a signal does it; from any thread."""
+        """Ask for the end, as a signal does; from any thread."""
         if not self.asked:
             self.asked = True
             if self._stop is not None:

@@ -139,8 +139,12 @@ async def in_thread(
 ) -> T:
     """Do blocking work in a separate thread.
 
-    A thread can't be cancelled. If the caller is cancelled, `stop` is called to end the work; the caller waits for the
-    end of the work, and then for `undo`, which reverses its effects.
+    A thread can't be cancelled. If the caller is cancelled, it waits for the end of the work.
+
+    Args:
+        work: the work, whose result is returned.
+        stop: called after a cancellation, to end the work.
+        undo: called after a cancelled work, to reverse its effects.
     """
     threads = ThreadPoolExecutor(1)
     loop = asyncio.get_running_loop()

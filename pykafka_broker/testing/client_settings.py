@@ -26,7 +26,15 @@ _SINCE_2_10 = 0x020A0000  # the first librdkafka that has metadata.recovery.stra
 
 
 def client_settings(client: str, bootstrap_servers: str) -> dict[str, Any]:
-    """Return the settings of a client. Raises ValueError for an unknown client."""
+    """Return the settings of a client for a broker without security.
+
+    Args:
+        client: "confluent", "kafka-python", "aiokafka", "java" or "spark".
+        bootstrap_servers: the addresses of the broker.
+
+    Raises:
+        ValueError: the client is unknown.
+    """
     name = _NAMES.get(client)
     if name is None:
         raise ValueError(f"{client} is not known; it must be one of {', '.join(_NAMES)}, schema-registry")

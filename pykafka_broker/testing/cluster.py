@@ -21,7 +21,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pykafka_broker.cluster.formatting import FormatRequest, Formatter, Node
+from pykafka_broker.cluster.formatting import FormatRequest, StorageFormatter, StorageNode
 from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.testing.cluster_data import ClusterData
@@ -61,7 +61,7 @@ def format_directories(config: Mapping[str, str], cluster_id: str) -> None:
         cluster_id: the id of the cluster.
     """
     directories = config["log.dirs"].split(",")
-    node = Node(
+    node = StorageNode(
         int(config["node.id"]),
         directories,
         config.get("metadata.log.dir", directories[0]),
@@ -71,7 +71,7 @@ def format_directories(config: Mapping[str, str], cluster_id: str) -> None:
     )
     request = FormatRequest(cluster_id, [], True, None, {}, False, False, None)
     now = int(time.time() * 1000)
-    formatter = Formatter(
+    formatter = StorageFormatter(
         OsFileSystem(), node, request, now=now, new_uuid=_new_uuid, new_salt=lambda: secrets.token_bytes(16)
     )
     for _ in formatter.run():

@@ -140,16 +140,16 @@ class ClusterData(ClusterTraffic):
             return []
         partitions = self._partitions(topic)
         by_partition: dict[int, list[tuple[int, dict[str, Any]]]] = {}
-        for number, request in enumerate(requests):
-            partition = _partition_for(request, number, len(partitions))
+        for index, request in enumerate(requests):
+            partition = _partition_for(request, index, len(partitions))
             _check(topic, partition, partitions)
-            by_partition.setdefault(partition, []).append((number, {**request, "partition": partition}))
+            by_partition.setdefault(partition, []).append((index, {**request, "partition": partition}))
         producer = self._new_producer()
         written: dict[int, tuple[int, int]] = {}
-        for partition, those in by_partition.items():
-            for start in range(0, len(those), AT_ONCE):
-                some = those[start : start + AT_ONCE]
-                bodies = [request for _, request in some]
+        for partition, numbered in by_partition.items():
+            for start in range(0, len(numbered), AT_ONCE):
+                part = numbered[start : start + AT_ONCE]
+                bodies = [request for _, request in part]
                 own = {**producer, "sequences": {str(partition): start}}
 
                 def step(
@@ -159,9 +159,9 @@ class ClusterData(ClusterTraffic):
                 ) -> list[tuple[int, int]]:
                     return leader._write_part(topic, bodies, own)
 
-                places = self._at_leader(topic, partition, step)
-                written |= {number: place for (number, _), place in zip(some, places, strict=True)}
-        return [written[number] for number in range(len(requests))]
+                written_at = self._at_leader(topic, partition, step)
+                written |= {index: position for (index, _), position in zip(part, written_at, strict=True)}
+        return [written[index] for index in range(len(requests))]
 
     def _new_producer(self) -> dict[str, Any]:
         """Return id and epoch of a new idempotent producer, from any broker."""
@@ -185,15 +185,15 @@ class ClusterData(ClusterTraffic):
     ) -> list[Record]:
         """Return the records of a topic, as a single broker does; the leader of each partition is asked."""
         found: list[Record] = []
-        for number in self._numbers(topic, partition):
+        for index in self._indexes(topic, partition):
             left = None if limit is None else limit - len(found)
             if left == 0:
                 break
 
-            def step(leader: KafkaBroker, number: int = number, left: int | None = left) -> list[Record]:
-                return leader.records(topic, number, from_offset, isolation_level, left, key)
+            def step(leader: KafkaBroker, index: int = index, left: int | None = left) -> list[Record]:
+                return leader.records(topic, index, from_offset, isolation_level, left, key)
 
-            found += self._at_leader(topic, number, step)
+            found += self._at_leader(topic, index, step)
         return found
 
     def delete_records(
@@ -201,12 +201,12 @@ class ClusterData(ClusterTraffic):
     ) -> dict[int, int]:
         """Delete the records before an offset, as a single broker does; the leader of each partition is asked."""
         left: dict[int, int] = {}
-        for number in self._numbers(topic, partition):
+        for index in self._indexes(topic, partition):
 
-            def step(leader: KafkaBroker, number: int = number) -> dict[int, int]:
-                return leader.delete_records(topic, before_offset, number)
+            def step(leader: KafkaBroker, index: int = index) -> dict[int, int]:
+                return leader.delete_records(topic, before_offset, index)
 
-            left |= self._at_leader(topic, number, step)
+            left |= self._at_leader(topic, index, step)
         return left
 
     def wait_for_records(
@@ -341,7 +341,7 @@ class ClusterData(ClusterTraffic):
     def _partitions(self, topic: str) -> range:
         return range(self._running().topic(topic)["partitions"])
 
-    def _numbers(self, topic: str, partition: int | None) -> Iterable[int]:
+    def _indexes(self, topic: str, partition: int | None) -> Iterable[int]:
         partitions = self._partitions(topic)
         if partition is None:
             return partitions
@@ -429,8 +429,8 @@ class ClusterData(ClusterTraffic):
         if not names:
             raise ControlError(404, f"group {group} has committed nothing: name the topic")
         for name in names:
-            for number in self._numbers(name, partition):
-                self.commit(group, name, self._offset_at(name, number, to), number)
+            for index in self._indexes(name, partition):
+                self.commit(group, name, self._offset_at(name, index, to), index)
         return [each for each in self.group(group)["offsets"] if each["topic"] in names]
 
     def _offset_at(self, topic: str, partition: int, to: str | int | datetime.datetime) -> int:
@@ -611,12 +611,12 @@ def _check(topic: str, partition: int, partitions: range) -> None:
         raise ControlError(404, f"topic {topic} has partitions 0 to {partitions[-1]}, not {partition}")
 
 
-def _partition_for(request: Mapping[str, Any], number: int, partitions: int) -> int:
+def _partition_for(request: Mapping[str, Any], index: int, partitions: int) -> int:
     """Choose a partition as a broker alone does (`control/api/records.py`)."""
     if request.get("partition") is not None:
         return int(request["partition"])
     key = meant(request.get("key"), request.get("key_base64"), "key")
-    return number % partitions if key is None else partition_of(key, partitions)
+    return index % partitions if key is None else partition_of(key, partitions)
 
 
 def _line(text: str, number: int) -> dict[str, Any]:

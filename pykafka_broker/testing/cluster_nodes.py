@@ -116,8 +116,8 @@ class ClusterNodes(Controlled):
         if not self.controller.running:
             raise BrokerError("the controller of the cluster is not running: nobody makes topics")
         topic = broker.create_topic(name, partitions, config, replication_factor=wanted, exist_ok=exist_ok)
-        for number in range(topic["partitions"]):
-            self.wait_for_isr(name, number)
+        for index in range(topic["partitions"]):
+            self.wait_for_isr(name, index)
         return topic
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState:
@@ -266,9 +266,9 @@ class ClusterNodes(Controlled):
         A node on no side keeps all its connections. Clients are not affected. `heal_network` ends the partition.
         """
         apart = [frozenset(side) for side in sides]
-        for number, side in enumerate(apart):
+        for index, side in enumerate(apart):
             self._check_nodes(side)
-            if twice := side & frozenset[int]().union(*apart[:number]):
+            if twice := side & frozenset[int]().union(*apart[:index]):
                 raise ValueError(f"node {min(twice)} is on two sides")
         if len(apart) < 2:
             raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
@@ -441,8 +441,8 @@ class ClusterClock(BrokerClock):
 
     def _all_in_sync(self) -> None:
         for topic in self._cluster.topics(internal=True):
-            for number in range(topic["partitions"]):
-                self._cluster._wait_for_running(topic["name"], number)
+            for index in range(topic["partitions"]):
+                self._cluster._wait_for_running(topic["name"], index)
 
 
 class ClusterFault(Fault):
@@ -515,7 +515,12 @@ class ClusterFaults(Faults):
             node.faults.clear()
 
     def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
-        """Disturb a share of all requests at random, on all brokers; the same seed gives the same faults."""
+        """Disturb a share of all requests at random, on all brokers.
+
+        Args:
+            seed: the same seed gives the same faults.
+            rate: the share of all requests, 0 to 1.
+        """
         hits = 0
         for node in self._nodes.values():
             hits += node.faults.chaos(seed, rate)["hits"]

@@ -219,7 +219,7 @@ class Incidents(Handle):
 # -- nodes of a cluster
 
 
-class ClusterNode(Handle):
+class NodeControl(Handle):
     """A node of a cluster: its view of the other nodes, and its network."""
 
     def cluster(self) -> ClusterState:
@@ -231,17 +231,35 @@ class ClusterNode(Handle):
         """Return leader, leader epoch, replicas and replicas in sync of a partition.
 
         The leader also tells log_start_offset and high_watermark, the bounds for consumers.
+
+        Args:
+            topic: the name of the topic.
+            partition: the index of the partition.
+
+        Raises:
+            ControlError: the partition does not exist.
         """
         found: PartitionState = self.control.call("GET", f"/topics/{in_path(topic)}/partitions/{partition}")
         return found
 
     def coordinator(self, group: str | None = None, transactional_id: str | None = None) -> int:
-        """Return the id of a group's or transactional id's coordinator."""
+        """Return the id of a group's or transactional id's coordinator.
+
+        Args:
+            group: the group, None for a transactional id.
+            transactional_id: the transactional id, None for a group.
+        """
         query = {"group": group, "transactional_id": transactional_id}
         return int(self.control.call("GET", "/coordinator", query=query)["node_id"])
 
     def move_leader(self, topic: str, leader: int, partition: int = 0) -> PartitionState:
-        """Make a replica in sync the leader; for the leader of the metadata."""
+        """Make a replica in sync the leader; for the leader of the metadata.
+
+        Args:
+            topic: the name of the topic.
+            leader: the id of the broker that shall lead.
+            partition: the index of the partition.
+        """
         body = {"topic": topic, "partition": partition, "leader": leader}
         found: PartitionState = self.control.call("POST", "/incidents/leader", body)
         return found
@@ -269,7 +287,7 @@ class ClusterNode(Handle):
 # -- the broker
 
 
-class Controlled(Waits, WholeState, HasClock, Traffic, Incidents, ClusterNode):
+class Controlled(Waits, WholeState, HasClock, Traffic, Incidents, NodeControl):
     """A broker behind a control API."""
 
     @property

@@ -99,13 +99,23 @@ class Data(Handle):
         return topic
 
     def alter_config(self, topic: str, config: Mapping[str, ConfigValue | None]) -> Topic:
-        """Set configs of a topic and return the topic; None restores a default."""
+        """Set configs of a topic and return the topic.
+
+        Args:
+            topic: the name of the topic.
+            config: the new values; None restores a default.
+        """
         path = f"/topics/{in_path(topic)}/config"
         changed: Topic = self.control.call("POST", path, {"config": dict(config)})
         return changed
 
     def add_partitions(self, topic: str, *, total: int) -> Topic:
-        """Add partitions up to the number `total`, and return the topic."""
+        """Add partitions to a topic and return the topic.
+
+        Args:
+            topic: the name of the topic.
+            total: the number of partitions afterwards.
+        """
         grown: Topic = self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
         return grown
 
@@ -128,9 +138,14 @@ class Data(Handle):
     def produce(self, topic: str, records: Iterable[RecordLike]) -> list[tuple[int, int]]:
         """Write records and return partition and offset of each, after the commit.
 
-        A record is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps `headers`,
-        `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys and values are text,
-        bytes or JSON values, None for none.
+        Args:
+            topic: the name of the topic.
+            records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
+                `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
+                and values are text, bytes or JSON values, None for none.
+
+        Returns:
+            Partition and offset of each record.
         """
         return self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
 
@@ -169,19 +184,19 @@ class Data(Handle):
             key: return only the records of this key.
         """
         if partition is None:
-            numbers: Iterable[int] = range(self.topic(topic)["partitions"])
+            indexes: Iterable[int] = range(self.topic(topic)["partitions"])
         else:
-            numbers = (partition,)
+            indexes = (partition,)
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
-        for number in numbers:
+        for index in indexes:
             offset, more = from_offset, True
             while more and (limit is None or len(found) < limit):
                 most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
-                asked = {"partition": number, "from_offset": offset, "limit": most, **query}
+                asked = {"partition": index, "from_offset": offset, "limit": most, **query}
                 page = self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
                 found += map(from_answer, page["records"])
-                offset, more = page["next_offsets"][str(number)], page["more"]
+                offset, more = page["next_offsets"][str(index)], page["more"]
         return found
 
     def delete_records(
@@ -195,7 +210,7 @@ class Data(Handle):
         """
         query = {"before_offset": before_offset, "partition": partition}
         left = self.control.call("DELETE", f"/topics/{in_path(topic)}/records", query=query)
-        return {int(number): offset for number, offset in left.items()}
+        return {int(index): offset for index, offset in left.items()}
 
     # -- seed, dump and reset
 
@@ -254,7 +269,18 @@ class Data(Handle):
         self.control.call("DELETE", f"/groups/{in_path(group)}")
 
     def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
-        """Commit an offset for a group; a missing group is created. Raises ControlError while the group has members."""
+        """Commit an offset for a group; a missing group is created.
+
+        Args:
+            group: the group.
+            topic: the name of the topic.
+            offset: the offset of the next record to read.
+            partition: the index of the partition.
+            metadata: a text kept with the offset.
+
+        Raises:
+            ControlError: the group has members.
+        """
         body = {"topic": topic, "offset": offset, "partition": partition, "metadata": metadata}
         self.control.call("POST", f"/groups/{in_path(group)}/offsets", body)
 
@@ -332,14 +358,34 @@ class Waits(Data):
     def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> Group:
-        """Wait until the group exists, with the state ("Stable", "Empty", ...) and the number of members."""
+        """Wait until the group exists with the given state and members, and return the group.
+
+        Args:
+            group: the group.
+            state: the state ("Stable", "Empty", ...), None for any.
+            members: the exact number of members, None for any.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: the group was not so in time.
+        """
         found: Group = self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
         return found
 
     def wait_for_records(
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Wait until the topic has at least `n` records, and return the first `n` records."""
+        """Wait until the topic has enough records, and return the first `n` records.
+
+        Args:
+            topic: the name of the topic.
+            n: the least number of records.
+            timeout: in seconds.
+            isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
+
+        Raises:
+            WaitTimeout: the topic had fewer records in time.
+        """
         __tracebackhide__ = True
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
         page = self._ask("waits/records", timeout, body)
@@ -358,8 +404,15 @@ class Waits(Data):
     ) -> Record:
         """Wait for a record with the key, value and headers, and return the first match.
 
-        Fields are as in `produce`; a field that is not given is not compared, and a dict is compared with the record's
-        JSON.
+        Args:
+            topic: the name of the topic.
+            key, value, headers, partition: as in `produce`; a field that is not given is not compared, and a dict is
+                compared with the record's JSON.
+            timeout: in seconds.
+            isolation_level: "read_uncommitted" finds records of open and aborted transactions too.
+
+        Raises:
+            WaitTimeout: there was no such record in time.
         """
         __tracebackhide__ = True
         record = to_expectation(NewRecord(value, key, headers, partition=partition))
@@ -367,19 +420,43 @@ class Waits(Data):
         return from_answer(self._ask("waits/record", timeout, body))
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
-        """Wait until the group has committed offsets and at most `lag` records still to read."""
+        """Wait until the group has committed offsets and few records still to read; return the lag.
+
+        Args:
+            group: the group.
+            lag: the most records still to read.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: the lag was larger in time, or nothing was committed.
+        """
         return int(self._ask("waits/lag", timeout, {"group": group, "lag": lag})["lag"])
 
     def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
-        """Wait until the transaction of the id has the state ("Ongoing", "CompleteCommit", ...)."""
+        """Wait for a state of a transaction, and return the transaction.
+
+        Args:
+            transactional_id: the transactional id.
+            state: the state ("Ongoing", "CompleteCommit", ...).
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: the transaction was in another state in time.
+        """
         body = {"transactional_id": transactional_id, "state": state}
         found: Transaction = self._ask("waits/transaction", timeout, body)
         return found
 
     def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
-        """Wait until at least `n` connections of the client id exist; with `n` 0, until none exists.
+        """Wait until enough clients are connected, and return the connections.
 
-        A `*` stands for anything.
+        Args:
+            client_id: the client id, in which `*` stands for anything; None for any.
+            n: the least number of connections; 0 waits until there is none.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: there were too few connections in time, or too many.
         """
         body = {"client_id": client_id, "n": n}
         found: list[Connection] = wait(self.control, "waits/connections", timeout, body)
@@ -437,7 +514,16 @@ class Waits(Data):
         return list(map(from_answer, page["records"]))
 
     def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
-        """Assert that no record is added to the topic for `within_ms`."""
+        """Assert the end of a topic: no record is added for some time.
+
+        Args:
+            topic: the name of the topic.
+            within_ms: how long to wait, in milliseconds.
+            isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
+
+        Raises:
+            RecordsDiffer: a record was added.
+        """
         __tracebackhide__ = True
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
         _call(self.control, "assertions/no-more", body, within_ms / 1000)
@@ -473,7 +559,16 @@ def check_timeout(timeout: float) -> None:
 
 
 def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout: float) -> None:
-    """Poll a condition over several brokers. Raises WaitTimeout with the state and the last refusal."""
+    """Poll a condition over several brokers.
+
+    Args:
+        holds: the condition.
+        instead: returns the present state for the error.
+        timeout: in seconds.
+
+    Raises:
+        WaitTimeout: the condition did not hold in time; the text has the state and the last refusal.
+    """
     __tracebackhide__ = True
     check_timeout(timeout)
     deadline, problem = time.monotonic() + timeout, ""

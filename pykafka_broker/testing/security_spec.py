@@ -502,7 +502,7 @@ def settings_of(
     if mechanism is not None and not security.has_sasl:
         security.mechanism(mechanism)
     with_certificate = security.client_auth != "none" and name is not None
-    it = ClientLogin(
+    login = ClientLogin(
         security.listener,
         folder / "ca.pem" if security.has_tls else None,
         identity_file(folder, name) if with_certificate and name is not None else None,
@@ -511,79 +511,79 @@ def settings_of(
         "" if name is None else security.passwords[name],
     )
     if client == "java":
-        return _java(it)
+        return _java(login)
     if client == "spark":
-        return {f"kafka.{key}": value for key, value in _java(it).items()}
+        return {f"kafka.{key}": value for key, value in _java(login).items()}
     if client == "kafka-python":
-        return _kafka_python(it)
+        return _kafka_python(login)
     if client == "aiokafka":
-        return _aiokafka(it)
-    return _librdkafka(it)
+        return _aiokafka(login)
+    return _librdkafka(login)
 
 
-def _java(it: ClientLogin) -> dict[str, Any]:
-    settings = {"security.protocol": it.protocol}
-    if it.authority is not None:
-        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(it.authority)}
-    if it.identity is not None:
-        settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(it.identity)}
-    if it.mechanism is not None:
-        options = {"username": it.user, "password": it.password}
-        if it.mechanism == OAUTHBEARER:
-            options = {"unsecuredLoginStringClaim_sub": it.user}
-        settings |= {"sasl.mechanism": it.mechanism, "sasl.jaas.config": jaas_line(it.mechanism, options)}
+def _java(login: ClientLogin) -> dict[str, Any]:
+    settings = {"security.protocol": login.protocol}
+    if login.authority is not None:
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(login.authority)}
+    if login.identity is not None:
+        settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(login.identity)}
+    if login.mechanism is not None:
+        options = {"username": login.user, "password": login.password}
+        if login.mechanism == OAUTHBEARER:
+            options = {"unsecuredLoginStringClaim_sub": login.user}
+        settings |= {"sasl.mechanism": login.mechanism, "sasl.jaas.config": jaas_line(login.mechanism, options)}
     return settings
 
 
-def _librdkafka(it: ClientLogin) -> dict[str, Any]:
+def _librdkafka(login: ClientLogin) -> dict[str, Any]:
     # Lower case: librdkafka lowers letters by the locale, and a Turkish I becomes an unknown letter.
-    settings: dict[str, Any] = {"security.protocol": it.protocol.lower()}
-    if it.authority is not None:
-        settings["ssl.ca.location"] = str(it.authority)
-    if it.identity is not None:
-        settings |= {"ssl.certificate.location": str(it.identity), "ssl.key.location": str(it.identity)}
-    if it.mechanism == OAUTHBEARER:
+    settings: dict[str, Any] = {"security.protocol": login.protocol.lower()}
+    if login.authority is not None:
+        settings["ssl.ca.location"] = str(login.authority)
+    if login.identity is not None:
+        settings |= {"ssl.certificate.location": str(login.identity), "ssl.key.location": str(login.identity)}
+    if login.mechanism == OAUTHBEARER:
         settings |= {
-            "sasl.mechanism": it.mechanism,
+            "sasl.mechanism": login.mechanism,
             "enable.sasl.oauthbearer.unsecure.jwt": True,
-            "sasl.oauthbearer.config": f"principal={it.user}",
+            "sasl.oauthbearer.config": f"principal={login.user}",
         }
-    elif it.mechanism is not None:
-        settings |= {"sasl.mechanism": it.mechanism, "sasl.username": it.user, "sasl.password": it.password}
+    elif login.mechanism is not None:
+        settings |= {"sasl.mechanism": login.mechanism, "sasl.username": login.user, "sasl.password": login.password}
     return settings
 
 
-def _python(it: ClientLogin) -> dict[str, Any]:
+def _python(login: ClientLogin) -> dict[str, Any]:
     """Return the common settings of kafka-python and aiokafka."""
-    settings: dict[str, Any] = {"security_protocol": it.protocol}
-    if it.mechanism is not None:
-        settings["sasl_mechanism"] = it.mechanism
-        if it.mechanism != OAUTHBEARER:
-            settings |= {"sasl_plain_username": it.user, "sasl_plain_password": it.password}
+    settings: dict[str, Any] = {"security_protocol": login.protocol}
+    if login.mechanism is not None:
+        settings["sasl_mechanism"] = login.mechanism
+        if login.mechanism != OAUTHBEARER:
+            settings |= {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
     return settings
 
 
-def _kafka_python(it: ClientLogin) -> dict[str, Any]:
-    settings = _python(it)
-    if it.authority is not None:
-        settings["ssl_cafile"] = str(it.authority)
-    if it.identity is not None:
-        settings |= {"ssl_certfile": str(it.identity), "ssl_keyfile": str(it.identity)}
-    if it.mechanism == OAUTHBEARER:
-        settings["sasl_oauth_token_provider"] = _token_of_kafka_python(it.user)
+def _kafka_python(login: ClientLogin) -> dict[str, Any]:
+    settings = _python(login)
+    if login.authority is not None:
+        settings["ssl_cafile"] = str(login.authority)
+    if login.identity is not None:
+        settings |= {"ssl_certfile": str(login.identity), "ssl_keyfile": str(login.identity)}
+    if login.mechanism == OAUTHBEARER:
+        settings["sasl_oauth_token_provider"] = _token_of_kafka_python(login.user)
     return settings
 
 
-def _aiokafka(it: ClientLogin) -> dict[str, Any]:
-    settings = _python(it)
-    if it.authority is not None:
+def _aiokafka(login: ClientLogin) -> dict[str, Any]:
+    settings = _python(login)
+    if login.authority is not None:
         import ssl
 
-        context = settings["ssl_context"] = ssl.create_default_context(cafile=it.authority)
-        if it.identity is not None:
-            context.load_cert_chain(it.identity)
-    if it.mechanism == OAUTHBEARER:
-        settings["sasl_oauth_token_provider"] = _token_of_aiokafka(it.user)
+        context = settings["ssl_context"] = ssl.create_default_context(cafile=login.authority)
+        if login.identity is not None:
+            context.load_cert_chain(login.identity)
+    if login.mechanism == OAUTHBEARER:
+        settings["sasl_oauth_token_provider"] = _token_of_aiokafka(login.user)
     return settings
 
 

@@ -3,12 +3,11 @@
 Rule: flags, standard output and exit codes are those of the scripts of Apache Kafka 4.3 (`kafka-topics.sh` and its
 siblings), also where they surprise; texts on standard error are shorter. A tool is a module with
 
-    SUMMARY: str                                one line for `pykafka-broker help`
     def options(parser: ToolParser) -> None     its flags
     async def run(tool: Tool) -> int            its exit code
 
-and talks to any Kafka through `pykafka_broker.client`. `TOOLS` lists the tools; no part of them is imported by a
-broker.
+and talks to any Kafka through `pykafka_broker.client`. `TOOLS` lists the tools, with a line each for
+`pykafka-broker help`; no part of them is imported by a broker.
 """
 
 from __future__ import annotations

@@ -215,7 +215,6 @@ def _pattern_type(text: str) -> PatternType:
 # -- the tool
 
 
-SUMMARY = "add, list and remove ACLs"
 _FAILED = "Error while executing ACL command: "
 
 

@@ -12,7 +12,6 @@ from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, one_of
 
-SUMMARY = "list, describe, alter and delete subscriptions to the metrics of clients"
 FAILURE = "Error while executing client metrics command : "
 
 _ACTIONS = ("alter", "delete", "describe", "list")

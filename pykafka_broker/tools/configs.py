@@ -417,8 +417,6 @@ def _credential(mechanism: ScramMechanism, text: str) -> NewCredential:
 # -- the tool
 
 
-SUMMARY = "describe and alter configs, quotas and credentials of topics, brokers, users and others"
-
 _CHANGES = ("add_config", "add_config_file", "delete_config")
 
 

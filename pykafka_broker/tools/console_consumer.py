@@ -28,8 +28,6 @@ from pykafka_broker.tools.frame import (
     subscribed,
 )
 
-SUMMARY = "print records of topics"
-
 _OLD = Old("consumer.config", "consumer-property")
 _LEVELS = ("read_committed", "read_uncommitted")
 
@@ -121,12 +119,12 @@ def _properties(tool: Tool) -> dict[str, str]:
 
 
 def _assign(tool: Tool, consumer: Consumer, offset: int) -> None:
-    place = (tool.options.topic, tool.options.partition)
-    consumer.assign([place])
+    partition = (tool.options.topic, tool.options.partition)
+    consumer.assign([partition])
     if offset >= 0:
-        consumer.seek(place, offset)
+        consumer.seek(partition, offset)
     else:
-        consumer.seek_to_time(place, offset)
+        consumer.seek_to_time(partition, offset)
 
 
 async def _print(consumer: Consumer | GroupConsumer, output: Output) -> None:

@@ -187,8 +187,6 @@ def _is(properties: Mapping[str, str], name: str) -> bool:
 # -- the tool
 
 
-SUMMARY = "send lines of standard input as records"
-
 _WARNING = "Warning: --{} is deprecated and will be removed in a future version. Use --{} instead."
 _UNTIL_5 = "Warning: --{} is deprecated and will be removed in Apache Kafka 5.0. Use --{} instead."
 _OLD = Old("producer.config", "producer-property", _WARNING)

@@ -21,8 +21,6 @@ from pykafka_broker.tools.frame import (
     required,
 )
 
-SUMMARY = "print records of a topic as a member of a share group"
-
 _OLD = Old("consumer-config", "consumer-property")
 _GROUP = "console-share-consumer"
 

@@ -20,9 +20,9 @@ from pykafka_broker.client.groups import (
     describe_consumer_groups,
     list_groups,
 )
-from pykafka_broker.client.leaders import Place, by_topic, list_offsets
+from pykafka_broker.client.leaders import by_topic, list_offsets
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
-from pykafka_broker.protocol.enums import LATEST
+from pykafka_broker.protocol.enums import LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, required
@@ -38,7 +38,7 @@ from pykafka_broker.tools.group_commands import (
     delete_offsets_of_group,
     only_group,
     parse_topics,
-    places_within,
+    partitions_within,
     print_not_inactive,
     print_plans,
     print_table,
@@ -90,23 +90,25 @@ def _worth_telling(tool: Tool, group: GroupView) -> bool:
 
 async def _offsets(tool: Tool, client: Client, group: GroupView) -> list[Row]:
     committed = await committed_offsets(client, group.group_id)
-    members: dict[Place, MemberView] = {place: member for member in group.members for place in member.assignment}
-    places = sorted(members.keys() | committed.keys())
-    ends = await list_offsets(client, dict.fromkeys(places, LATEST)) if places else {}
+    members: dict[TopicPartition, MemberView] = {
+        partition: member for member in group.members for partition in member.assignment
+    }
+    partitions = sorted(members.keys() | committed.keys())
+    ends = await list_offsets(client, dict.fromkeys(partitions, LATEST)) if partitions else {}
     rows = []
-    for place in places:
-        offset = committed.get(place)
-        end = None if isinstance(ends[place], ClientError) else ends[place].offset
+    for partition in partitions:
+        offset = committed.get(partition)
+        end = None if isinstance(ends[partition], ClientError) else ends[partition].offset
         rows.append(
             {
                 "group_id": group.group_id,
-                "topic": place[0],
-                "partition": place[1],
+                "topic": partition[0],
+                "partition": partition[1],
                 "leader_epoch": None if offset is None or offset.leader_epoch < 0 else offset.leader_epoch,
                 "current_offset": None if offset is None else offset.offset,
                 "log_end_offset": end,
                 "lag": None if offset is None or end is None else end - offset.offset,
-                **_of_member(members.get(place)),
+                **_of_member(members.get(partition)),
             }
         )
     if rows:
@@ -170,12 +172,12 @@ def _members(tool: Tool, group: GroupView) -> list[Row]:
     return rows
 
 
-def _listed(places: list[Place]) -> list[Row]:
-    return [{"topic": topic, "partition": partition} for topic, partition in places]
+def _listed(partitions: list[TopicPartition]) -> list[Row]:
+    return [{"topic": topic, "partition": partition} for topic, partition in partitions]
 
 
-def _spelt(places: list[Place]) -> str | None:
-    return ";".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in by_topic(places)) or None
+def _spelt(partitions: list[TopicPartition]) -> str | None:
+    return ";".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in by_topic(partitions)) or None
 
 
 def _state(tool: Tool, group: GroupView) -> Row:
@@ -198,8 +200,6 @@ def _state(tool: Tool, group: GroupView) -> Row:
 
 # -- the tool
 
-
-SUMMARY = "list, describe and delete groups of consumers, and reset their offsets"
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets", "validate_regex")
 _STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
@@ -315,12 +315,12 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
         raise ToolUsageError("One of the reset scopes should be defined: --all-topics, --topic.")
     groups = await _group_ids(tool, client)
     described = await describe_consumer_groups(client, groups)
-    plans: dict[str, dict[Place, int]] = {}
+    plans: dict[str, dict[TopicPartition, int]] = {}
 
-    async def places_of(committed: Mapping[Place, Committed]) -> Sequence[Place]:
+    async def partitions_of(committed: Mapping[TopicPartition, Committed]) -> Sequence[TopicPartition]:
         if tool.options.all_topics:
             return list(committed)
-        return await places_within(client, parse_topics(tool.options.topic))
+        return await partitions_within(client, parse_topics(tool.options.topic))
 
     for group in sorted(groups):
         found = described[group]
@@ -328,7 +328,7 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
         if isinstance(found, ClientError) and getattr(found, "code", None) != ErrorCode.GROUP_ID_NOT_FOUND:
             raise found
         if state in INACTIVE:
-            plans[group] = await reset(tool, client, group, scenario, groups, places_of)
+            plans[group] = await reset(tool, client, group, scenario, groups, partitions_of)
         else:
             print_not_inactive(tool, group, state)
     print_plans(tool, plans, with_group=tool.options.all_groups or len(groups) != 1)

@@ -26,8 +26,6 @@ from pykafka_broker.tools.frame import (
 from pykafka_broker.tools.java_time import date_form
 from pykafka_broker.tools.progress import Bar
 
-SUMMARY = "measure how fast records are read"
-
 _MB = 1 << 20
 _FIGURES = (
     "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, "

@@ -100,7 +100,6 @@ async def describe_tokens(client: Client, owners: Sequence[str]) -> list[Token]:
 # -- the tool
 
 
-SUMMARY = "create, renew, expire and describe delegation tokens"
 _ROW = "{:<15} {:<30} {:<15} {:<15} {:<25} {:<15} {:<15} {:<15}"
 _OTHERS = {
     "create": ("hmac", "renew_time_period", "expiry_time_period"),

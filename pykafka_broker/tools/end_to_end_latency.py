@@ -15,13 +15,11 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.leaders import ListedOffset, list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import read_properties
-from pykafka_broker.protocol.enums import LATEST
+from pykafka_broker.protocol.enums import LATEST, TopicPartition
 from pykafka_broker.records.record import Headers, Record
 from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, required
 from pykafka_broker.tools.statistics import percentiles
-
-SUMMARY = "measure how long a record takes from a producer to a consumer"
 
 _WORDS = ("bootstrap_server", "topic", "num_records", "producer_acks", "record_size", "command_config")
 _OLD = (
@@ -106,12 +104,12 @@ async def _begin(tool: Tool, client: Client, consumer: Consumer) -> None:
         made = "Will create topic with 1 partition(s) and replication factor = 1"
         tool.print(f'Topic "{topic}" does not exist. {made}')
     count = len(await Leaders(client, create=True).of(topic, client.api_timeout_ms))
-    places = [(topic, each) for each in range(count)]
-    consumer.assign(places)
-    for place, end in (await list_offsets(client, dict.fromkeys(places, LATEST))).items():
+    partitions = [TopicPartition(topic, each) for each in range(count)]
+    consumer.assign(partitions)
+    for partition, end in (await list_offsets(client, dict.fromkeys(partitions, LATEST))).items():
         if not isinstance(end, ListedOffset):
             raise end
-        consumer.seek(place, end.offset)
+        consumer.seek(partition, end.offset)
 
 
 class _Parts:

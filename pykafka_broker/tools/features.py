@@ -16,8 +16,6 @@ from pykafka_broker.cluster.formatting import (
 from pykafka_broker.protocol.enums import UpgradeType
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 
-SUMMARY = "describe, upgrade, downgrade and disable features of a cluster"
-
 _DONE = {"upgrade": "upgraded", "downgrade": "downgraded", "disable": "disabled"}
 _MAX_LEVEL = 32767
 

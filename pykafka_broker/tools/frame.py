@@ -27,7 +27,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.protocol.runtime import EncodeError
-from pykafka_broker.tools import drop_output
+from pykafka_broker.tools import TOOLS, drop_output
 from pykafka_broker.tools.progress import NOTHING, Bar, bar
 
 # -- the frame
@@ -207,9 +207,11 @@ class Commands:
 
     def add(self, name: str, summary: str) -> argparse.ArgumentParser:
         """Add a command and return the parser of the command's flags."""
-        it = self._parsers.add_parser(name, prog=f"{self._prog} {name}", description=summary, help=summary)
-        it.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print what was found as JSON")
-        return it
+        command = self._parsers.add_parser(name, prog=f"{self._prog} {name}", description=summary, help=summary)
+        command.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print what was found as JSON"
+        )
+        return command
 
 
 def explained(error: Exception) -> str:
@@ -291,7 +293,7 @@ def _module(name: str) -> Any:
 def parser_of(name: str) -> ToolParser:
     """Return a parser with the flags of the tool."""
     module = _module(name)
-    parser = ToolParser(name, module.SUMMARY)
+    parser = ToolParser(name, TOOLS[name])
     module.options(parser)
     return parser
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.leaders import Place, list_offsets
+from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.properties import integer, java_split, long
 from pykafka_broker.client.topics import list_topics
 from pykafka_broker.protocol.enums import (
@@ -20,10 +20,9 @@ from pykafka_broker.protocol.enums import (
     LATEST,
     LATEST_TIERED,
     MAX_TIMESTAMP,
+    TopicPartition,
 )
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, explained, given, matcher, required
-
-SUMMARY = "offsets of partitions: the first, the last, or by time"
 
 _TIMES = {
     "latest": LATEST,
@@ -66,18 +65,18 @@ async def _run(tool: Tool) -> int:
     time = _time(tool.options.time)
     wanted = _by_rules(tool.options.topic_partitions) if given(tool, "topic_partitions") else _by_lists(tool)
     async with tool.connect() as client:
-        places = await _places(client, wanted, tool.options.exclude_internal_topics)
-        if not places:
+        partitions = await _partitions(client, wanted, tool.options.exclude_internal_topics)
+        if not partitions:
             raise ClientError("Could not match any topic-partitions with the specified filters")
-        found = await list_offsets(client, dict.fromkeys(places, time))
+        found = await list_offsets(client, dict.fromkeys(partitions, time))
     tool.result = []
-    for topic, partition in places:
-        place = found[topic, partition]
-        if isinstance(place, ClientError):
-            tool.warn(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {place.java}")
-        elif place.offset >= 0:
-            tool.print(f"{topic}:{partition}:{place.offset}")
-            tool.result.append({"topic": topic, "partition": partition, "offset": place.offset})
+    for topic, partition in partitions:
+        answer = found[TopicPartition(topic, partition)]
+        if isinstance(answer, ClientError):
+            tool.warn(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {answer.java}")
+        elif answer.offset >= 0:
+            tool.print(f"{topic}:{partition}:{answer.offset}")
+            tool.result.append({"topic": topic, "partition": partition, "offset": answer.offset})
     return 0
 
 
@@ -126,10 +125,10 @@ def _rule(text: str) -> Filter:
     return lambda topic, partition: allows(topic) and low <= partition < high
 
 
-async def _places(client: Client, wanted: Filter, no_internal: bool) -> list[Place]:
+async def _partitions(client: Client, wanted: Filter, no_internal: bool) -> list[TopicPartition]:
     topics = [topic for topic in await list_topics(client) if not (no_internal and topic.is_internal)]
     return [
-        (topic.name or "", each.partition_index)
+        TopicPartition(topic.name or "", each.partition_index)
         for topic in topics
         for each in sorted(topic.partitions, key=lambda each: each.partition_index)
         if wanted(topic.name or "", each.partition_index)

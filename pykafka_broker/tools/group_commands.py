@@ -16,10 +16,10 @@ from pathlib import Path
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, of_code
 from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets, delete_group, delete_offsets
-from pykafka_broker.client.leaders import ListedOffset, Place, list_offsets
+from pykafka_broker.client.leaders import ListedOffset, list_offsets
 from pykafka_broker.client.properties import integer, java_split, long
 from pykafka_broker.client.topics import describe_topics
-from pykafka_broker.protocol.enums import EARLIEST, LATEST
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, only_with
 from pykafka_broker.tools.java_time import Unparseable, duration_ms, timestamp_ms
@@ -152,31 +152,33 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
     return found
 
 
-async def places_of_topics(client: Client, topics: Mapping[str, list[int] | None]) -> tuple[list[Place], list[str]]:
+async def partitions_of_topics(
+    client: Client, topics: Mapping[str, list[int] | None]
+) -> tuple[list[TopicPartition], list[str]]:
     """Return the partitions in order, and the missing topics among topics with all partitions."""
     described = await describe_topics(client, [topic for topic, indexes in topics.items() if indexes is None])
-    places: list[Place] = []
+    partitions: list[TopicPartition] = []
     missing: list[str] = []
     for topic, indexes in topics.items():
         if indexes is not None:
-            places += [(topic, each) for each in indexes]
+            partitions += [TopicPartition(topic, each) for each in indexes]
         elif topic in described:
-            places += [(topic, each.partition) for each in described[topic].partitions]
+            partitions += [TopicPartition(topic, each.partition) for each in described[topic].partitions]
         else:
             missing.append(topic)
-    return sorted(set(places)), missing
+    return sorted(set(partitions)), missing
 
 
-async def places_within(client: Client, topics: dict[str, list[int] | None]) -> list[Place]:
+async def partitions_within(client: Client, topics: dict[str, list[int] | None]) -> list[TopicPartition]:
     """Return the partitions in order. Raises ClientError for a missing topic or partition."""
-    places, _ = await places_of_topics(client, topics)
-    there, missing = await places_of_topics(client, dict.fromkeys(topics))
+    partitions, _ = await partitions_of_topics(client, topics)
+    there, missing = await partitions_of_topics(client, dict.fromkeys(topics))
     if missing:
         raise ClientError(of_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)[1])
-    lacking = ", ".join(f"{topic}-{partition}" for topic, partition in sorted({*places} - {*there}))
+    lacking = ", ".join(f"{topic}-{partition}" for topic, partition in sorted({*partitions} - {*there}))
     if lacking:
         raise ClientError(f'The partitions "{lacking}" do not exist')
-    return places
+    return partitions
 
 
 # -- deletions
@@ -260,11 +262,11 @@ async def delete_offsets_of_group(
     whole: ClientError | None = None
     given: list[tuple[str, int | None]] = [(topic, each) for topic, of in topics.items() for each in of or (None,)]
     try:
-        places, missing = await places_of_topics(client, topics)
-        given = list(places)
+        partitions, missing = await partitions_of_topics(client, topics)
+        given = list(partitions)
         unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         rows = [(topic, None, unknown) for topic in missing]
-        found = await delete_offsets(client, group, places)
+        found = await delete_offsets(client, group, partitions)
         rows += [(topic, partition, error) for (topic, partition), error in found.items()]
         whole = next((error for error in found.values() if error is not None), None)
     except ClientError as error:
@@ -344,8 +346,12 @@ def whole_number(tool: Tool, name: str) -> int:
 
 
 async def targets(
-    tool: Tool, client: Client, scenario: str, places: Collection[Place], committed: Mapping[Place, int]
-) -> dict[Place, int]:
+    tool: Tool,
+    client: Client,
+    scenario: str,
+    partitions: Collection[TopicPartition],
+    committed: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
     """Return the new offset of each partition.
 
     Raises:
@@ -353,24 +359,24 @@ async def targets(
         ToolUsageError: a partition without a committed offset can't be shifted.
     """
     if scenario == "to_earliest":
-        return await _at(client, places, EARLIEST)
+        return await _at(client, partitions, EARLIEST)
     if scenario == "to_latest":
-        return await _at(client, places, LATEST)
+        return await _at(client, partitions, LATEST)
     if scenario == "to_offset":
         offset = whole_number(tool, scenario)
-        return await within(client, dict.fromkeys(places, offset))
+        return await within(client, dict.fromkeys(partitions, offset))
     if scenario == "shift_by":
         by = whole_number(tool, scenario)
-        for topic, partition in places:
-            if (topic, partition) not in committed:
+        for each in partitions:
+            if each not in committed:
                 raise ToolUsageError(
-                    f"Cannot shift offset for partition {topic}-{partition} since there is no current committed offset"
+                    f"Cannot shift offset for partition {each} since there is no current committed offset"
                 )
-        return await within(client, {place: committed[place] + by for place in places})
+        return await within(client, {each: committed[each] + by for each in partitions})
     if scenario == "to_current":
-        ends = await _at(client, [place for place in places if place not in committed], LATEST)
-        return await within(client, {place: committed.get(place, ends.get(place, 0)) for place in places})
-    return await _since(tool, client, places, _moment(tool, client, scenario))
+        ends = await _at(client, [each for each in partitions if each not in committed], LATEST)
+        return await within(client, {each: committed.get(each, ends.get(each, 0)) for each in partitions})
+    return await _since(tool, client, partitions, _moment(tool, client, scenario))
 
 
 def _moment(tool: Tool, client: Client, scenario: str) -> int:
@@ -380,28 +386,30 @@ def _moment(tool: Tool, client: Client, scenario: str) -> int:
     return client.clock.wall - duration_ms(tool.options.by_duration)
 
 
-async def _since(tool: Tool, client: Client, places: Collection[Place], moment: int) -> dict[Place, int]:
+async def _since(
+    tool: Tool, client: Client, partitions: Collection[TopicPartition], moment: int
+) -> dict[TopicPartition, int]:
     """Return the first offset with the timestamp or a later timestamp; without any, the end."""
-    found = await _found(client, dict.fromkeys(places, moment))
-    empty = [place for place in places if found[place].offset < 0]
+    found = await _found(client, dict.fromkeys(partitions, moment))
+    empty = [each for each in partitions if found[each].offset < 0]
     ends = await _at(client, empty, LATEST)
     for topic, partition in empty:
         tool.print(f"\nWarn: Partition {partition} from topic {topic} is empty. Falling back to latest known offset.")
-    return {place: ends[place] if place in ends else found[place].offset for place in places}
+    return {each: ends[each] if each in ends else found[each].offset for each in partitions}
 
 
-async def within(client: Client, offsets: Mapping[Place, int]) -> dict[Place, int]:
+async def within(client: Client, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return the nearest existing offset of each partition."""
     first, end = await _at(client, offsets, EARLIEST), await _at(client, offsets, LATEST)
-    return {place: min(max(offset, first[place]), end[place]) for place, offset in offsets.items()}
+    return {partition: min(max(offset, first[partition]), end[partition]) for partition, offset in offsets.items()}
 
 
-async def _at(client: Client, places: Collection[Place], time: int) -> dict[Place, int]:
-    found = await _found(client, dict.fromkeys(places, time))
-    return {place: each.offset for place, each in found.items()}
+async def _at(client: Client, partitions: Collection[TopicPartition], time: int) -> dict[TopicPartition, int]:
+    found = await _found(client, dict.fromkeys(partitions, time))
+    return {partition: each.offset for partition, each in found.items()}
 
 
-async def _found(client: Client, times: Mapping[Place, int]) -> dict[Place, ListedOffset]:
+async def _found(client: Client, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
     """Look up offsets by time. Raises the first ClientError."""
     found = await list_offsets(client, times) if times else {}
     for each in found.values():
@@ -416,10 +424,10 @@ async def _found(client: Client, times: Mapping[Place, int]) -> dict[Place, List
 _QUOTED_FROM = 25  # characters: Kafka's writer quotes long values without a look
 _SPECIAL = set(',"\\')
 
-Plans = dict[str, dict[Place, int]]
+Plans = dict[str, dict[TopicPartition, int]]
 
 
-def export_lines(plans: Mapping[str, Mapping[Place, int]], with_group: bool) -> list[str]:
+def export_lines(plans: Mapping[str, Mapping[TopicPartition, int]], with_group: bool) -> list[str]:
     """Return the CSV lines for all groups."""
     return [
         ",".join([*([_quoted(group)] if with_group else []), _quoted(topic), str(partition), str(offset)])
@@ -461,13 +469,13 @@ def _is_of_one_group(row: list[str]) -> bool:
     return True
 
 
-def _of_one_group(rows: Iterable[list[str]]) -> Iterable[tuple[Place, int]]:
+def _of_one_group(rows: Iterable[list[str]]) -> Iterable[tuple[TopicPartition, int]]:
     for row in rows:
         topic, partition, offset, *more = [*row, *[""] * (3 - len(row))]
         try:
             if more:
                 raise ValueError("too many")
-            yield (topic, integer(partition or "0")), long(offset or "0")
+            yield TopicPartition(topic, integer(partition or "0")), long(offset or "0")
         except ValueError:
             raise ClientError(f"No topic, partition and offset: {','.join(row)}") from None
 
@@ -475,16 +483,16 @@ def _of_one_group(rows: Iterable[list[str]]) -> Iterable[tuple[Place, int]]:
 # -- the reset
 
 
-PlacesOf = Callable[[Mapping[Place, Committed]], Awaitable[Sequence[Place]]]
+PartitionsOf = Callable[[Mapping[TopicPartition, Committed]], Awaitable[Sequence[TopicPartition]]]
 
 
 async def reset(
-    tool: Tool, client: Client, group: str, scenario: str, groups: Sequence[str], places_of: PlacesOf
-) -> dict[Place, int]:
+    tool: Tool, client: Client, group: str, scenario: str, groups: Sequence[str], partitions_of: PartitionsOf
+) -> dict[TopicPartition, int]:
     """Return the new offsets of a group, and commit them for --execute.
 
     Args:
-        places_of: returns the partitions to reset, given the committed offsets.
+        partitions_of: returns the partitions to reset, given the committed offsets.
     """
     if scenario == "from_file":
         plan = read_plans(tool.options.from_file, groups).get(group)
@@ -496,24 +504,24 @@ async def reset(
         found, committed = await within(client, dict(sorted(plan.items()))), {}
     else:
         committed = await committed_offsets(client, group)
-        known = {place: each.offset for place, each in committed.items()}
-        found = await targets(tool, client, scenario, await places_of(committed), known)
+        known = {partition: each.offset for partition, each in committed.items()}
+        found = await targets(tool, client, scenario, await partitions_of(committed), known)
     if tool.options.execute and found:
         await commit_offsets(client, group, _to_commit(found, committed, keep=scenario == "to_current"))
     return found
 
 
 def _to_commit(
-    found: Mapping[Place, int], committed: Mapping[Place, Committed], *, keep: bool
-) -> dict[Place, Committed]:
+    found: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, Committed], *, keep: bool
+) -> dict[TopicPartition, Committed]:
     """Return the offsets to commit. keep: an unchanged offset keeps metadata and leader epoch."""
-    new = {place: Committed(offset) for place, offset in found.items()}
+    new = {partition: Committed(offset) for partition, offset in found.items()}
     if keep:
-        new |= {place: each for place, each in committed.items() if found.get(place) == each.offset}
+        new |= {partition: each for partition, each in committed.items() if found.get(partition) == each.offset}
     return new
 
 
-def print_plans(tool: Tool, plans: Mapping[str, Mapping[Place, int]], *, with_group: bool) -> None:
+def print_plans(tool: Tool, plans: Mapping[str, Mapping[TopicPartition, int]], *, with_group: bool) -> None:
     """Print new offsets as a table or for --export. with_group: the exported lines name the group."""
     rows = [
         (group, topic, partition, offset)

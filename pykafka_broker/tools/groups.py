@@ -7,7 +7,6 @@ from pykafka_broker.client.groups import list_groups
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, never_with, required
 
-SUMMARY = "list groups of all types"
 _FAILURE = "Error while executing groups command : "
 
 _TYPES = ("classic", "consumer", "share", "streams")

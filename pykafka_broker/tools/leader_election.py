@@ -16,7 +16,6 @@ from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersR
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
 
-SUMMARY = "elect leaders of partitions: preferred ones, or unclean ones"
 _TYPES = {"PREFERRED": 0, "UNCLEAN": 1}
 
 
@@ -38,38 +37,47 @@ async def run(tool: Tool) -> int:
     chosen = tool.options
     if chosen.election_type is None:
         raise ToolUsageError("Missing required option(s): election-type")
-    places = _places(tool)
+    partitions = _partitions(tool)
     try:
         async with tool.connect() as client:
-            request = ElectLeadersRequest(_TYPES[chosen.election_type], _by_topic(places), client.request_timeout_ms)
+            request = ElectLeadersRequest(
+                _TYPES[chosen.election_type], _by_topic(partitions), client.request_timeout_ms
+            )
             answer = await client.ask_controller(request, call="electLeaders")
             check(answer.error_code)
     except TimedOut:
         text = "Timeout waiting for election results"
         return tool.fail(text, ClientError(text))
-    return _tell(tool, chosen.election_type, answer)
+    return _print_results(tool, chosen.election_type, answer)
 
 
-def _tell(tool: Tool, kind: str, answer: Any) -> int:
+def _print_results(tool: Tool, kind: str, answer: Any) -> int:
     results = [
         (TopicPartition(topic.topic, each.partition_id), each.error_code, each.error_message)
         for topic in answer.replica_election_results
         for each in topic.partition_result
     ]
-    elected = [place for place, code, _ in results if code == ErrorCode.NONE]
-    there = [place for place, code, _ in results if code == ErrorCode.ELECTION_NOT_NEEDED]
-    failed = [(place, KafkaError(code, text)) for place, code, text in results if place not in (*elected, *there)]
+    elected = [partition for partition, code, _ in results if code == ErrorCode.NONE]
+    there = [partition for partition, code, _ in results if code == ErrorCode.ELECTION_NOT_NEEDED]
+    failed = [
+        (partition, KafkaError(code, text)) for partition, code, text in results if partition not in (*elected, *there)
+    ]
     if elected:
         tool.print(f"Successfully completed leader election ({kind}) for partitions {_listed(elected)}")
     if there:
         tool.print(f"Valid replica already elected for partitions {_listed(there)}")
-    for place, error in failed:
-        tool.print(f"Error completing leader election ({kind}) for partition: {place}: {error.java}")
+    for partition, error in failed:
+        tool.print(f"Error completing leader election ({kind}) for partition: {partition}: {error.java}")
     if failed:
         tool.warn(f"{len(failed)} replica(s) could not be elected")
     tool.result = [
-        {"topic": place.topic, "partition": place.partition, "elected": code == ErrorCode.NONE, "error": _name(code)}
-        for place, code, _ in results
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "elected": code == ErrorCode.NONE,
+            "error": _name(code),
+        }
+        for partition, code, _ in results
     ]
     return FAILED if failed else 0
 
@@ -78,11 +86,11 @@ def _name(code: int) -> str | None:
     return None if code == ErrorCode.NONE else ErrorCode(code).name
 
 
-def _listed(places: list[TopicPartition]) -> str:
-    return ", ".join(map(str, sorted(places)))
+def _listed(partitions: list[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))
 
 
-def _places(tool: Tool) -> list[TopicPartition] | None:
+def _partitions(tool: Tool) -> list[TopicPartition] | None:
     """Return the partitions of the flags, None for all. Raises ToolUsageError."""
     chosen = tool.options
     ways = [chosen.topic is not None, chosen.all_topic_partitions, chosen.path_to_json_file is not None]
@@ -109,10 +117,10 @@ def _in_file(path: str) -> list[TopicPartition]:
     return found
 
 
-def _by_topic(places: list[TopicPartition] | None) -> list[TopicPartitions] | None:
-    if places is None:
+def _by_topic(topic_partitions: list[TopicPartition] | None) -> list[TopicPartitions] | None:
+    if topic_partitions is None:
         return None
     topics: dict[str, list[int]] = {}
-    for place in places:
-        topics.setdefault(place.topic, []).append(place.partition)
+    for partition in topic_partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
     return [TopicPartitions(topic, partitions) for topic, partitions in topics.items()]

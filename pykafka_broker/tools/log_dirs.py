@@ -12,8 +12,6 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from pykafka_broker.tools.frame import Tool, ToolParser, required
 
-SUMMARY = "what is in the log directories of brokers, and how large it is"
-
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()

@@ -14,8 +14,6 @@ from pykafka_broker.protocol.messages.describe_quorum_response import ReplicaSta
 from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
-SUMMARY = "describe the controllers of a cluster, add and remove one"
-
 _COLUMNS = (
     "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status",
 )  # fmt: skip

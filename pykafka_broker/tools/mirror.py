@@ -34,7 +34,7 @@ from pykafka_broker.client.configs import (
 from pykafka_broker.client.consumer import Chunk, Consumer
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
 from pykafka_broker.client.groups import list_groups
-from pykafka_broker.client.leaders import Place, by_topic, list_offsets
+from pykafka_broker.client.leaders import by_topic, list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.client.topics import create_partitions, create_topic
@@ -48,6 +48,7 @@ from pykafka_broker.protocol.enums import (
     ConfigResourceType,
     CoordinatorType,
     PatternType,
+    TopicPartition,
 )
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -238,7 +239,7 @@ def read_offset_sync(key: bytes | None, value: bytes | None) -> tuple[tuple[str,
         upstream, downstream = struct.unpack(">qq", value or b"")
     except (struct.error, UnicodeDecodeError):
         return None
-    return (topic, partition), (upstream, downstream)
+    return TopicPartition(topic, partition), (upstream, downstream)
 
 
 class Checkpoint(NamedTuple):
@@ -264,13 +265,13 @@ def position(source: str, topic: str, partition: int, offset: int) -> Pair:
     return key.encode(), json.dumps({"offset": offset}, separators=(",", ":")).encode()
 
 
-def read_position(key: bytes | None, value: bytes | None, source: str) -> tuple[tuple[str, int], int] | None:
+def read_position(key: bytes | None, value: bytes | None, source: str) -> tuple[TopicPartition, int] | None:
     """Return partition and offset of a position; None for another connector's record."""
     try:
         connector, where = json.loads(key or b"")
         if connector != "MirrorSourceConnector" or where["cluster"] != source:
             return None
-        return (str(where["topic"]), int(where["partition"])), int(json.loads(value or b"")["offset"])
+        return TopicPartition(str(where["topic"]), int(where["partition"])), int(json.loads(value or b"")["offset"])
     except (ValueError, TypeError, KeyError):
         return None
 
@@ -302,8 +303,8 @@ class Mirror:
         self.target = target
         self._shown = shown
         self.topics: dict[str, int] = {}
-        self.syncs: dict[Place, list[Sync]] = {}
-        self._positions: dict[Place, int] = {}
+        self.syncs: dict[TopicPartition, list[Sync]] = {}
+        self._positions: dict[TopicPartition, int] = {}
         self._offsets_topic = f"mm2-offsets.{flow.source}.internal"
         self._syncs_topic = flow.syncs_topic
         self._syncs_at, self._syncs_cluster = (target, flow.target) if flow.syncs_at_target else (source, flow.source)
@@ -319,8 +320,8 @@ class Mirror:
         await self.refresh()
 
     async def _load_positions(self) -> None:
-        places = [(self._offsets_topic, each) for each in range(25)]
-        for record in await everything(self.target, self.flow.properties(self.flow.target, "consumer"), places):
+        partitions = [TopicPartition(self._offsets_topic, each) for each in range(25)]
+        for record in await everything(self.target, self.flow.properties(self.flow.target, "consumer"), partitions):
             found = read_position(record.key, record.value, self.flow.source)
             if found is not None:
                 self._positions[found[0]] = found[1]
@@ -328,10 +329,10 @@ class Mirror:
     async def _load_syncs(self) -> None:
         """Read the syncs of an earlier run, for the translation of idle groups."""
         properties = self.flow.properties(self._syncs_cluster, "consumer")
-        for record in await everything(self._syncs_at, properties, [(self._syncs_topic, 0)]):
+        for record in await everything(self._syncs_at, properties, [TopicPartition(self._syncs_topic, 0)]):
             found = read_offset_sync(record.key, record.value)
             if found is not None:
-                self.syncs.setdefault(found[0], []).append(Sync(*found[1]))
+                self.syncs.setdefault(TopicPartition(*found[0]), []).append(Sync(*found[1]))
 
     async def refresh(self) -> bool:
         """Look for new topics and partitions; returns whether any were found. Raises ClientError."""
@@ -383,40 +384,42 @@ class Mirror:
         ):
             while True:
                 known = set(consumer.assignment)
-                places = [(name, each) for name, count in sorted(self.topics.items()) for each in range(count)]
-                if known != set(places):
-                    consumer.assign(places)
-                    for place in set(places) - known:
-                        self._seek(consumer, place)
+                counts = sorted(self.topics.items())
+                partitions = [TopicPartition(name, each) for name, count in counts for each in range(count)]
+                if known != set(partitions):
+                    consumer.assign(partitions)
+                    for partition in set(partitions) - known:
+                        self._seek(consumer, partition)
                 chunks = await consumer.poll(_POLL_MS)
                 if chunks:
                     await self._write(producer, back, chunks)
 
-    def _seek(self, consumer: Consumer, place: Place) -> None:
-        if place in self._positions:
-            consumer.seek(place, self._positions[place] + 1)
+    def _seek(self, consumer: Consumer, partition: TopicPartition) -> None:
+        if partition in self._positions:
+            consumer.seek(partition, self._positions[partition] + 1)
         else:
-            consumer.seek_to_time(place, EARLIEST)
+            consumer.seek_to_time(partition, EARLIEST)
 
     async def _write(self, producer: Producer, back: Producer, chunks: list[Chunk]) -> None:
         """Write records and then the positions."""
         failed: list[Exception] = []
         for chunk in chunks:
-            place = (chunk.partition.topic, chunk.partition.partition)
             for record in chunk.records:
 
-                def delivered(delivery: Delivery, place: Place = place, upstream: int = record.offset) -> None:
+                def delivered(
+                    delivery: Delivery, source: TopicPartition = chunk.partition, upstream: int = record.offset
+                ) -> None:
                     if delivery.error is not None:
                         failed.append(delivery.error)
                     elif delivery.offset >= 0:
-                        self.syncs.setdefault(place, []).append(Sync(upstream, delivery.offset))
+                        self.syncs.setdefault(source, []).append(Sync(upstream, delivery.offset))
 
                 await producer.send(
-                    self.flow.remote(place[0]),
+                    self.flow.remote(chunk.partition.topic),
                     record.value,
                     record.key,
                     headers=record.headers,
-                    partition=place[1],
+                    partition=chunk.partition.partition,
                     timestamp=record.timestamp,
                     on_delivery=delivered,
                 )
@@ -424,38 +427,37 @@ class Mirror:
         if failed:
             raise failed[0]
         for chunk in chunks:
-            place = (chunk.partition.topic, chunk.partition.partition)
-            await self._note(producer, back, place, chunk.records[-1].offset)
+            await self._note(producer, back, chunk.partition, chunk.records[-1].offset)
             self._shown.update(len(chunk.records))
         await producer.flush()
         await back.flush()
 
-    async def _note(self, producer: Producer, back: Producer, place: Place, upstream: int) -> None:
+    async def _note(self, producer: Producer, back: Producer, source: TopicPartition, upstream: int) -> None:
         """Write the position and, from time to time, an offset sync."""
-        self._positions[place] = upstream
-        key, value = position(self.flow.source, *place, upstream)
+        self._positions[source] = upstream
+        key, value = position(self.flow.source, *source, upstream)
         await producer.send(self._offsets_topic, value, key)
-        syncs = self.syncs.get(place)
+        syncs = self.syncs.get(source)
         if syncs:
             del syncs[:-_KEPT]
             if self.flow.is_on("emit.offset-syncs.enabled", True):
-                key, value = offset_sync(*place, *syncs[-1])
+                key, value = offset_sync(*source, *syncs[-1])
                 await back.send(self._syncs_topic, value, key, partition=0)
 
 
-async def everything(client: Client, properties: dict[str, str], places: list[Place]) -> list[Record]:
+async def everything(client: Client, properties: dict[str, str], partitions: list[TopicPartition]) -> list[Record]:
     """Read all current records of partitions, each partition in order. Raises ClientError."""
-    ends = await list_offsets(client, dict.fromkeys(places, LATEST))
-    left = {place for place in places if ends[place].offset > 0}
+    ends = await list_offsets(client, dict.fromkeys(partitions, LATEST))
+    left = {partition for partition in partitions if ends[partition].offset > 0}
     found: list[Record] = []
     async with Consumer(client, properties) as consumer:
         consumer.assign(sorted(left))
-        for place in left:
-            consumer.seek_to_time(place, EARLIEST)
+        for partition in left:
+            consumer.seek_to_time(partition, EARLIEST)
         while left:
             for chunk in await consumer.poll(_POLL_MS):
                 found += chunk.records
-            left -= {place for place in left if (consumer.position(place) or 0) >= ends[place].offset}
+            left -= {partition for partition in left if (consumer.position(partition) or 0) >= ends[partition].offset}
     return found
 
 
@@ -481,14 +483,14 @@ async def ensure_topic(client: Client, name: str, partitions: int, factor: int, 
 _BUSY = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-async def committed(client: Client, group: str) -> dict[Place, int]:
+async def committed(client: Client, group: str) -> dict[TopicPartition, int]:
     """Return the committed offsets of a group. Raises ClientError."""
     request = OffsetFetchRequest(group, None)
     answer = await client.ask_coordinator(
         CoordinatorType.GROUP, group, request, lambda each: int(each.error_code), versions=(2, 7)
     )
     return {
-        (topic.name, each.partition_index): each.committed_offset
+        TopicPartition(topic.name, each.partition_index): each.committed_offset
         for topic in answer.topics
         for each in topic.partitions
         if each.committed_offset >= 0
@@ -511,7 +513,7 @@ async def checkpoints(mirror: Mirror) -> list[Checkpoint]:
         if not mirror.flow.wants_group(group.group_id):
             continue
         for (topic, partition), offset in sorted((await committed(mirror.source, group.group_id)).items()):
-            downstream = translated(offset, mirror.syncs.get((topic, partition), []))
+            downstream = translated(offset, mirror.syncs.get(TopicPartition(topic, partition), []))
             if downstream is not None:
                 remote = mirror.flow.remote(topic)
                 found.append(Checkpoint(group.group_id, remote, partition, offset, downstream))
@@ -521,7 +523,7 @@ async def checkpoints(mirror: Mirror) -> list[Checkpoint]:
 Told = dict[tuple[str, str, int], Checkpoint]  # the last checkpoint of each group, topic and partition
 
 
-async def tell_checkpoints(mirror: Mirror, producer: Producer, told: Told) -> Told:
+async def write_checkpoints(mirror: Mirror, producer: Producer, told: Told) -> Told:
     """Write new checkpoints, add them to `told`, and return them. Raises ClientError."""
     topic = f"{mirror.flow.source}{mirror.flow.separator}checkpoints.internal"
     fresh = [each for each in await checkpoints(mirror) if told.get(each[:3]) != each]
@@ -542,13 +544,14 @@ async def sync_groups(mirror: Mirror, told: Told) -> None:
 
 async def _commit(client: Client, group: str, points: list[Checkpoint]) -> None:
     there = await committed(client, group)
-    ahead = {(each.topic, each.partition): each.downstream for each in points}
-    ahead = {place: offset for place, offset in ahead.items() if there.get(place, -1) < offset}
+    ahead = {TopicPartition(each.topic, each.partition): each.downstream for each in points}
+    ahead = {partition: offset for partition, offset in ahead.items() if there.get(partition, -1) < offset}
     if not ahead:
         return
     topics = [
         OffsetCommitRequestTopic(
-            topic, partitions=[OffsetCommitRequestPartition(index, ahead[topic, index]) for index in indexes]
+            topic,
+            partitions=[OffsetCommitRequestPartition(index, ahead[TopicPartition(topic, index)]) for index in indexes],
         )
         for topic, indexes in by_topic(ahead)
     ]
@@ -599,7 +602,6 @@ def mirrored(flow: Flow, acls: Iterable[AclBinding]) -> list[AclBinding]:
 # -- the tool
 
 
-SUMMARY = "mirror topics and groups from one cluster to another, by a file of MirrorMaker 2"
 _AGAIN_S = 5
 Duty = Callable[[], Coroutine[Any, Any, None]]
 
@@ -689,7 +691,7 @@ async def _duties(mirror: Mirror, producer: Producer) -> list[Duty]:
         syncs = flow.is_on("sync.group.offsets.enabled", False)
 
         async def tell() -> None:
-            fresh = await tell_checkpoints(mirror, producer, told)
+            fresh = await write_checkpoints(mirror, producer, told)
             if syncs:
                 await sync_groups(mirror, fresh)
 

@@ -23,8 +23,6 @@ from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, depreca
 from pykafka_broker.tools.progress import Bar
 from pykafka_broker.tools.statistics import Stats, ThroughputThrottler
 
-SUMMARY = "measure how fast records are sent"
-
 _LETTERS = string.ascii_uppercase.encode()
 _SAID = "Option --{} has been deprecated and will be removed in a future version. Use --{} instead."
 _TRANSACTION_MS = 3_000

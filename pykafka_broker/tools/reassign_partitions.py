@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs
 from pykafka_broker.client.errors import ClientError, KafkaError
-from pykafka_broker.client.leaders import Place
 from pykafka_broker.client.properties import long
 from pykafka_broker.client.topics import (
     ReplicaDirectories,
@@ -25,7 +24,7 @@ from pykafka_broker.client.topics import (
     reassign,
 )
 from pykafka_broker.cluster.placement import Racks
-from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, required
 from pykafka_broker.tools.json_file import json_array, json_number, json_object, json_text, read_json
@@ -39,8 +38,8 @@ ANY = "any"
 class Plan(NamedTuple):
     """The replicas of partitions in order, and the log directories of replicas."""
 
-    replicas: dict[Place, list[int]]
-    directories: dict[tuple[Place, int], str]
+    replicas: dict[TopicPartition, list[int]]
+    directories: dict[tuple[TopicPartition, int], str]
 
 
 class CandidateBroker(NamedTuple):
@@ -57,21 +56,21 @@ def read_plan(path: str) -> Plan:
     _check_version(whole)
     plan, seen, twice = Plan({}, {}), set(), []
     for each in map(json_object, json_array(whole.get("partitions", []))):
-        place = json_text(each.get("topic")), json_number(each.get("partition"))
+        partition = TopicPartition(json_text(each.get("topic")), json_number(each.get("partition")))
         replicas = [json_number(one) for one in json_array(each.get("replicas"))]
         directories = json_array(each.get("log_dirs", [ANY] * len(replicas)))
         if len(directories) != len(replicas):
             raise ClientError(
                 f"Size of replicas list {replicas} is different from size of log dirs list {directories} for "
-                f"partition {spelt(place)}"
+                f"partition {partition}"
             )
-        if place in seen:
-            twice.append(place)
-        seen.add(place)
-        plan.replicas[place] = replicas
+        if partition in seen:
+            twice.append(partition)
+        seen.add(partition)
+        plan.replicas[partition] = replicas
         for broker, directory in zip(replicas, map(json_text, directories), strict=True):
             if directory != ANY:
-                plan.directories[place, broker] = directory
+                plan.directories[partition, broker] = directory
     if twice:
         raise ClientError(f"Partition reassignment contains duplicate topic partitions: {listed(twice)}")
     return plan
@@ -83,13 +82,13 @@ def check_plan(plan: Plan) -> None:
         raise ClientError("Partition reassignment list cannot be empty")
     if not all(plan.replicas.values()):
         raise ClientError("Partition replica list cannot be empty")
-    for place, replicas in plan.replicas.items():
+    for partition, replicas in plan.replicas.items():
         twice = sorted({each for each in replicas if replicas.count(each) > 1})
         if twice:
             several = ",".join(map(str, twice))
             raise ClientError(
                 "Partition replica lists may not contain duplicate entries: "
-                f"{spelt(place)} contains multiple entries for {several}"
+                f"{partition} contains multiple entries for {several}"
             )
 
 
@@ -110,27 +109,29 @@ def _check_version(whole: dict[str, Any]) -> None:
         raise ClientError(f"Not supported version field value {version}")
 
 
-def written(replicas: Mapping[Place, list[int]], directories: Mapping[tuple[Place, int], str]) -> str:
+def written(replicas: Mapping[TopicPartition, list[int]], directories: Mapping[tuple[TopicPartition, int], str]) -> str:
     """Return a plan as JSON for a file."""
     partitions = [
         {
-            "topic": place[0],
-            "partition": place[1],
+            "topic": partition[0],
+            "partition": partition[1],
             "replicas": on,
-            "log_dirs": [directories.get((place, broker), ANY) for broker in on],
+            "log_dirs": [directories.get((partition, broker), ANY) for broker in on],
         }
-        for place, on in sorted(replicas.items())
+        for partition, on in sorted(replicas.items())
     ]
     return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"), ensure_ascii=False)
 
 
-def propose(current: Mapping[Place, list[int]], brokers: Iterable[CandidateBroker]) -> dict[Place, list[int]]:
+def propose(
+    current: Mapping[TopicPartition, list[int]], brokers: Iterable[CandidateBroker]
+) -> dict[TopicPartition, list[int]]:
     """Return new replicas for each topic, as many as before, over racks and brokers. Raises KafkaError."""
     candidates = list(brokers)
-    found: dict[Place, list[int]] = {}
+    found: dict[TopicPartition, list[int]] = {}
     for topic in sorted({topic for topic, _ in current}):
-        places = sorted(place for place in current if place[0] == topic)
-        factor = len(current[places[0]])
+        partitions = sorted(partition for partition in current if partition[0] == topic)
+        factor = len(current[partitions[0]])
         if factor > len(candidates):
             raise KafkaError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -138,22 +139,18 @@ def propose(current: Mapping[Place, list[int]], brokers: Iterable[CandidateBroke
                 "broker(s) are registered or some brokers have all their log directories cordoned.",
             )
         racks = Racks(candidates, random.randrange)
-        found |= {place: racks.next(factor) for place in places}
+        found |= {partition: racks.next(factor) for partition in partitions}
     return found
 
 
-def spelt(place: Place) -> str:
-    return f"{place[0]}-{place[1]}"
-
-
-def listed(places: Iterable[Place]) -> str:
-    return ",".join(map(spelt, sorted(places)))
+def listed(partitions: Iterable[TopicPartition]) -> str:
+    return ",".join(map(str, sorted(partitions)))
 
 
 # -- moves
 
 
-Replica = tuple[Place, int]
+Replica = tuple[TopicPartition, int]
 _TIMEOUT_MS = 10_000
 _NOT_YET = (ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -177,16 +174,16 @@ async def start_moves(tool: Tool, client: Client, plan: Plan) -> None:
 async def _try(client: Client, wanted: Mapping[Replica, str]) -> list[Replica]:
     begun = []
     for node in sorted({node for _, node in wanted}):
-        mine = {place: path for (place, broker), path in wanted.items() if broker == node}
-        for place, code in (await move_to_directories(client, node, mine)).items():
+        mine = {partition: path for (partition, broker), path in wanted.items() if broker == node}
+        for partition, code in (await move_to_directories(client, node, mine)).items():
             if code == ErrorCode.NONE:
-                begun.append((place, node))
+                begun.append((partition, node))
             elif code not in _NOT_YET:
-                raise ClientError(f"Failed to alter dir for {_spelt((place, node))}")
+                raise ClientError(f"Failed to alter dir for {_spelt((partition, node))}")
     return begun
 
 
-async def tell_moves(tool: Tool, client: Client, plan: Plan) -> bool:
+async def print_moves(tool: Tool, client: Client, plan: Plan) -> bool:
     """Print the progress of each move between directories; returns whether moves are left."""
     found = await _found(client, plan)
     for replica, wanted in sorted(plan.directories.items()):
@@ -214,7 +211,7 @@ async def cancel_moves(client: Client, plan: Plan) -> str:
     found = await _found(client, plan)
     moving = {replica: each for replica, each in found.items() if each.future is not None and each.current is not None}
     for node in sorted({node for _, node in moving}):
-        back = {place: str(each.current) for (place, broker), each in moving.items() if broker == node}
+        back = {partition: str(each.current) for (partition, broker), each in moving.items() if broker == node}
         await move_to_directories(client, node, back)
     if moving:
         return f"Successfully cancelled log directory move{_s(moving)} for: {_listed(moving)}"
@@ -227,8 +224,8 @@ async def _found(client: Client, plan: Plan) -> dict[Replica, ReplicaDirectories
         await client.refresh()
     for node in sorted({node for _, node in plan.directories}):
         there = await directories_of(client, node) if node in client.nodes else {}
-        for place in (place for place, broker in plan.directories if broker == node):
-            found[place, node] = there.get(place, ReplicaDirectories())
+        for partition in (partition for partition, broker in plan.directories if broker == node):
+            found[partition, node] = there.get(partition, ReplicaDirectories())
     return found
 
 
@@ -253,7 +250,11 @@ _WARNING = (
 
 
 async def set_throttles(
-    tool: Tool, client: Client, plan: Plan, current: Mapping[Place, list[int]], under_way: Mapping[Place, Any]
+    tool: Tool,
+    client: Client,
+    plan: Plan,
+    current: Mapping[TopicPartition, list[int]],
+    under_way: Mapping[TopicPartition, Any],
 ) -> None:
     """Set the given throttles; a rate below zero sets none. Raises ClientError."""
     rate, directory_rate = (
@@ -278,20 +279,20 @@ async def set_throttles(
 
 
 def _moves(
-    plan: Plan, current: Mapping[Place, list[int]], under_way: Mapping[Place, Any]
-) -> dict[Place, tuple[set[int], set[int]]]:
+    plan: Plan, current: Mapping[TopicPartition, list[int]], under_way: Mapping[TopicPartition, Any]
+) -> dict[TopicPartition, tuple[set[int], set[int]]]:
     """Return the source and target brokers of each partition; a broker of both counts as a source."""
     found = {}
-    for place, each in under_way.items():
+    for partition, each in under_way.items():
         there = set(each.replicas) - set(each.adding_replicas)
-        found[place] = there, set(each.adding_replicas)
-    for place, wanted in plan.replicas.items():
-        there = found[place][0] if place in under_way else set(current[place])
-        found[place] = there, set(wanted) - there
+        found[partition] = there, set(each.adding_replicas)
+    for partition, wanted in plan.replicas.items():
+        there = found[partition][0] if partition in under_way else set(current[partition])
+        found[partition] = there, set(wanted) - there
     return found
 
 
-def _of_topics(moves: Mapping[Place, tuple[set[int], set[int]]]) -> dict[str, tuple[str, str]]:
+def _of_topics(moves: Mapping[TopicPartition, tuple[set[int], set[int]]]) -> dict[str, tuple[str, str]]:
     """Return `partition:broker,...` of sources and of targets, by topic."""
     found: dict[str, tuple[list[str], list[str]]] = {}
     for (topic, partition), (sources, targets) in sorted(moves.items()):
@@ -325,7 +326,6 @@ async def _delete(client: Client, resource: Resource, keys: Iterable[str]) -> No
 # -- the tool
 
 
-SUMMARY = "move replicas of partitions between brokers and between their log directories"
 _NEEDS = {
     "generate": ("broker_list", "topics_to_move_json_file"),
     "execute": ("reassignment_json_file",),
@@ -436,7 +436,7 @@ async def _generate(tool: Tool, client: Client) -> int:
     proposed = propose(current, [CandidateBroker(each.node_id, each.rack if racks else None) for each in nodes])
     tool.print(f"Current partition replica assignment\n{written(current, await _directories(client, current))}\n")
     tool.print(f"Proposed partition reassignment configuration\n{written(proposed, {})}")
-    tool.result = [_row(place, replicas) for place, replicas in sorted(proposed.items())]
+    tool.result = [_row(partition, replicas) for partition, replicas in sorted(proposed.items())]
     return 0
 
 
@@ -473,12 +473,12 @@ async def _execute(tool: Tool, client: Client) -> int:
         client, dict(plan.replicas), change_of_factor=not chosen.disallow_replication_factor_change
     )
     if refused:
-        lines = (f"{spelt(place)}: {error}" for place, error in sorted(refused.items(), key=lambda each: each[0]))
+        lines = (f"{partition}: {error}" for partition, error in sorted(refused.items(), key=lambda each: each[0]))
         return tool.fail("Error reassigning partition(s):\n" + "\n".join(lines))
     tool.print(f"Successfully started partition reassignment{_s(plan.replicas)} for {listed(plan.replicas)}")
     if plan.directories:
         await start_moves(tool, client, plan)
-    tool.result = [_row(place, replicas) for place, replicas in sorted(plan.replicas.items())]
+    tool.result = [_row(partition, replicas) for partition, replicas in sorted(plan.replicas.items())]
     return 0
 
 
@@ -488,20 +488,20 @@ async def _verify(tool: Tool, client: Client) -> int:
     current = await _replicas(client, sorted({topic for topic, _ in plan.replicas}), lenient=True)
     tool.print("Status of partition reassignment:")
     tool.result = []
-    for place, wanted in sorted(plan.replicas.items()):
-        there = current.get(place, [])
-        done, moving = there == wanted, place in under_way
+    for partition, wanted in sorted(plan.replicas.items()):
+        there = current.get(partition, [])
+        done, moving = there == wanted, partition in under_way
         if moving:
-            tool.print(f"Reassignment of partition {spelt(place)} is still in progress.")
+            tool.print(f"Reassignment of partition {partition} is still in progress.")
         elif done:
-            tool.print(f"Reassignment of partition {spelt(place)} is completed.")
+            tool.print(f"Reassignment of partition {partition} is completed.")
         else:
             tool.print(
-                f"There is no active reassignment of partition {spelt(place)}, but replica set is "
+                f"There is no active reassignment of partition {partition}, but replica set is "
                 f"{','.join(map(str, there))} rather than {','.join(map(str, wanted))}."
             )
-        tool.result.append(_row(place, there) | {"completed": done and not moving, "in_progress": moving})
-    moving = await tell_moves(tool, client, plan)
+        tool.result.append(_row(partition, there) | {"completed": done and not moving, "in_progress": moving})
+    moving = await print_moves(tool, client, plan)
     if not under_way and not moving and not tool.options.preserve_throttles:
         tool.print()
         await clear_throttles(tool, client, plan)
@@ -510,10 +510,10 @@ async def _verify(tool: Tool, client: Client) -> int:
 
 async def _cancel(tool: Tool, client: Client) -> int:
     plan = read_plan(tool.options.reassignment_json_file)
-    active = [place for place in await list_reassignments(client) if place in plan.replicas]
+    active = [each for each in await list_reassignments(client) if each in plan.replicas]
     refused = await reassign(client, dict.fromkeys(active)) if active else {}
     if refused:
-        lines = (f"{spelt(place)}: {error}" for place, error in sorted(refused.items(), key=lambda each: each[0]))
+        lines = (f"{each}: {refused[each]}" for each in sorted(refused))
         return tool.fail(f"Error cancelling partition reassignment{_s(refused)} for:\n" + "\n".join(lines))
     if active:
         tool.print(f"Successfully cancelled partition reassignment{_s(active)} for: {listed(active)}")
@@ -535,58 +535,59 @@ async def _list(tool: Tool, client: Client) -> int:
         tool.print("No partition reassignments found.")
         return 0
     tool.print("Current partition reassignments:")
-    for place, each in sorted(under_way.items()):
-        line = f"{spelt(place)}: replicas: {','.join(map(str, each.replicas))}."
+    for partition, each in sorted(under_way.items()):
+        line = f"{partition}: replicas: {','.join(map(str, each.replicas))}."
         if each.adding_replicas:
             line += f" adding: {','.join(map(str, each.adding_replicas))}."
         if each.removing_replicas:
             line += f" removing: {','.join(map(str, each.removing_replicas))}."
         tool.print(line)
         changes = {"adding": list(each.adding_replicas), "removing": list(each.removing_replicas)}
-        tool.result.append(_row(place, list(each.replicas)) | changes)
+        tool.result.append(_row(partition, list(each.replicas)) | changes)
     return 0
 
 
 async def _replicas(
-    client: Client, topics: list[str], places: set[Place] | None = None, *, lenient: bool = False
-) -> dict[Place, list[int]]:
+    client: Client, topics: list[str], partitions: set[TopicPartition] | None = None, *, lenient: bool = False
+) -> dict[TopicPartition, list[int]]:
     """Return the replicas of the given partitions, or of all partitions of the topics.
 
     Args:
         lenient: missing partitions are left out.
 
     Raises:
-        KafkaError: a topic can't be described.
-        ClientError: a partition is missing.
+        KafkaError: a topic can't be described, or a partition is missing.
     """
     metadata = await client.metadata(topics, call="describeTopics")
-    found: dict[Place, list[int]] = {}
+    found: dict[TopicPartition, list[int]] = {}
     for topic in sorted(metadata.topics, key=lambda each: topics.index(each.name or "")):
         if topic.error_code != ErrorCode.NONE:
             if lenient:
                 continue
-            missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            raise KafkaError(topic.error_code, f"Topic {topic.name} not found." if missing else None)
+            unknown = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise KafkaError(topic.error_code, f"Topic {topic.name} not found." if unknown else None)
         for each in topic.partitions:
-            found[topic.name or "", each.partition_index] = list(each.replica_nodes)
-    missing_places = (places or set()) - found.keys()
-    if missing_places:
-        text = f"Unable to find partition: {listed(missing_places)}"
+            found[TopicPartition(topic.name or "", each.partition_index)] = list(each.replica_nodes)
+    missing = (partitions or set()) - found.keys()
+    if missing:
+        text = f"Unable to find partition: {listed(missing)}"
         raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    return found if places is None else {place: found[place] for place in places}
+    return found if partitions is None else {partition: found[partition] for partition in partitions}
 
 
-async def _directories(client: Client, current: dict[Place, list[int]]) -> dict[tuple[Place, int], str]:
+async def _directories(
+    client: Client, current: dict[TopicPartition, list[int]]
+) -> dict[tuple[TopicPartition, int], str]:
     found = {}
     for node in sorted({each for on in current.values() for each in on} & client.nodes.keys()):
-        for place, each in (await directories_of(client, node)).items():
+        for partition, each in (await directories_of(client, node)).items():
             if each.current is not None:
-                found[place, node] = each.current
+                found[partition, node] = each.current
     return found
 
 
-def _row(place: Place, replicas: list[int]) -> dict[str, object]:
-    return {"topic": place[0], "partition": place[1], "replicas": replicas}
+def _row(partition: TopicPartition, replicas: list[int]) -> dict[str, object]:
+    return {"topic": partition[0], "partition": partition[1], "replicas": replicas}
 
 
 def _s(several: Sized) -> str:

@@ -16,7 +16,8 @@ from pykafka_broker.client.groups import (
     list_groups,
     share_group_starts,
 )
-from pykafka_broker.client.leaders import Place, by_topic
+from pykafka_broker.client.leaders import by_topic
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, required
 from pykafka_broker.tools.group_commands import (
@@ -28,7 +29,7 @@ from pykafka_broker.tools.group_commands import (
     delete_listed_groups,
     only_group,
     parse_topics,
-    places_within,
+    partitions_within,
     print_deleted,
     print_groups,
     print_table,
@@ -37,8 +38,6 @@ from pykafka_broker.tools.group_commands import (
     wanted,
     why,
 )
-
-SUMMARY = "list, describe and delete share groups, and reset where they begin"
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "Stable", "Dead")
@@ -111,8 +110,8 @@ async def _offsets(tool: Tool, client: Client, group: str) -> None:
     epoch = [("LEADER-EPOCH", 15)] if tool.options.verbose else []
     columns = [("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), *epoch, ("START-OFFSET", 15), ("LAG", 15)]
     rows = [
-        [group, *place, *([each.leader_epoch] if epoch else []), each.offset, each.lag]
-        for place, each in starts.items()
+        [group, *partition, *([each.leader_epoch] if epoch else []), each.offset, each.lag]
+        for partition, each in starts.items()
     ]
     print_table(tool, columns, rows)
     tool.result += [
@@ -186,15 +185,15 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
         raise ToolUsageError(str(error)) from None
     if state not in INACTIVE:
         raise ToolUsageError(f"Share group '{group}' is not empty.")
-    places: list[Place]
+    partitions: list[TopicPartition]
     if given(tool, "topic"):
-        places = await places_within(client, parse_topics(tool.options.topic))
+        partitions = await partitions_within(client, parse_topics(tool.options.topic))
     else:
-        places = list(await share_group_starts(client, group))
-    found = await targets(tool, client, scenario_of(tool, _SCENARIOS), places, {})
+        partitions = list(await share_group_starts(client, group))
+    found = await targets(tool, client, scenario_of(tool, _SCENARIOS), partitions, {})
     if tool.options.execute:
         await alter_share_group_starts(client, group, found)
-    rows = [(group, *place, offset) for place, offset in found.items()]
+    rows = [(group, *partition, offset) for partition, offset in found.items()]
     print_table(tool, [("GROUP", 30), ("TOPIC", 30), ("PARTITION", 10), ("NEW-OFFSET", 15)], rows)
     tool.result = [dict(zip(("group_id", "topic", "partition", "new_offset"), row, strict=True)) for row in rows]
 

@@ -12,7 +12,7 @@ from pykafka_broker.client.cluster import BrokerNode, Client
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.groups import (
     Committed,
-    active_places,
+    active_partitions,
     committed_offsets,
     coordinator_of,
     describe_streams_group,
@@ -20,9 +20,9 @@ from pykafka_broker.client.groups import (
     list_groups,
     tasks_of,
 )
-from pykafka_broker.client.leaders import Place, by_topic, list_offsets
+from pykafka_broker.client.leaders import by_topic, list_offsets
 from pykafka_broker.client.topics import delete_topics
-from pykafka_broker.protocol.enums import EARLIEST, LATEST
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup, Member, TaskIds
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, only_with, required
@@ -35,7 +35,7 @@ from pykafka_broker.tools.group_commands import (
     delete_listed_groups,
     delete_offsets_of_group,
     parse_topics,
-    places_within,
+    partitions_within,
     print_deleted,
     print_groups,
     print_not_inactive,
@@ -135,20 +135,20 @@ def _member(group: DescribedGroup, member: Member) -> Row:
 async def _offsets(tool: Tool, client: Client, group: DescribedGroup) -> None:
     """Print the offsets of a group; without a commit the lag is the whole partition."""
     committed = await committed_offsets(client, group.group_id)
-    places = active_places(group)
-    firsts = await list_offsets(client, dict.fromkeys(places, EARLIEST)) if places else {}
-    ends = await list_offsets(client, dict.fromkeys(places, LATEST)) if places else {}
+    partitions = active_partitions(group)
+    firsts = await list_offsets(client, dict.fromkeys(partitions, EARLIEST)) if partitions else {}
+    ends = await list_offsets(client, dict.fromkeys(partitions, LATEST)) if partitions else {}
     rows: list[Row] = []
-    for place in places:
-        for found in (firsts[place], ends[place]):
+    for partition in partitions:
+        for found in (firsts[partition], ends[partition]):
             if isinstance(found, ClientError):
                 raise found
-        offset, end = committed.get(place), ends[place].offset
+        offset, end = committed.get(partition), ends[partition].offset
         rows.append(
-            {"group_id": group.group_id, "topic": place[0], "partition": place[1]}
+            {"group_id": group.group_id, "topic": partition[0], "partition": partition[1]}
             | {"current_offset": offset and offset.offset}
             | {"leader_epoch": None if offset is None or offset.leader_epoch < 0 else offset.leader_epoch}
-            | {"log_end_offset": end, "lag": end - (firsts[place].offset if offset is None else offset.offset)}
+            | {"log_end_offset": end, "lag": end - (firsts[partition].offset if offset is None else offset.offset)}
         )
     tool.result += rows
     columns = [("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10)]
@@ -160,8 +160,6 @@ async def _offsets(tool: Tool, client: Client, group: DescribedGroup) -> None:
 
 # -- the tool
 
-
-SUMMARY = "list, describe and delete groups of Kafka Streams, and reset their offsets"
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "NotReady", "Stable", "Assigning", "Reconciling", "Dead")
@@ -275,16 +273,18 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
     group = tool.options.group[0]
     topics: Mapping[str, list[int] | None]
     if tool.options.all_input_topics:
-        topics = dict(by_topic(await _input_places(client, group, await committed_offsets(client, group))))
+        topics = dict(by_topic(await _input_partitions(client, group, await committed_offsets(client, group))))
     else:
         topics = parse_topics(tool.options.input_topic)
     await delete_offsets_of_group(tool, client, group, topics)
 
 
-async def _input_places(client: Client, group: str, committed: Mapping[Place, Committed]) -> list[Place]:
+async def _input_partitions(
+    client: Client, group: str, committed: Mapping[TopicPartition, Committed]
+) -> list[TopicPartition]:
     """Return the partitions read by the group, without internal topics."""
     own = set(internal_topics(await describe_streams_group(client, group))) if committed else set()
-    return [place for place in committed if place[0] not in own]
+    return [partition for partition in committed if partition[0] not in own]
 
 
 async def _reset_offsets(tool: Tool, client: Client) -> None:
@@ -294,7 +294,7 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
     if not given(tool, "input_topic") and not tool.options.all_input_topics and scenario != "from_file":
         raise ToolUsageError("One of the reset scopes should be defined: --all-input-topics, --input-topic.")
     groups = await _group_ids(tool, client)
-    plans: dict[str, dict[Place, int]] = {}
+    plans: dict[str, dict[TopicPartition, int]] = {}
     for group in groups:
         state, own = await _state_of(client, group)
         if state not in INACTIVE:
@@ -317,18 +317,20 @@ async def _state_of(client: Client, group: str) -> tuple[str, list[str]]:
     return found.group_state, internal_topics(found)
 
 
-async def _reset(tool: Tool, client: Client, group: str, scenario: str, groups: Sequence[str]) -> dict[Place, int]:
-    async def places_of(committed: Mapping[Place, Committed]) -> Sequence[Place]:
-        known = await _input_places(client, group, committed)
+async def _reset(
+    tool: Tool, client: Client, group: str, scenario: str, groups: Sequence[str]
+) -> dict[TopicPartition, int]:
+    async def partitions_of(committed: Mapping[TopicPartition, Committed]) -> Sequence[TopicPartition]:
+        known = await _input_partitions(client, group, committed)
         if tool.options.all_input_topics:
             return known
-        places = await places_within(client, parse_topics(tool.options.input_topic))
-        if not {topic for topic, _ in places} <= {topic for topic, _ in known}:
+        partitions = await partitions_within(client, parse_topics(tool.options.input_topic))
+        if not {topic for topic, _ in partitions} <= {topic for topic, _ in known}:
             tool.print(f"\nError: One or more topics are not part of the group '{group}'.")
             return []
-        return places
+        return partitions
 
-    return await reset(tool, client, group, scenario, groups, places_of)
+    return await reset(tool, client, group, scenario, groups, partitions_of)
 
 
 async def _delete_topics_after_reset(tool: Tool, client: Client, group: str, own: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from pykafka_broker.client.topics import (
     list_reassignments,
     list_topics,
 )
-from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.enums import ConfigResourceType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
 from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text
@@ -130,7 +130,10 @@ async def describe(
             for each in configs[resource]
             if source_of(resource, each) is not ConfigValueSource.DEFAULT_CONFIG
         }
-        parts = [Part(each, moves.get((topic.name, each.partition)), minimum, live) for each in topic.partitions]
+        parts = [
+            Part(each, moves.get(TopicPartition(topic.name, each.partition)), minimum, live)
+            for each in topic.partitions
+        ]
         shown.append(_print(tool, topic, own, parts, wanted))
     return [each for each in shown if each is not None]
 
@@ -164,7 +167,7 @@ def _print(
 
 async def _reassignments(
     client: Client, topics: dict[str, TopicView]
-) -> dict[tuple[str, int], OngoingPartitionReassignment]:
+) -> dict[TopicPartition, OngoingPartitionReassignment]:
     """Return the reassignments of topics; empty if the broker can't or won't tell."""
     wanted = {topic.name: [each.partition for each in topic.partitions] for topic in topics.values()}
     try:
@@ -178,7 +181,6 @@ async def _reassignments(
 # -- the tool
 
 
-SUMMARY = "create, describe, alter, delete and list topics"
 FAILURE = "Error while executing topic command : "
 
 _ACTIONS = ("list", "describe", "create", "alter", "delete")

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, check
-from pykafka_broker.client.leaders import Answered, Place, ask_leaders, by_topic
+from pykafka_broker.client.leaders import Answered, ask_leaders, by_topic
 from pykafka_broker.client.properties import integer, long
-from pykafka_broker.protocol.enums import CoordinatorType
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
@@ -96,25 +96,28 @@ async def describe_transaction(client: Client, transactional_id: str) -> tuple[i
 
 
 async def describe_producers(
-    client: Client, places: Collection[Place], node_id: int | None = None
-) -> dict[Place, list[ActiveProducer] | ClientError]:
+    client: Client, partitions: Collection[TopicPartition], node_id: int | None = None
+) -> dict[TopicPartition, list[ActiveProducer] | ClientError]:
     """Return the producers of each partition, from the leader or from the given node. Raises ClientError."""
 
-    def make(asked: Sequence[Place]) -> DescribeProducersRequest:
+    def make(asked: Sequence[TopicPartition]) -> DescribeProducersRequest:
         return DescribeProducersRequest([TopicRequest(topic, indexes) for topic, indexes in by_topic(asked)])
 
     if node_id is None:
-        return await ask_leaders(client, places, make, _producers, call="describeProducers")
+        return await ask_leaders(client, partitions, make, _producers, call="describeProducers")
     await client.refresh()
     if node_id not in client.nodes:
         raise ClientError(f"there is no broker {node_id}")
-    answered = _producers(await client.ask(make(sorted(places)), node_id))
-    return {place: KafkaError(code) if code else found for place, (code, found) in answered.items()}
+    answered = _producers(await client.ask(make(sorted(partitions)), node_id))
+    return {partition: KafkaError(code) if code else found for partition, (code, found) in answered.items()}
 
 
 def _producers(answer: Any) -> Answered:
     return {
-        (topic.name, each.partition_index): (each.error_code, [_producer(one) for one in each.active_producers])
+        TopicPartition(topic.name, each.partition_index): (
+            each.error_code,
+            [_producer(one) for one in each.active_producers],
+        )
         for topic in answer.topics
         for each in topic.partitions
     }
@@ -127,20 +130,20 @@ def _producer(told: Any) -> ActiveProducer:
 
 
 async def abort_transaction(
-    client: Client, place: Place, producer_id: int, producer_epoch: int, coordinator_epoch: int
+    client: Client, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
 ) -> None:
     """Write the abort marker missed by the coordinator. Raises ClientError."""
-    topics = [WritableTxnMarkerTopic(place[0], [place[1]])]
+    topics = [WritableTxnMarkerTopic(partition[0], [partition[1]])]
     marker = WritableTxnMarker(producer_id, producer_epoch, False, topics, max(0, coordinator_epoch))
     call = "abortTransaction"
-    found = await ask_leaders(client, [place], lambda _: WriteTxnMarkersRequest([marker]), _markers, call=call)
-    if isinstance(found[place], ClientError):
-        raise found[place]
+    found = await ask_leaders(client, [partition], lambda _: WriteTxnMarkersRequest([marker]), _markers, call=call)
+    if isinstance(found[partition], ClientError):
+        raise found[partition]
 
 
 def _markers(answer: Any) -> Answered:
     return {
-        (topic.name, each.partition_index): (each.error_code, None)
+        TopicPartition(topic.name, each.partition_index): (each.error_code, None)
         for marker in answer.markers
         for topic in marker.topics
         for each in topic.partitions
@@ -176,12 +179,12 @@ def print_columns(tool: Tool, headings: Sequence[str], rows: Sequence[Sequence[o
 # -- hanging transactions
 
 
-Open = tuple[Place, ActiveProducer]
+Open = tuple[TopicPartition, ActiveProducer]
 
 
-async def places_to_search(
+async def partitions_to_search(
     client: Client, topic: str | None, partition: int | None, broker_id: int | None
-) -> list[Place]:
+) -> list[TopicPartition]:
     """Return the partitions to search for hanging transactions. Raises ClientError.
 
     Args:
@@ -190,47 +193,51 @@ async def places_to_search(
         broker_id: only partitions with a replica on the broker; None for all.
     """
     if topic is not None and partition is not None:
-        return [(topic, partition)]
+        return [TopicPartition(topic, partition)]
     metadata = await client.metadata(None if topic is None else [topic], call="listTopics")
     found = []
     for each in metadata.topics:
         check(each.error_code)
         for one in each.partitions:
             if each.name is not None and (broker_id is None or broker_id in one.replica_nodes):
-                found.append((each.name, one.partition_index))
+                found.append(TopicPartition(each.name, one.partition_index))
     return sorted(found)
 
 
-async def find_hanging(client: Client, places: Collection[Place], oldest_ms: int, broker_id: int | None) -> list[Open]:
+async def find_hanging(
+    client: Client, partitions: Collection[TopicPartition], oldest_ms: int, broker_id: int | None
+) -> list[Open]:
     """Return open transactions with nothing new since `oldest_ms`. Raises ClientError."""
-    if not places:
+    if not partitions:
         return []
-    opened = await _long_open(client, places, oldest_ms, broker_id)
+    opened = await _long_open(client, partitions, oldest_ms, broker_id)
     if not opened:
         return []
     ids = {each.producer_id for _, each in opened}
     names = {each.producer_id: each.transactional_id for each in await list_transactions(client, producer_ids=ids)}
     hanging = []
-    for place, producer in opened:
+    for partition, producer in opened:
         name = names.get(producer.producer_id)
-        if name is None or not await _has(client, name, producer, place):
-            hanging.append((place, producer))
+        if name is None or not await _has(client, name, producer, partition):
+            hanging.append((partition, producer))
     return hanging
 
 
-async def _long_open(client: Client, places: Collection[Place], oldest_ms: int, broker_id: int | None) -> list[Open]:
-    found = await describe_producers(client, places, broker_id)
+async def _long_open(
+    client: Client, partitions: Collection[TopicPartition], oldest_ms: int, broker_id: int | None
+) -> list[Open]:
+    found = await describe_producers(client, partitions, broker_id)
     opened = []
-    for place, producers in sorted(found.items(), key=lambda each: each[0]):
+    for partition, producers in sorted(found.items(), key=lambda each: each[0]):
         if isinstance(producers, ClientError):
             raise producers
         opened += [
-            (place, each) for each in producers if each.start_offset is not None and each.last_timestamp < oldest_ms
+            (partition, each) for each in producers if each.start_offset is not None and each.last_timestamp < oldest_ms
         ]
     return opened
 
 
-async def _has(client: Client, name: str, producer: ActiveProducer, place: Place) -> bool:
+async def _has(client: Client, name: str, producer: ActiveProducer, topic_partition: TopicPartition) -> bool:
     """Tell whether the transactional id has the producer's transaction in the partition."""
     try:
         _, state = await describe_transaction(client, name)
@@ -239,13 +246,12 @@ async def _has(client: Client, name: str, producer: ActiveProducer, place: Place
             return False
         raise
     there = {(each.topic, partition) for each in state.topics for partition in each.partitions}
-    return bool(state.producer_id == producer.producer_id and place in there)
+    return bool(state.producer_id == producer.producer_id and topic_partition in there)
 
 
 # -- the tool
 
 
-SUMMARY = "list and describe transactions, and end those that hang"
 _LIST = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 _DESCRIBE = (
     "CoordinatorId",
@@ -286,31 +292,33 @@ class _Failed(Exception):
 def options(parser: ToolParser) -> None:
     parser.add_connection()
     commands = parser.add_commands()
-    it = commands.add("list", "list transactions")
-    it.add_argument(
+    command = commands.add("list", "list transactions")
+    command.add_argument(
         "--duration-filter", type=long, default=-1, metavar="MS", help="only those that are open for longer"
     )
-    it.add_argument("--transactional-id-pattern", metavar="REGEX", help="only those with such an id")
-    it = commands.add("describe", "describe the transaction of an id")
-    it.add_argument("--transactional-id", required=True, metavar="ID")
-    it = commands.add("describe-producers", "describe the producers of a partition")
-    it.add_argument("--broker-id", type=integer, metavar="ID", help="as this replica knows them; by default the leader")
-    it.add_argument("--topic", required=True, metavar="NAME")
-    it.add_argument("--partition", type=integer, required=True, metavar="ID")
-    it = commands.add("abort", "abort a hanging transaction")
-    it.add_argument("--topic", required=True, metavar="NAME")
-    it.add_argument("--partition", type=integer, required=True, metavar="ID")
-    it.add_argument("--start-offset", type=long, metavar="OFFSET", help="where it begins")
-    it.add_argument("--producer-id", type=long, metavar="ID", help="for brokers before 3.0")
-    it.add_argument("--producer-epoch", type=integer, metavar="EPOCH", help="for brokers before 3.0")
-    it.add_argument("--coordinator-epoch", type=integer, metavar="EPOCH", help="for brokers before 3.0")
-    it = commands.add("find-hanging", "find hanging transactions")
-    it.add_argument("--broker-id", type=integer, metavar="ID", help="search the partitions of this broker")
-    it.add_argument("--max-transaction-timeout", type=integer, default=15, metavar="MINUTES", help="15 by default")
-    it.add_argument("--topic", metavar="NAME", help="search this topic")
-    it.add_argument("--partition", type=integer, metavar="ID", help="search only this partition of --topic")
-    it = commands.add("forceTerminateTransaction", "end whatever is open under a transactional id")
-    it.add_argument("--transactionalId", dest="transactional_id", required=True, metavar="ID")
+    command.add_argument("--transactional-id-pattern", metavar="REGEX", help="only those with such an id")
+    command = commands.add("describe", "describe the transaction of an id")
+    command.add_argument("--transactional-id", required=True, metavar="ID")
+    command = commands.add("describe-producers", "describe the producers of a partition")
+    command.add_argument(
+        "--broker-id", type=integer, metavar="ID", help="as this replica knows them; by default the leader"
+    )
+    command.add_argument("--topic", required=True, metavar="NAME")
+    command.add_argument("--partition", type=integer, required=True, metavar="ID")
+    command = commands.add("abort", "abort a hanging transaction")
+    command.add_argument("--topic", required=True, metavar="NAME")
+    command.add_argument("--partition", type=integer, required=True, metavar="ID")
+    command.add_argument("--start-offset", type=long, metavar="OFFSET", help="where it begins")
+    command.add_argument("--producer-id", type=long, metavar="ID", help="for brokers before 3.0")
+    command.add_argument("--producer-epoch", type=integer, metavar="EPOCH", help="for brokers before 3.0")
+    command.add_argument("--coordinator-epoch", type=integer, metavar="EPOCH", help="for brokers before 3.0")
+    command = commands.add("find-hanging", "find hanging transactions")
+    command.add_argument("--broker-id", type=integer, metavar="ID", help="search the partitions of this broker")
+    command.add_argument("--max-transaction-timeout", type=integer, default=15, metavar="MINUTES", help="15 by default")
+    command.add_argument("--topic", metavar="NAME", help="search this topic")
+    command.add_argument("--partition", type=integer, metavar="ID", help="search only this partition of --topic")
+    command = commands.add("forceTerminateTransaction", "end whatever is open under a transactional id")
+    command.add_argument("--transactionalId", dest="transactional_id", required=True, metavar="ID")
 
 
 async def run(tool: Tool) -> int:
@@ -343,7 +351,7 @@ async def _describe(tool: Tool, client: Client) -> int:
         coordinator, state = await describe_transaction(client, name)
     except ClientError as error:
         raise _Failed(f"Failed to describe transaction state of transactional-id `{name}`") from error
-    places = [f"{each.topic}-{partition}" for each in state.topics for partition in sorted(each.partitions)]
+    partitions = [f"{each.topic}-{partition}" for each in state.topics for partition in sorted(each.partitions)]
     began_ms = state.transaction_start_time_ms
     lasted_ms = None if began_ms < 0 else _now(client) - began_ms
     values = (
@@ -355,17 +363,17 @@ async def _describe(tool: Tool, client: Client) -> int:
         state.transaction_timeout_ms,
     )
     times = (None, None) if began_ms < 0 else (began_ms, lasted_ms)
-    print_columns(tool, _DESCRIBE, [(*values, *map(_shown, times), ",".join(places))])
-    tool.result = dict(zip(map(_snake, _DESCRIBE), (*values, *times, places), strict=True))
+    print_columns(tool, _DESCRIBE, [(*values, *map(_shown, times), ",".join(partitions))])
+    tool.result = dict(zip(map(_snake, _DESCRIBE), (*values, *times, partitions), strict=True))
     return 0
 
 
 async def _describe_producers(tool: Tool, client: Client) -> int:
     chosen = tool.options
-    place = chosen.topic, chosen.partition
+    partition = TopicPartition(chosen.topic, chosen.partition)
     where = "leader" if chosen.broker_id is None else f"broker {chosen.broker_id}"
-    failed = f"Failed to describe producers for partition {place[0]}-{place[1]} on {where}"
-    found = await _producers_of(client, place, failed, chosen.broker_id)
+    failed = f"Failed to describe producers for partition {partition} on {where}"
+    found = await _producers_of(client, partition, failed, chosen.broker_id)
     print_columns(tool, _PRODUCERS, [tuple(map(_shown, each)) for each in found])
     tool.result = [dict(zip(map(_snake, _PRODUCERS), each, strict=True)) for each in found]
     return 0
@@ -373,23 +381,23 @@ async def _describe_producers(tool: Tool, client: Client) -> int:
 
 async def _abort(tool: Tool, client: Client) -> int:
     chosen = tool.options
-    place: Place = (chosen.topic, chosen.partition)
+    partition = TopicPartition(chosen.topic, chosen.partition)
     if chosen.start_offset is not None:
-        failed = f"Failed to validate producer state for partition {place[0]}-{place[1]}"
-        producers = await _producers_of(client, place, failed)
+        failed = f"Failed to validate producer state for partition {partition}"
+        producers = await _producers_of(client, partition, failed)
         opened = [each for each in producers if each.start_offset == chosen.start_offset]
         if not opened:
-            where = f"offset {chosen.start_offset} on partition {place[0]}-{place[1]}"
+            where = f"offset {chosen.start_offset} on partition {partition}"
             tool.warn(f"Could not find any open transactions starting at {where}")
             return 1
         who = opened[0].producer_id, opened[0].producer_epoch, opened[0].coordinator_epoch
     else:
         who = _named_producer(tool)
     try:
-        await abort_transaction(client, place, *who)
+        await abort_transaction(client, partition, *who)
     except ClientError as error:
         raise _Failed("Failed to abort transaction " + ", ".join(map(str, who))) from error
-    tool.result = {"topic": place[0], "partition": place[1], "producer_id": who[0], "aborted": True}
+    tool.result = {"topic": partition[0], "partition": partition[1], "producer_id": who[0], "aborted": True}
     return 0
 
 
@@ -408,11 +416,11 @@ def _named_producer(tool: Tool) -> tuple[int, int, int]:
 
 
 async def _producers_of(
-    client: Client, place: Place, failed: str, node_id: int | None = None
+    client: Client, partition: TopicPartition, failed: str, node_id: int | None = None
 ) -> Sequence[ActiveProducer]:
     """Return the producers of a partition. Raises _Failed."""
     try:
-        found = (await describe_producers(client, [place], node_id))[place]
+        found = (await describe_producers(client, [partition], node_id))[partition]
     except ClientError as error:
         found = error
     if isinstance(found, ClientError):
@@ -429,15 +437,15 @@ async def _find_hanging(tool: Tool, client: Client) -> int:
     if chosen.partition is not None and chosen.topic is None:
         raise ToolUsageError("The --partition argument requires --topic to be provided")
     try:
-        places = await places_to_search(client, chosen.topic, chosen.partition, chosen.broker_id)
+        partitions = await partitions_to_search(client, chosen.topic, chosen.partition, chosen.broker_id)
         now = _now(client)
         oldest = now - chosen.max_transaction_timeout * _MINUTE_MS
-        found = await find_hanging(client, places, oldest, chosen.broker_id)
+        found = await find_hanging(client, partitions, oldest, chosen.broker_id)
     except ClientError as error:
         raise _Failed("Failed to find hanging transactions") from error
     rows: list[tuple[Any, ...]] = [
         (
-            *place,
+            *partition,
             each.producer_id,
             each.producer_epoch,
             each.coordinator_epoch,
@@ -445,7 +453,7 @@ async def _find_hanging(tool: Tool, client: Client) -> int:
             each.last_timestamp,
             (now - each.last_timestamp) // _MINUTE_MS,
         )
-        for place, each in found
+        for partition, each in found
     ]
     print_columns(tool, _HANGING, rows)
     names = [*map(_snake, _HANGING[:-1]), "duration_min"]

@@ -30,7 +30,7 @@ class Events:
         if tool.options.json:
             tool.result = []
 
-    def tell(self, name: str, **fields: Any) -> None:
+    def report(self, name: str, **fields: Any) -> None:
         self._clock.tick()
         event = {"timestamp": self._clock.wall, "name": name, **fields}
         if self._tool.options.json:
@@ -47,8 +47,6 @@ def text(data: bytes | None) -> str | None:
 
 
 _LATEST_MS = 2**53  # leaves room for later timestamps
-
-SUMMARY = "send numbers, and tell of each whether it has arrived"
 
 
 def options(parser: ToolParser) -> None:
@@ -98,7 +96,7 @@ class _Sender:
     async def send(self, producer: Producer) -> None:
         options = self._options
         repeating = options.repeating_keys  # 0: never repeat
-        self._events.tell("startup_complete")
+        self._events.report("startup_complete")
         for number in count() if options.max_messages < 0 else range(options.max_messages):
             value = str(number) if options.value_prefix is None else f"{options.value_prefix}.{number}"
             key = None if repeating is None else str(number % repeating if repeating > 0 else number).encode()
@@ -118,16 +116,16 @@ class _Sender:
             return
         self._acked += 1
         where = {"offset": delivery.offset, "topic": delivery.topic, "partition": delivery.partition}
-        self._events.tell("producer_send_success", key=text(key), value=value, **where)
+        self._events.report("producer_send_success", key=text(key), value=value, **where)
 
     def _failed(self, key: bytes | None, value: str, error: ClientError) -> None:
         what = {"exception": f"class {error.exception}", "message": str(error)}
-        self._events.tell("producer_send_error", topic=self._options.topic, key=text(key), value=value, **what)
+        self._events.report("producer_send_error", topic=self._options.topic, key=text(key), value=value, **what)
 
     def end(self) -> None:
-        self._events.tell("shutdown_complete")
+        self._events.report("shutdown_complete")
         elapsed = max(1, self._clock.tick() - self._start)
-        self._events.tell(
+        self._events.report(
             "tool_data",
             sent=self._sent,
             acked=self._acked,

@@ -48,7 +48,8 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.vote_request import PartitionData as VotePartition
 from pykafka_broker.protocol.messages.vote_request import TopicData as VoteTopic
 from pykafka_broker.protocol.messages.vote_request import VoteRequest
-from tests.broker.controller_node import CONNECTION, NODE, NOW, ControllerNode, Waiting, framed
+from tests.broker.controller_node import CONNECTION, NODE, NOW, ControllerNode, Waiting
+from tests.broker.frames import framed
 
 ANYBODY = b"\x00\x00" + DefaultPrincipalData("User", "alice").encode(0)
 LOCALHOST = bytes([127, 0, 0, 1])

@@ -268,7 +268,7 @@ def test_a_folder_that_vanished_is_made_anew_and_named(node: Node, caplog: pytes
     node.stop()
     shutil.rmtree(node.path / "b" / f"t-{number}")
     node.start()
-    assert f"t-{number} had been synced up to 3 in {node.path}/b and is not there any more" in caplog.text
+    assert f"t-{number} had been synced up to 3 in {node.path}/b and is missing now" in caplog.text
     assert (node.homes()[number], node.read_end(number)) == ("b", 0)
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from pykafka_broker.broker.share_state_requests import INITIALIZE, READ, WRITE, Question, StateRequests
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from pykafka_broker.coordinators.record import decode
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -36,6 +37,12 @@ from pykafka_broker.protocol.messages.share_acknowledge_request import (
 )
 from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value import (
+    ShareGroupStatePartitionMetadataValue,
+)
+from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
+from pykafka_broker.records.header import iter_batches
+from pykafka_broker.records.record import iter_records
 from tests.broker.neighbourhood import Neighbourhood
 from tests.broker.support import batch
 
@@ -189,6 +196,18 @@ def test_who_reads_after_all_have_left_begins_where_the_group_was_put(nodes: Nei
     answers = nodes.asked(1, fetching(nodes, 0, member="two"), 1)
     nodes.settle()
     assert got(answers[0]) == [(1, 4, 1)]
+
+
+def test_a_new_member_begins_where_the_group_was_put_though_an_old_session_is_open(nodes: Neighbourhood) -> None:
+    """A member whose connection hangs may have a session for long after the group has ended it."""
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    assert told([nodes.call(1, acknowledging(nodes, 1, 0, 4, ACCEPT), 1)]) == ErrorCode.NONE
+    altered(nodes, 2)
+    answers = nodes.asked(1, fetching(nodes, 0, member="two"), 1)
+    nodes.settle()
+    assert got(answers[0]) == [(2, 4, 1)]
 
 
 def test_one_change_waits_for_the_one_before_it(nodes: Neighbourhood) -> None:
@@ -410,6 +429,51 @@ def test_a_group_goes_with_its_states(nodes: Neighbourhood) -> None:
     assert nodes[2].shares.known(key(nodes)).summary(key(nodes)) is None
 
 
+def states_records(nodes: Neighbourhood) -> list[tuple[int, int, int]]:
+    """How many topics the group's records tell as being initialized, initialized, and being deleted."""
+    log = nodes[3].services.replicas.leader(CONSUMER_OFFSETS, 0).log
+    read = log.read(0, 1 << 20, log.log_end_offset)
+    assert read is not None
+    records = [
+        decode(record.key or b"", record.value, GROUP_RECORDS)
+        for header, batch in iter_batches(read.records.read())
+        for record in iter_records(batch, header)
+    ]
+    values = [each.value for each in records if each is not None]
+    states = [each for each in values if isinstance(each, ShareGroupStatePartitionMetadataValue)]
+    return [(len(each.initializing_topics), len(each.initialized_topics), len(each.deleting_topics)) for each in states]
+
+
+def test_records_say_what_is_being_initialized_and_deleted(nodes: Neighbourhood) -> None:
+    """As Kafka's own do."""
+    joined = nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, ["t"]), 1)
+    assert states_records(nodes) == [(1, 0, 0), (0, 1, 0)]
+    nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, -1), 1)
+    assert joined.member_epoch
+    altered(nodes)
+    assert states_records(nodes)[2:] == [(1, 1, 0), (0, 1, 0)]
+    nodes.call(3, DeleteShareGroupOffsetsRequest(GROUP, [DeleteShareGroupOffsetsRequestTopic("t")]), 0)
+    assert states_records(nodes)[4:] == [(0, 0, 1), (0, 0, 0)]
+    altered(nodes)
+    nodes.call(3, DeleteGroupsRequest([GROUP]), 2)
+    assert states_records(nodes)[8:] == [(0, 0, 1)]
+
+
+def test_a_group_that_is_joined_while_it_is_deleted_begins_anew(nodes: Neighbourhood) -> None:
+    altered(nodes, 3)
+    nodes.network.cut.add(2)
+    answers = nodes.asked(3, DeleteGroupsRequest([GROUP]), 2)
+    joined = nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, ["t"]), 1)
+    assert not joined.assignment.topic_partitions, "its topic is being deleted"
+    nodes.network.cut.clear()
+    for _ in range(5):
+        nodes.wait(1_000)
+    assert [one.error_code for answer in answers for one in answer.results] == [ErrorCode.NON_EMPTY_GROUP]
+    nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, joined.member_epoch), 1)
+    nodes.settle()
+    assert kept(nodes)[0] == -1
+
+
 def test_what_can_not_be_begun_is_told(nodes: Neighbourhood) -> None:
     assert altered(nodes, 0, partition=9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -445,3 +509,23 @@ def test_who_keeps_the_state_itself_is_not_asked(nodes: Neighbourhood) -> None:
     question = asking.ask(READ, key(nodes), 0)
     assert isinstance(question.error, ApiError)
     assert question.error.code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_an_initialization_whose_outcome_is_unknown_is_not_sent_again(nodes: Neighbourhood, moves: bool) -> None:
+    """The first copy arrived after the second one, and what members had accepted since was handed out again."""
+    nodes.network.deaf.add(2)
+    asking = requests(nodes)
+    question = asking.ask(INITIALIZE, key(nodes), 1, 0)
+    if moves:
+        nodes.move(SHARE_GROUP_STATE, 0, 3)
+        asking.forget_moved()
+    else:
+        nodes.network.deaf.clear()
+        nodes.network.cut.add(2)
+        nodes.network.run()
+    for _ in range(5):
+        nodes.wait(1_000)
+    assert isinstance(question.error, ApiError)
+    assert question.error.code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+    assert asking.next_deadline() is None

@@ -17,8 +17,8 @@ from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, METADATA_VERSIONS
 from pykafka_broker.cluster.formatting import (
     FormatError,
     FormatRequest,
-    Formatter,
-    Node,
+    StorageFormatter,
+    StorageNode,
     bootstrap_levels,
     check_kraft_version,
     feature_levels,
@@ -150,11 +150,11 @@ class Case:
 
     def __init__(self, directory: Path, new_uuid: Callable[[], bytes]) -> None:
         self.paths = [str(directory / "a"), str(directory / "b")]
-        self.node = Node(1, self.paths, self.paths[0], True, False, ("CONTROLLER", "localhost", 9093))
+        self.node = StorageNode(1, self.paths, self.paths[0], True, False, ("CONTROLLER", "localhost", 9093))
         self.new_uuid = new_uuid
 
     def format(self, request: FormatRequest) -> list[str]:
-        formatter = Formatter(FS, self.node, request, now=NOW, new_uuid=self.new_uuid, new_salt=lambda: b"salt")
+        formatter = StorageFormatter(FS, self.node, request, now=NOW, new_uuid=self.new_uuid, new_salt=lambda: b"salt")
         return list(formatter.run())
 
 

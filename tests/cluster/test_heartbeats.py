@@ -32,23 +32,23 @@ def sessions_of(cluster: Cluster, now: int = 0) -> Sessions:
 def test_a_new_controller_gives_everybody_a_session() -> None:
     sessions = sessions_of(Cluster(brokers=3), now=100)
     assert sessions.next_deadline() == 100 + TIMEOUT
-    assert sessions.run_out(100 + TIMEOUT - 1) == []
-    assert sessions.run_out(100 + TIMEOUT) == [2, 3]  # 1 is the controller's own node
+    assert sessions.expired(100 + TIMEOUT - 1) == []
+    assert sessions.expired(100 + TIMEOUT) == [2, 3]  # 1 is the controller's own node
 
 
 def test_whoever_is_heard_of_has_its_time_anew() -> None:
     sessions = sessions_of(Cluster(brokers=3))
     sessions.contact(2, 12, 0, 5_000)
-    assert sessions.run_out(TIMEOUT) == [3]
+    assert sessions.expired(TIMEOUT) == [3]
     assert sessions.next_deadline() == TIMEOUT
-    sessions.put_off(3, TIMEOUT)
+    sessions.postpone_fencing(3, TIMEOUT)
     assert sessions.next_deadline() == 5_000 + TIMEOUT
 
 
 def test_all_may_have_their_time_anew() -> None:
     sessions = sessions_of(Cluster(brokers=3))
-    sessions.begin_anew(5_000)
-    assert (sessions.run_out(TIMEOUT), sessions.next_deadline()) == ([], 5_000 + TIMEOUT)
+    sessions.reset_all(5_000)
+    assert (sessions.expired(TIMEOUT), sessions.next_deadline()) == ([], 5_000 + TIMEOUT)
 
 
 def test_a_fenced_broker_is_not_watched_but_keeps_its_id_while_it_is_heard_of() -> None:

@@ -14,7 +14,7 @@ import pytest
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.elections import balancing, elect_leaders
 from pykafka_broker.cluster.feature_updates import update_features
-from pykafka_broker.cluster.heartbeats import Sessions, broker_heartbeat, fencing
+from pykafka_broker.cluster.heartbeats import Sessions, broker_heartbeat, fence_records
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import Replay
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -152,7 +152,7 @@ class Replayed:
         """Of those whose sessions have ended."""
         for record in step.records:
             if isinstance(record.message, BrokerRegistrationChangeRecord):
-                yield from fencing(self.controller(), self.image.brokers[record.message.broker_id])
+                yield from fence_records(self.controller(), self.image.brokers[record.message.broker_id])
 
 
 def plain(value: Any) -> Any:

@@ -19,7 +19,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
 from pykafka_broker.cluster.snapshot import (
     BOOTSTRAP_FILE,
     ControlType,
-    Snapshot,
+    MetadataSnapshot,
     Voters,
     control_batch,
     control_type,
@@ -227,7 +227,7 @@ def test_the_control_records_of_a_snapshot_have_kafkas_bytes(name: str) -> None:
     (first, header), (last, footer) = recorded[0], recorded[-1]
     _, *values = [record.value or b"" for record in iter_records(header, first)]
     voters = Voters(1, values[1]) if values else Voters()
-    timestamp = Snapshot(FS, str(DATA / name), 0, 0).timestamp
+    timestamp = MetadataSnapshot(FS, str(DATA / name), 0, 0).timestamp
     ours = encoded(
         [],
         now=first.base_timestamp,

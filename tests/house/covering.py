@@ -219,16 +219,16 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/state
         """,
     ),
-    "coordinators/groups/test_classic.py": (
-        "walks a group at random through its states",
-        """
-        coordinators/effects
-        """,
-    ),
     "coordinators/groups/test_consumer.py": (
         "has members of the consumer protocol come and go",
         """
         coordinators/groups/consumer_group
+        """,
+    ),
+    "coordinators/groups/test_classic.py": (
+        "walks a group at random through its states",
+        """
+        coordinators/result
         """,
     ),
     "coordinators/streams/test_restart.py": (
@@ -300,7 +300,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "records/test_validation.py": (
         "compares with looking at each record",
         """
-        records/common_form
+        records/fast_validation
         """,
     ),
     "registry/avro/test_schema.py": (

@@ -54,7 +54,7 @@ MAY_WAIT = {
     "pykafka_broker.control.inside": "the pause until a coordinator is asked again",
     "pykafka_broker.control.observed_router": "a fault whose delay is meant to be real",
     "pykafka_broker.registry.topic": "until another node of the cluster has told something",
-    "pykafka_broker.log.fresh_folders": "until a thread has done something, without a limit",
+    "pykafka_broker.log.uncreated_logs": "until a thread has done something, without a limit",
 }
 
 

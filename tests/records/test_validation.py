@@ -16,27 +16,27 @@ from hypothesis import strategies as st
 from pykafka_broker.protocol.runtime import varint, varlong
 from pykafka_broker.records import validation
 from pykafka_broker.records.builder import build_batch
-from pykafka_broker.records.common_form import NEVER, Passed, pass_common, pass_one
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, ZSTD, compress
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
+from pykafka_broker.records.fast_validation import NEVER, Passed, pass_common, pass_one
 from pykafka_broker.records.header import HEADER_SIZE, read_header, write_crc
 from pykafka_broker.records.record import Record, iter_records
-from pykafka_broker.records.validation import WITHOUT_KEY, Limits, RecordCheck, TimeSearch, sound_at_once
+from pykafka_broker.records.validation import WITHOUT_KEY, RecordCheck, RecordLimits, TimeSearch, sound_at_once
 from pykafka_broker.steps import at_once
 from tests.records.samples import plain_records, record_lists, with_payload
 
-ANY_TIME = Limits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
+ANY_TIME = RecordLimits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
 KEYED = ANY_TIME._replace(key_required=True)
 
 
-def check(batch: bytearray, limits: Limits = ANY_TIME, *, in_full: bool = False) -> RecordCheck:
+def check(batch: bytearray, limits: RecordLimits = ANY_TIME, *, in_full: bool = False) -> RecordCheck:
     made = RecordCheck(batch, read_header(batch), limits, in_full=in_full)
     for _ in made.steps(1 << 20):
         pass
     return made
 
 
-def found(batch: bytearray, limits: Limits) -> Any:
+def found(batch: bytearray, limits: RecordLimits) -> Any:
     """What becomes of it, in a form that can be compared."""
     try:
         made = check(batch, limits)
@@ -86,7 +86,7 @@ def test_many_at_once_are_judged_as_one_by_one(parts: list[Any], codec: int, dat
     batch = sample if codec == NONE else with_payload(compress(codec, payload), len(records))
     batch[22] = codec
     write_crc(batch)
-    limits = data.draw(st.sampled_from([ANY_TIME, KEYED, Limits(1_000_000, 50, 9000, False, False)]))
+    limits = data.draw(st.sampled_from([ANY_TIME, KEYED, RecordLimits(1_000_000, 50, 9000, False, False)]))
     quick = found(batch, limits)
     at_once = sound_at_once(batch, read_header(batch), limits) if codec == NONE else None
     with pytest.MonkeyPatch.context() as patched:

@@ -69,6 +69,7 @@ class History:
         self.there: dict[TopicPartition, set[int]] = {}  # offsets that all readers meet, once there come no more
         self.exact: set[str] = set()  # groups that write one record for each that they have read
         self.shared: set[str] = set()  # share groups
+        self.beginnings: dict[Place, int] = {}  # offsets that share groups were told to begin at
         self.skipped: dict[Place, list[range]] = defaultdict(list)  # offsets that members were told to be gone
         self.counts: dict[str, int] = {}  # partitions of topics, as far as their growth was acknowledged
         self.ends: dict[TopicPartition, int] = {}  # once there comes nothing more
@@ -166,7 +167,7 @@ class History:
         group's own leader goes on where its log starts and tells no member, so what any replica has deleted counts.
         """
         if group in self.shared:
-            lowest = self.highest_start(partition)
+            lowest = max(self.highest_start(partition), self.beginnings.get((group, partition), 0))
             return {offset for offset in offsets if offset >= lowest}
         skipped = self.skipped.get((group, partition), [])
         return {offset for offset in offsets if not any(offset in each for each in skipped)}

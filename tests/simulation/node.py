@@ -19,8 +19,8 @@ from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.cluster.formatting import FormatRequest, Formatter
-from pykafka_broker.cluster.formatting import Node as FormatNode
+from pykafka_broker.cluster.formatting import FormatRequest, StorageFormatter
+from pykafka_broker.cluster.formatting import StorageNode as FormatNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job
@@ -135,7 +135,7 @@ class SimNode(Host):
             bool(config["controller.quorum.voters"]),
             None,
         )
-        formatter = Formatter(
+        formatter = StorageFormatter(
             self.disk,
             node,
             FormatRequest(cluster_id),

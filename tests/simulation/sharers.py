@@ -1,16 +1,28 @@
 """Members of a share group (KIP-932): they are given records, process them, and accept them.
 
 Rule: a record that was accepted, and whose member was told so, is given to nobody again; every record is given to
-somebody. A member that hears nothing, or of an error, begins a new session: what it has had comes again.
+somebody. A member that hears nothing, or of an error, begins a new session: what it has had comes again. A group
+without members can be told to begin elsewhere (`Rewinding`): it is given all records from there on, and no others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any
 
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -34,6 +46,8 @@ from tests.simulation.operators import SET, ask
 
 GROUP_RESOURCE = 32
 FETCH_MS, MOST_RECORDS, ACCEPT = 100, 20, 1
+FINAL_EPOCH = -1
+LEAST_STINT_MS, MOST_STINT_MS = 300, 2_000  # of a member of a group that is rewound
 SETTINGS = {"share.auto.offset.reset": "earliest", "share.record.lock.duration.ms": "15000"}
 # Of a session, or of a record that is no longer this member's.
 _OVER = (
@@ -72,13 +86,22 @@ class Sharer:
 
     def script(self) -> Script:
         client = self.client
-        while not (client.stopping and client.history.is_shared_out(self.group)):
+        yield from self.live(lambda: client.stopping and client.history.is_shared_out(self.group))
+
+    def live(self, is_over: Callable[[], bool]) -> Script:
+        """Be a member until it is over, and leave."""
+        client = self.client
+        while not is_over():
             if client.clock.now >= self._due:
                 yield from self._beat()
             if not self._assigned:
                 yield Wait(50)
                 continue
             yield from self._take(client.random.choice(self._assigned))
+        for place in [*self._sessions]:  # one that hears nothing of it sees the connection end
+            answer = yield Ask(place, ShareAcknowledgeRequest(self.group, self.member_id, FINAL_EPOCH), (1, 1))
+            if not isinstance(answer, LinkError) and answer.error_code:
+                client.expect(answer.error_code, "the end of a session", *_OVER)
         self.epoch = -1
         yield from self._beat()
 
@@ -138,6 +161,8 @@ class Sharer:
         again = given & accepted.get(key, set())
         if again:
             history.violation(f"{key[0]} was given {sorted(again)} of {key[1]}, which it has accepted")
+        if given and min(given) < history.beginnings.get(key, 0):
+            history.violation(f"{key[0]} was given {min(given)} of {key[1]}, and begins at {history.beginnings[key]}")
         history.processed[key] |= given
         history.did["shared"] += len(given)
 
@@ -158,3 +183,107 @@ class Sharer:
         self.client.forget_leader(partition)
         yield self.client.backoff()
         return []
+
+
+class Rewinding:
+    """A share group with one member at a time, which is told between two of them where to begin.
+
+    An answer that is lost leaves open whether the group is told once more, later: then another group takes its place.
+    """
+
+    def __init__(self, client: SimClient, partitions: list[TopicPartition]) -> None:
+        self._client = client
+        self._partitions = partitions
+        self._number = 0
+        self._group = ""
+        self._sure = True
+
+    def script(self) -> Script:
+        """Rewind until the client stops; the last group is given everything then."""
+        client, random = self._client, self._client.random
+        yield from self._another()
+        while not client.stopping:
+            if not self._sure:
+                yield from self._another()
+            for partition in random.sample(self._partitions, random.randrange(1, len(self._partitions) + 1)):
+                yield from self._rewind(partition)
+            if self._sure:
+                until = client.clock.now + random.randrange(LEAST_STINT_MS, MOST_STINT_MS)
+                yield from self._member().live(partial(self._is_over, until))
+        if not self._sure:
+            yield from self._another()
+        yield from self._member().script()
+
+    def _is_over(self, until: int) -> bool:
+        return self._client.stopping or self._client.clock.now >= until
+
+    def _member(self) -> Sharer:
+        return Sharer(self._client, self._group, self._partitions[0][0])
+
+    def _another(self) -> Script:
+        history = self._client.history
+        history.shared.discard(self._group)
+        for noted in (history.processed, history.accepted):
+            for key in [key for key in noted if key[0] == self._group]:
+                del noted[key]
+        self._number += 1
+        self._group, self._sure = f"{self._client.name}{self._number}", True
+        history.shared.add(self._group)
+        yield from from_the_beginning(self._client, self._group)
+
+    def _rewind(self, partition: TopicPartition) -> Script:
+        """Let the group begin at some offset of the partition, and ask whether it does."""
+        client, history, key = self._client, self._client.history, (self._group, partition)
+        offset = client.random.randrange(history.known_end(partition) + 1)
+        before = history.beginnings.get(key, 0)
+        history.beginnings[key] = min(before, offset)
+        history.rare["share group told to begin at what it had accepted"] += offset in history.accepted[key]
+        history.accepted[key] = set()
+        topic = AlterShareGroupOffsetsRequestTopic(
+            partition[0], [AlterShareGroupOffsetsRequestPartition(partition[1], offset)]
+        )
+        request = AlterShareGroupOffsetsRequest(self._group, [topic])
+        while (code := (yield from self._code_of(request))) != ErrorCode.NONE:
+            if code == ErrorCode.NON_EMPTY_GROUP:  # the member before has not left in time
+                history.rare["share group with a member was not rewound"] += 1
+                yield client.backoff()
+        if self._sure:
+            history.beginnings[key], history.processed[key] = offset, set()
+            history.did["share group rewound"] += 1
+            yield from self._check(partition, offset)
+
+    def _code_of(self, request: AlterShareGroupOffsetsRequest) -> Generator[Ask | Wait, Any, int]:
+        """Ask the coordinator once; -1: to be asked again."""
+        place = yield from self._client.coordinator(GROUP, self._group)
+        answer = yield Ask(place, request, (0, 0))
+        if isinstance(answer, LinkError):
+            self._sure = False
+        else:
+            code = answer.error_code or answer.responses[0].partitions[0].error_code
+            if code in (ErrorCode.NONE, ErrorCode.NON_EMPTY_GROUP):
+                return code
+            self._client.expect(code, "AlterShareGroupOffsets")
+        self._client.forget_coordinator(GROUP, self._group)
+        yield self._client.backoff()
+        return -1
+
+    def _check(self, partition: TopicPartition, offset: int) -> Script:
+        """Ask until there is an answer."""
+        client = self._client
+        while True:
+            place = yield from client.coordinator(GROUP, self._group)
+            wanted = DescribeShareGroupOffsetsRequestTopic(partition[0], [partition[1]])
+            group = DescribeShareGroupOffsetsRequestGroup(self._group, [wanted])
+            answer = yield Ask(place, DescribeShareGroupOffsetsRequest([group]), (1, 1))
+            if not isinstance(answer, LinkError):
+                told = answer.groups[0]
+                one = told.topics[0].partitions[0] if told.topics else None
+                code = told.error_code or (one.error_code if one is not None else 0)
+                if code == ErrorCode.NONE:
+                    found = None if one is None else one.start_offset
+                    if found != offset:
+                        client.history.violation(f"{self._group} begins at {found} of {partition}, not at {offset}")
+                    return
+                client.expect(code, "DescribeShareGroupOffsets")
+            client.forget_coordinator(GROUP, self._group)
+            yield client.backoff()

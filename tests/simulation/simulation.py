@@ -36,7 +36,7 @@ from tests.simulation.operators import Churn, Growth, Operator, settle
 from tests.simulation.producers import Transactional, careless, idempotent, unheard
 from tests.simulation.rare import counted
 from tests.simulation.readers import OutOfRange, Vacillating, committed_offset, committer, fetch, read_whole, reader
-from tests.simulation.sharers import Sharer, from_the_beginning
+from tests.simulation.sharers import Rewinding, Sharer, from_the_beginning
 from tests.simulation.timeline import Timeline
 from tests.simulation.watch import Watch
 from tests.simulation.workers import AtLeastOnce, ExactlyOnce
@@ -180,12 +180,16 @@ class Simulation:
         self.history.exact.add("exact")
 
     def shares_begin(self) -> None:
-        """A share group with members."""
+        """A share group with members; unless the run is a plain one, also one that is rewound."""
         self.history.shared.add(SHARE_GROUP)
         self.finish([self.do("settings", lambda client: from_the_beginning(client, SHARE_GROUP))])
         for name in ("s1", "s2", "s3"):
             client = self.client(name)
             client.begin(Sharer(client, SHARE_GROUP, TOPIC).script())
+            self.workers.append(client)
+        if not self.history.keeping.plain:
+            client = self.client("w")
+            client.begin(Rewinding(client, self.partitions).script())
             self.workers.append(client)
 
     def operators_begin(self, *, directories: Sequence[str] = ()) -> None:

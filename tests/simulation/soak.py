@@ -79,6 +79,7 @@ _EVERY_STATE = (
     *rare.OF_ONCE,
     *rare.OF_GROWTH,
     *rare.OF_ACKS,
+    *rare.OF_REWINDING,
     *rare.OF_TENURES,
 )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.coordinators.share.state import ShareState
-from tests.simulation.keeping import COMPACTED, Keeping
+from tests.simulation.keeping import COMPACTED, TRIMMED, Keeping, form_of
 from tests.simulation.runs import KILLS, run_shares
 
 SEEDS = 2
@@ -15,10 +15,21 @@ SEEDS = 2
 
 def test_a_run_does_much_of_everything() -> None:
     assert run_shares(1, ()).history.did["shared"] > 100
+    assert run_shares(1, (), keeping=TRIMMED).history.did["share group rewound"] > 5
 
 
 def test_each_record_comes_until_it_is_accepted(seed: int, keeping: Keeping) -> None:
     run_shares(seed, KILLS, keeping=keeping)
+
+
+@pytest.mark.parametrize("failed", [6, 13, 14, 200_055])
+def test_a_group_begins_where_it_was_put(failed: int) -> None:
+    """6: a partition was initialized late, by a request for a member that had left, and the offset that the group had
+    been put to since was gone. 13: a leader had asked for a state before the group was put elsewhere, and believed the
+    answer when the next member came. 14: a leader with a session that had not ended kept what it knew for good.
+    200055: a request to initialize a state arrived after a copy of it that was sent again.
+    """
+    run_shares(failed, KILLS, trouble_ms=8_000, keeping=form_of(failed))
 
 
 def test_replicas_clean_at_different_times() -> None:

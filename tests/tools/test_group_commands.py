@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.client.errors import ClientError
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.tools.group_commands import export_lines, read_plans
 
 LONG = "a-topic-with-a-rather-long-name"
-PLANS = {"g": {("a", 0): 5, (LONG, 1): 7}, 'h",i': {("b", 2): 0}}
+PLANS = {"g": {TopicPartition("a", 0): 5, TopicPartition(LONG, 1): 7}, 'h",i': {TopicPartition("b", 2): 0}}
 
 
 def written(tmp_path: Path, *lines: str) -> str:

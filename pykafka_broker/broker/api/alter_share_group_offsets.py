@@ -14,7 +14,7 @@ from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, all_of, when_committed
 from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
-from pykafka_broker.coordinators.share.share_group import Topics
+from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -45,25 +45,72 @@ def _alter_all(
         group = yield from empty_group(services, context, Operation.READ, request.group_id)
     except ApiError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
-    epoch = FIRST_GROUP_EPOCH if group is None else group.epoch
+    denied = {each.topic_name: why for each in request.topics if (why := _denial(services, context, each))}
+    allowed = [each for each in request.topics if each.topic_name not in denied]
     done: Topics = {}
-    makes_group = False  # for a topic that there is, whatever becomes of its partitions
-    topics = []
-    for wanted in request.topics:
-        try:
-            services.topic(context, Operation.READ, wanted.topic_name)
-        except ApiError as error:
-            topics.append(_denied(services, wanted, error))
-        else:
-            makes_group |= group is None and bool(wanted.partitions) and wanted.topic_name in services.image.topics
-            topics.append((yield from _alter(services, request.group_id, epoch, wanted, done)))
-    if done or makes_group:
-        services.groups.apply(services.groups.coordinator.share.initialized(request.group_id, done))
+    try:
+        altered = yield from _alter_allowed(services, request.group_id, group, allowed, done)
+    except ApiError as error:
+        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    topics = [
+        altered.pop(0) if each.topic_name not in denied else _denied(services, each, denied[each.topic_name])
+        for each in request.topics
+    ]
     committed = services.groups.committed(request.group_id)
     if done:
         keys = [ShareKey(request.group_id, topic_id, one) for topic_id, (_, ones) in done.items() for one in ones]
         committed = all_of(committed, services.shares.committed(keys))
     return when_committed(AlterShareGroupOffsetsResponse(responses=topics), committed)
+
+
+def _denial(services: Services, context: RequestContext, wanted: AlterShareGroupOffsetsRequestTopic) -> ApiError | None:
+    try:
+        services.topic(context, Operation.READ, wanted.topic_name)
+    except ApiError as error:
+        return error
+    return None
+
+
+def _alter_allowed(
+    services: Services,
+    group_id: str,
+    group: ShareGroup | None,
+    allowed: list[AlterShareGroupOffsetsRequestTopic],
+    done: Topics,
+) -> Steps[list[AlterShareGroupOffsetsResponseTopic]]:
+    """Alter what is allowed. The group's records say before that the partitions are being initialized, under an epoch
+    that fences earlier attempts: one that arrives late would take the new offsets back. Members that join meanwhile
+    initialize nothing.
+    """
+    host, share, topics = services.groups, services.groups.coordinator.share, services.image.topics
+    tried: Topics = {
+        topics[each.topic_name].id: (
+            each.topic_name,
+            frozenset(one.partition_index for one in each.partitions) & topics[each.topic_name].partitions.keys(),
+        )
+        for each in allowed
+        if each.topic_name in topics and each.partitions
+    }
+    epoch = FIRST_GROUP_EPOCH
+    if tried:
+        fenced = group is not None and host.has_replicas(group_id)
+        effects = share.initialize(group_id, tried, fenced=fenced)
+        host.apply(effects)
+        epoch, group = effects.reply, share.group(group_id)
+        group.attempts += 1
+    results = []
+    try:
+        if tried and host.has_replicas(group_id):
+            yield host.committed(group_id)
+        for each in allowed:
+            results.append((yield from _alter(services, group_id, epoch, each, done)))
+    finally:
+        if tried and group is not None:
+            group.attempts -= 1
+    if tried:
+        host.require(group_id)
+        host.apply(share.initialized(group_id, tried, done))
+    return results
 
 
 def _alter(

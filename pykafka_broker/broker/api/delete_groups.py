@@ -7,6 +7,7 @@ Versions: 2 is the flexible encoding.
 
 from __future__ import annotations
 
+from pykafka_broker.broker.api.share_group_offsets import delete_states
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
@@ -49,13 +50,27 @@ def _delete(services: Services, context: RequestContext, group_id: str, states: 
         services.authorise(context, Operation.DELETE, Resource.GROUP, group_id)
         if group_id:
             host.require(group_id)
-        group = host.coordinator.groups.get(group_id)
-        if isinstance(group, ShareGroup) and group.is_empty:
+        if isinstance(host.coordinator.groups.get(group_id), ShareGroup):
             yield from host.confirmed(group_id)
-            states += yield from services.shares.forget_topics(group, list(group.initialized))
+            states += yield from _delete_states(services, group_id)
             host.require(group_id)  # it may have another coordinator by now
         effects = host.coordinator.delete_group(group_id)
         host.apply(effects)
     except ApiError as refused:
         return refused.code
     return effects.reply
+
+
+def _delete_states(services: Services, group_id: str) -> Steps[list[ShareKey]]:
+    """Delete the states of a share group that is there and has no members. A member that joins meanwhile keeps the
+    group, and its partitions begin anew.
+    """
+    group = services.groups.coordinator.groups.get(group_id)
+    if not isinstance(group, ShareGroup) or not group.is_empty:
+        return []
+    states = yield from delete_states(services, group_id, group.initialized)
+    group = services.groups.coordinator.groups.get(group_id)
+    if isinstance(group, ShareGroup) and not group.is_empty:
+        services.groups.require(group_id)
+        services.groups.apply(services.groups.coordinator.share.forget_topics(group_id, [*group.deleting]))
+    return states

@@ -5,7 +5,7 @@ Behaviour: the group must be there and have no members. It begins with a deleted
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, empty_group
+from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, delete_states, empty_group
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
@@ -68,7 +68,7 @@ def _delete(
             name, ZERO_UUID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, NOTHING_TO_DELETE
         )
     try:
-        states += yield from services.shares.forget_topics(group, [topic.id])
+        states += yield from delete_states(services, group.group_id, {topic.id: group.initialized[topic.id]})
         services.groups.apply(services.groups.coordinator.share.forget_topics(group.group_id, {topic.id}))
     except ApiError as error:
         return DeleteShareGroupOffsetsResponseTopic(name, topic.id, error.code, error.message)

@@ -116,7 +116,7 @@ def _session(
         sessions.require(member)
         return None
     if epoch == INITIAL_EPOCH:
-        return sessions.open(member, context.connection.id)
+        return services.shares.open_session(member, context.connection.id)
     return sessions.use_epoch(member, epoch)
 
 

@@ -71,7 +71,7 @@ def _initialize(services: Services, group_id: str) -> bool:
         return False
     group = share.group(group_id)
     before = group.initialized
-    if not group.is_initializing:
+    if not group.attempts:
         services.slices.unasked(_initializing(services, group))
     return group.initialized is not before
 
@@ -80,24 +80,20 @@ def _initializing(services: Services, group: ShareGroup) -> Steps[None]:
     """A node that was away, and has not heard that another one coordinates the group, must not ask for states: that
     would reset those of partitions whose records members have accepted. So a record is committed before.
     """
-    host, share, epoch = services.groups, services.groups.coordinator.share, group.epoch
-
-    def is_known() -> bool:
-        return host.coordinator.groups.get(group.group_id) is group
-
-    group.is_initializing = True
+    host, share = services.groups, services.groups.coordinator.share
+    group_id, fenced = group.group_id, services.groups.has_replicas(group.group_id)
+    group.attempts += 1
     try:
-        if host.has_replicas(group.group_id):
-            effects = share.initializing(group)
-            host.apply(effects)
-            epoch = effects.reply
-            yield host.committed(group.group_id)
-        if is_known():
-            missing = share.uninitialized(group.group_id)
-            done = yield from services.shares.initialize_topics(group.group_id, epoch, missing)
-            if done and is_known():
-                host.apply(share.initialized(group.group_id, done))
+        missing = share.uninitialized(group_id)
+        effects = share.initialize(group_id, missing, fenced=fenced)
+        host.apply(effects)
+        if fenced:
+            yield host.committed(group_id)
+        if host.coordinator.groups.get(group_id) is group:
+            done = yield from services.shares.initialize_topics(group_id, effects.reply, missing)
+            if host.coordinator.groups.get(group_id) is group:
+                host.apply(share.initialized(group_id, missing, done))
     except ApiError as error:
         log.warning("share group %s can't initialize partitions: %s", group.group_id, error)
     finally:
-        group.is_initializing = False
+        group.attempts -= 1

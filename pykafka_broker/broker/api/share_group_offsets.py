@@ -9,7 +9,8 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.cluster.authorizer import Operation, Resource
-from pykafka_broker.coordinators.share.share_group import ShareGroup
+from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
+from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -40,3 +41,17 @@ def _empty(services: Services, group_id: str) -> ShareGroup | None:
     if group.members:
         raise ApiError(ErrorCode.NON_EMPTY_GROUP, "The group is not empty.")
     return group
+
+
+def delete_states(services: Services, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
+    """Delete a group's states of these partitions; return whose states went. The group's records say before that their
+    topics are being deleted, and after a failure that all is as it was.
+    """
+    host, share = services.groups, services.groups.coordinator.share
+    host.apply(share.delete_topics(group_id, topics))
+    try:
+        return (yield from services.shares.forget_topics(group_id, topics))
+    except ApiError:
+        host.require(group_id)
+        host.apply(share.initialized(group_id, {}, topics))
+        raise

@@ -19,7 +19,7 @@ from pykafka_broker.cluster.metadata_log import (
     write_quorum_leader,
 )
 from pykafka_broker.cluster.records import MetadataError
-from pykafka_broker.cluster.snapshot import Snapshot, list_snapshots, snapshot_name
+from pykafka_broker.cluster.snapshot import MetadataSnapshot, list_snapshots, snapshot_name
 from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.records.header import iter_batches
@@ -31,7 +31,9 @@ NO_LEADER = -1
 
 
 class FollowedLog(MetadataLog):
-    """`epoch` is the newest that this node has heard of; `high_watermark` is what it knows of the leader's."""
+    """The metadata log as fetched from a leader: `epoch` is the newest known, `high_watermark` the last told by the
+    leader.
+    """
 
     def __init__(
         self, log: PartitionLog, fs: FileSystem, node_id: int, directory_id: bytes, voters: Sequence[int]
@@ -41,9 +43,9 @@ class FollowedLog(MetadataLog):
         self.leader_id = NO_LEADER
         self.high_watermark = UNKNOWN
         self._voter_ids = voters  # of kraft.version 0
-        self._kept = (UNKNOWN, NO_LEADER, 0)  # what quorum-state says of the epoch, its leader and kraft.version
+        self._kept = (UNKNOWN, NO_LEADER, 0)  # epoch, leader and kraft.version in quorum-state
         self._applied_end = self._applied_epoch = 0
-        self._read_end = 0  # what lies between is of a transaction that has not ended
+        self._read_end = 0  # records from `_applied_end` on are of an unfinished transaction
         self._replay: Replay
 
     @property
@@ -56,16 +58,18 @@ class FollowedLog(MetadataLog):
 
     @property
     def last_epoch(self) -> int:
-        """In which the last record here was written, 0 if there is none."""
+        """Return the epoch of the last record in the log, 0 for none."""
         return max([self.log.epochs.latest, 0, *(snapshot.epoch for snapshot in self.snapshots[-1:])])
 
     # -- life
 
     def load(self, image: MetadataImage) -> MetadataDelta:
-        """Bring `image` from nothing to what is committed for certain: the newest snapshot."""
+        """Bring an empty `image` to the newest snapshot, which is committed for certain."""
         self.snapshots = self._forget_outlived(list_snapshots(self._fs, self.log.directory))
         if self.snapshots and self.snapshots[-1].end_offset > self.log.log_end_offset:
-            self.log.restart_at(self.snapshots[-1].end_offset, 0)  # a crash came between the two
+            self.log.restart_at(
+                self.snapshots[-1].end_offset, 0
+            )  # a crash came between the snapshot and the log's new start
         self._replay = Replay(image, MetadataDelta())
         self._go_to(self._load_snapshot(self._replay))
         known = read_quorum_epoch(self._fs, self._quorum_state)
@@ -73,14 +77,18 @@ class FollowedLog(MetadataLog):
         return self._replay.delta
 
     def _go_to(self, end: int) -> None:
-        """The image is as it was there."""
+        """Take note of an image replayed from the newest snapshot, which ends at `end`."""
         self._applied_end = self._read_end = end
         self._applied_epoch = self.snapshots[-1].epoch if self.snapshots else 0
         self.voters = self._replay.voters
         self.log.advance_high_watermark(end)
 
     def enter(self, epoch: int, leader_id: int) -> None:
-        """Someone has told of this epoch; on disk before anybody is told that it is known. Raises OSError."""
+        """Enter an epoch, on disk before any node hears of the epoch.
+
+        Raises:
+            OSError: the disk refused.
+        """
         version = self.voters.kraft_version
         if (epoch, leader_id, version) == self._kept:
             return
@@ -91,12 +99,20 @@ class FollowedLog(MetadataLog):
     # -- what the leader has sent
 
     def take(self, records: Buffer, wall: int) -> None:
-        """Raises CorruptBatch, or ApiError for what the disk says."""
+        """Append fetched batches.
+
+        Raises:
+            CorruptBatch: a batch is damaged.
+            ApiError: the disk refused.
+        """
         self.log.append_fetched(records, wall)
 
     def truncate_to(self, epoch: int, end_offset: int) -> None:
-        """What this node has of the leader's history ends there. Raises OSError, and MetadataError where that would
-        cut off what is committed.
+        """Cut the log where the leader's history differs.
+
+        Raises:
+            OSError: the disk refused.
+            MetadataError: committed records would be cut off.
         """
         log = self.log
         _, own_end = log.epochs.end_offset_for(epoch, log.log_end_offset)
@@ -109,24 +125,27 @@ class FollowedLog(MetadataLog):
         log.truncate_to(to)
 
     def raise_high_watermark(self, offset: int) -> bool:
-        """What the leader says of it; whether there is more to apply than before."""
+        """Raise the high watermark to the leader's, and return whether more records can be applied."""
         self.high_watermark = max(self.high_watermark, offset)
         return min(self.high_watermark, self.log.log_end_offset) > self._read_end
 
     def install(self, end_offset: int, epoch: int, data: bytes, wall: int) -> None:
-        """Begin anew with the leader's snapshot; `replace` is to follow. Raises OSError, and MetadataError if it is not
-        sound.
+        """Begin anew with the leader's snapshot; `replace` is to follow.
+
+        Raises:
+            OSError: the disk refused.
+            MetadataError: the snapshot is not sound.
         """
         path = f"{self.log.directory}/{snapshot_name(end_offset, epoch)}"
         write_file(self._fs, path, data)
-        snapshot = Snapshot(self._fs, path, end_offset, epoch)
+        snapshot = MetadataSnapshot(self._fs, path, end_offset, epoch)
         try:
             snapshot.whole()
         except MetadataError:
             self._fs.remove(path)
             raise
         if self.log.log_end_offset > end_offset:
-            self.log.truncate_to(end_offset)  # what lies there is of another history
+            self.log.truncate_to(end_offset)  # records behind the snapshot are of another history
         self.log.restart_at(end_offset, wall)
         outlived, self.snapshots = self.snapshots, [snapshot]
         for each in outlived:
@@ -136,18 +155,21 @@ class FollowedLog(MetadataLog):
     # -- what is committed
 
     def replace(self, image: MetadataImage) -> None:
-        """Bring `image`, which is empty, to the snapshot that was just installed. Records go there from now on."""
+        """Bring an empty `image` to the installed snapshot. Later records change the same image."""
         self._replay = Replay(image, MetadataDelta())
         self._go_to(self._load_snapshot(self._replay))
         self.bytes_since_snapshot = 0
 
     def go_on_with(self, image: MetadataImage) -> None:
-        """The same image in another place."""
+        """Continue with the same image in another object."""
         self._replay.image = image
 
     def apply_committed(self) -> MetadataDelta:
-        """Bring the image to the high watermark; what that has changed. Raises MetadataError, and ApiError for what the
-        disk says.
+        """Bring the image to the high watermark, and return the changes.
+
+        Raises:
+            MetadataError: a record makes no sense.
+            ApiError: the disk refused.
         """
         replay, log = self._replay, self.log
         replay.delta = delta = MetadataDelta()

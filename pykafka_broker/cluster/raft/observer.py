@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 _MAX_WAIT_MS = 500  # as Kafka has it, not configurable there either
 _NOTHING = -1
 _LONGEST_PAUSE_MS = 200  # between two questions to the same node
-_FETCH_VERSIONS = (15, 18)  # those that name the replica in `replica_state`
+_FETCH_VERSIONS = (15, 18)  # versions that name the replica in `replica_state`
 _NOT_FOUND = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 _FOREIGN = (ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
@@ -49,7 +49,7 @@ _FOREIGN = (ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.CLUSTER_AUTHORIZATION_F
 
 
 class Download:
-    """A snapshot of the leader's on its way."""
+    """A snapshot being fetched from the leader."""
 
     def __init__(self, end_offset: int, epoch: int) -> None:
         self.end_offset = end_offset
@@ -62,7 +62,7 @@ class Download:
         return len(self.data) == self._size
 
     def add(self, part: SnapshotPart) -> bool:
-        """Whether it goes on where the last one has ended."""
+        """Add a part, and return whether the part follows the last."""
         if part.position != len(self.data) or not part.data or part.position + len(part.data) > part.size:
             return False
         self._size = part.size
@@ -71,8 +71,9 @@ class Download:
 
 
 class FetchAnswer(NamedTuple):
-    """`address` is that of the leader, where it is told. `diverging` is (epoch, end offset), `snapshot` (end offset,
-    epoch).
+    """The leader's answer to a fetch.
+
+    `address` is the leader's, where it is told. `diverging` is (epoch, end offset), `snapshot` (end offset, epoch).
     """
 
     error: ErrorCode
@@ -86,7 +87,7 @@ class FetchAnswer(NamedTuple):
 
 
 class SnapshotPart(NamedTuple):
-    """Some bytes of a snapshot, which stand at `position` of `size`."""
+    """Some bytes of a snapshot, at `position` of `size`."""
 
     error: ErrorCode
     size: int = 0
@@ -95,7 +96,7 @@ class SnapshotPart(NamedTuple):
 
 
 class Requests:
-    """Those of one node."""
+    """The requests of a node."""
 
     def __init__(self, log: FollowedLog, config: BrokerConfig, cluster_id: str) -> None:
         self._log = log
@@ -105,7 +106,7 @@ class Requests:
         self._snapshot_bytes = config.controller_quorum_fetch_snapshot_max_bytes
 
     def fetch(self) -> FetchRequest:
-        """From the end of the log on. The leader answers at once if its high watermark is a newer one."""
+        """Return a fetch from the end of the log on; a leader with a newer high watermark answers at once."""
         log = self._log
         partition = FetchPartition(
             current_leader_epoch=log.epoch,
@@ -123,7 +124,7 @@ class Requests:
         )
 
     def fetch_snapshot(self, download: Download) -> FetchSnapshotRequest:
-        """What comes after the bytes that are here."""
+        """Return a fetch of the snapshot's next bytes."""
         log = self._log
         partition = PartitionSnapshot(
             current_leader_epoch=log.epoch,
@@ -140,7 +141,7 @@ class Requests:
 
 
 def voter_addresses(voters: Voters, listener: str) -> list[Address]:
-    """Where the voters of a dynamic quorum listen, as the log tells (KIP-853)."""
+    """Return the addresses of a dynamic quorum's voters, by the log (KIP-853)."""
     if voters.record is None:
         return []
     from pykafka_broker.protocol.stored.voters_record import VotersRecord  # there is none with kraft.version 0
@@ -154,7 +155,9 @@ def voter_addresses(voters: Voters, listener: str) -> list[Address]:
 
 
 def read_fetch(response: Any, listener: str) -> FetchAnswer:
-    """What a FetchResponse says of the metadata log; `listener` is the name of that of controllers."""
+    """Return the part of a FetchResponse about the metadata log; `listener` is the name of the controllers'
+    listener.
+    """
     data = next((each for topic in response.responses for each in topic.partitions), None)
     if response.error_code or data is None:
         return FetchAnswer(ErrorCode(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -174,7 +177,7 @@ def read_fetch(response: Any, listener: str) -> FetchAnswer:
 
 
 def read_snapshot(response: Any) -> SnapshotPart:
-    """What a FetchSnapshotResponse brings."""
+    """Return the part of a snapshot in a FetchSnapshotResponse."""
     data = next((each for topic in response.topics for each in topic.partitions), None)
     if response.error_code or data is None:
         return SnapshotPart(ErrorCode(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
@@ -182,31 +185,31 @@ def read_snapshot(response: Any) -> SnapshotPart:
 
 
 class Leader(NamedTuple):
-    """Who leads the metadata log, and so is the active controller."""
+    """The leader of the metadata log, and so the active controller."""
 
     id: int
     epoch: int
     address: Address
 
 
-class Follower(Protocol):
-    """Whoever the observer works for."""
+class ObserverListener(Protocol):
+    """The owner of an observer."""
 
     def on_leader(self, leader: Leader | None) -> None:
-        """Another one leads, or nobody knows who."""
+        """Act on a new leader, or None for an unknown leader."""
 
     def on_progress(self) -> None:
-        """More is committed than before."""
+        """Act on more committed records."""
 
     def on_snapshot(self) -> None:
-        """The log has begun anew behind a snapshot of the leader's."""
+        """Act on a log begun anew behind a snapshot of the leader."""
 
     def on_refusal(self, why: str) -> None:
-        """This node can't be part of that cluster, or the log can't be gone on with."""
+        """Act on a refusal: the node can't be part of the cluster, or can't continue the log."""
 
 
-class _Line:
-    """A node that is asked."""
+class _Connection:
+    """A connection to a node of the quorum."""
 
     def __init__(self, address: Address, peer: Peer) -> None:
         self.address = address
@@ -218,7 +221,7 @@ class _Line:
 
 
 class Observer:
-    """Of one quorum, for one node. `leader` is known or not."""
+    """An observer of a quorum, for a single node; `leader` is None while unknown."""
 
     def __init__(
         self, log: FollowedLog, peers: Peers, clock: Clock, config: BrokerConfig, roles: Roles, cluster_id: str
@@ -233,33 +236,33 @@ class Observer:
         self._timeout_ms = config.controller_quorum_fetch_timeout_ms
         self._backoff_ms = config.controller_quorum_retry_backoff_ms
         self._listener = roles.bootstrap[0].listener if roles.bootstrap else "CONTROLLER"
-        self._lines: dict[Address, _Line] = {}
+        self._lines: dict[Address, _Connection] = {}
         self._lost: Leader | None = None  # the last one, while nobody is known
         self._download: Download | None = None
-        self._follower: Follower
+        self._follower: ObserverListener
         self._closed = False
         self._due: int | None = None
-        self._trouble_at: int | None = None  # with what came from that offset on: it is not told at every attempt
+        self._trouble_at: int | None = None  # offset of the last logged failure, which is not logged at every attempt
 
     # -- life
 
-    def start(self, follower: Follower) -> None:
-        """Begin to ask."""
+    def start(self, follower: ObserverListener) -> None:
+        """Begin to fetch."""
         self._follower = follower
         self._go_on()
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop fetching."""
         self._closed, self._due = True, None
         for line in list(self._lines.values()):
             self._hang_up(line)
 
     def next_deadline(self) -> int | None:
-        """When somebody is to be asked again."""
+        """Return the time of the next request."""
         return self._due
 
     def on_deadline(self, now: int) -> None:
-        """Ask those whose time has come."""
+        """Send due requests."""
         self._go_on()
 
     # -- asking
@@ -271,7 +274,7 @@ class Observer:
         for address in self._whom():
             line = self._lines.get(address)
             if line is None:
-                line = self._lines[address] = _Line(address, self._peers.open(address, self._client_id))
+                line = self._lines[address] = _Connection(address, self._peers.open(address, self._client_id))
             if not line.waits and line.not_before <= self._clock.now:
                 self._ask(line)
             if not line.waits and (self._due is None or line.not_before < self._due):
@@ -285,7 +288,7 @@ class Observer:
             known.append(self._lost.address)
         return list(dict.fromkeys(known))
 
-    def _ask(self, line: _Line) -> None:
+    def _ask(self, line: _Connection) -> None:
         line.waits = True
         if self._download is not None and self.leader is not None:
             request = self._requests.fetch_snapshot(self._download)
@@ -295,24 +298,24 @@ class Observer:
             answered = partial(self._on_fetch, line, self._log.log.log_end_offset)
             line.peer.send(self._requests.fetch(), answered, self._timeout_ms, versions=_FETCH_VERSIONS)
 
-    def _answered(self, line: _Line) -> bool:
-        """Whether anybody still wants to know."""
+    def _answered(self, line: _Connection) -> bool:
+        """Take note of an answer, and return whether the answer is still wanted."""
         line.waits = False
         return not line.closed and not self._closed
 
-    def _pause(self, line: _Line) -> None:
+    def _pause(self, line: _Connection) -> None:
         line.failures += 1
         pause = min(self._backoff_ms * line.failures, _LONGEST_PAUSE_MS)
         line.not_before = self._clock.now + pause
 
-    def _hang_up(self, line: _Line) -> None:
+    def _hang_up(self, line: _Connection) -> None:
         del self._lines[line.address]
         line.closed = True
         line.peer.close()
 
     # -- answers
 
-    def _on_fetch(self, line: _Line, asked_at: int, reply: Message | LinkError) -> None:
+    def _on_fetch(self, line: _Connection, asked_at: int, reply: Message | LinkError) -> None:
         if not self._answered(line):
             return
         if isinstance(reply, LinkError):
@@ -330,24 +333,24 @@ class Observer:
                 self._follow(line, answer)
         self._go_on()
 
-    def _refused(self, line: _Line, answer: FetchAnswer) -> None:
-        """It does not lead, or not in that epoch."""
+    def _refused(self, line: _Connection, answer: FetchAnswer) -> None:
+        """Handle an answer from a node without the lead, or without the lead in the epoch."""
         leads = self.leader is not None and self.leader.address == line.address
         if leads and answer.error is ErrorCode.FENCED_LEADER_EPOCH:
-            return  # it has told the epoch in which it does
+            return  # the answer has told the epoch of its lead
         self._pause(line)
         if leads:
             self._lose(answer.error.name)
 
-    def _failed(self, line: _Line, why: str) -> None:
+    def _failed(self, line: _Connection, why: str) -> None:
         self._pause(line)
         if self.leader is not None and self.leader.address == line.address:
             self._lose(why)
 
     # -- who leads
 
-    def _learn(self, line: _Line, answer: FetchAnswer) -> None:
-        """What an answer says of the epoch and its leader."""
+    def _learn(self, line: _Connection, answer: FetchAnswer) -> None:
+        """Learn epoch and leader from an answer."""
         log = self._log
         leader_id = answer.leader_id
         if answer.epoch < log.epoch or answer.epoch < 0 or (answer.epoch == log.epoch and leader_id == NO_LEADER):
@@ -365,7 +368,7 @@ class Observer:
         address = answer.address or self._roles.voters.get(leader_id) or (line.address if leads else None)
         lost = self._lost
         if address is None or (lost is not None and not leads and (lost.id, lost.epoch) == (leader_id, answer.epoch)):
-            return  # others don't know yet that it is gone
+            return  # other nodes don't know yet that this leader is lost
         self._found(Leader(leader_id, answer.epoch, address))
 
     def _found(self, leader: Leader) -> None:
@@ -379,14 +382,14 @@ class Observer:
         self._follower.on_leader(leader)
 
     def _lose(self, why: str) -> None:
-        logger.info("nobody knows who leads the quorum: %s", why)
+        logger.info("the leader of the quorum is unknown: %s", why)
         self._lost, self.leader, self._download = self.leader, None, None
         self._follower.on_leader(None)
 
     # -- the log
 
-    def _follow(self, line: _Line, answer: FetchAnswer) -> None:
-        """What the leader says."""
+    def _follow(self, line: _Connection, answer: FetchAnswer) -> None:
+        """Follow the leader's answer."""
         log = self._log
         try:
             if answer.snapshot is not None:
@@ -402,13 +405,13 @@ class Observer:
         except (CorruptBatch, ApiError, OSError) as error:
             offset = log.log.log_end_offset
             level = logging.DEBUG if self._trouble_at == offset else logging.WARNING
-            logger.log(level, "what came from offset %d of the metadata log on: %s", offset, error)
+            logger.log(level, "records fetched from offset %d of the metadata log on: %s", offset, error)
             self._trouble_at = offset
             self._pause(line)
         if log.raise_high_watermark(answer.high_watermark):
             self._follower.on_progress()
 
-    def _on_snapshot_part(self, line: _Line, download: Download, reply: Message | LinkError) -> None:
+    def _on_snapshot_part(self, line: _Connection, download: Download, reply: Message | LinkError) -> None:
         if not self._answered(line):
             return
         if isinstance(reply, LinkError):
@@ -422,12 +425,12 @@ class Observer:
             else:
                 self._download = None
                 if part.error in _NOT_FOUND or part.error is ErrorCode.NONE:
-                    self._pause(line)  # a fetch tells of the one that is there now
+                    self._pause(line)  # the next fetch names the present snapshot
                 else:
                     self._failed(line, part.error.name)
         self._go_on()
 
-    def _install(self, line: _Line, download: Download) -> None:
+    def _install(self, line: _Connection, download: Download) -> None:
         self._download = None
         try:
             self._log.install(download.end_offset, download.epoch, bytes(download.data), self._clock.wall)

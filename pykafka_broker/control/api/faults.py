@@ -27,7 +27,7 @@ _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 @dataclass
 class FaultAnswer:
-    """A fault: how often it has met somebody, how many requests it holds now, and what it was added with."""
+    """A fault: the numbers of hits and of held requests, and the definition."""
 
     id: int
     hits: int
@@ -61,7 +61,7 @@ class FaultAnswer:
 
 @dataclass
 class ChaosStateAnswer:
-    """What is disturbed at random: that share of all requests, drawn from the seed."""
+    """Random faults: a share of all requests is disturbed, drawn from the seed."""
 
     seed: int
     rate: float
@@ -95,13 +95,13 @@ def add_fault(
     throttle_ms: Milliseconds = 0,
     connect: Connect | None = None,
 ) -> FaultAnswer:
-    """Disturb requests that fit all that is named here. A name may have a `*` for anything; of what fits, every n-th is
-    met (`every`), with a probability (drawn from `seed`), the first n `times`. Then: `error` answers that error (by
-    name), for that topic or partition if one is named, and `applied` has carried the request out all the same;
-    `delay_ms` waits by the broker's clock or the wall's; `drop` closes the connection before or after the request is
-    carried out; `cut` sends half of the answer; `corrupt` spoils the CRC of records that are fetched; `hang` never
-    answers, until the fault is removed; `throttle_ms` is told to the client; `connect` refuses whoever connects, or
-    lets it wait. Of several faults that fit the first one acts.
+    """Disturb requests fitting everything named here. A name may have a `*` for anything; of the fitting requests,
+    every n-th is met (`every`), with a probability (drawn from `seed`), the first n `times`. Then: `error` answers that
+    error (by name), for that topic or partition if one is named, and `applied` has carried the request out all the
+    same; `delay_ms` waits by the broker's clock or the wall's; `drop` closes the connection before or after the request
+    is carried out; `cut` sends half of the answer; `corrupt` spoils the CRC of fetched records; `hang` never answers,
+    until the fault is removed; `throttle_ms` is told to the client; `connect` refuses new connections, or lets them
+    wait. Of several faults that fit the first one acts.
     """
     if len(list(control.observing.faults)) >= _MOST_FAULTS:
         raise Problem(409, f"there are {_MOST_FAULTS} faults already; remove some")
@@ -135,17 +135,17 @@ def _check(match: Match, action: Action) -> None:
 
 
 def faults(control: Control) -> list[FaultAnswer]:
-    """All faults in the order in which they were added."""
+    """Return all faults, the oldest first."""
     return [_fault(each) for each in control.observing.faults]
 
 
 def fault(control: Control, fault: int) -> FaultAnswer:
-    """Return a fault: its hits, and what it was added with; also a fault that was removed."""
+    """Return a fault with hits and definition, also a removed fault."""
     return _fault(_find(control, fault))
 
 
 def remove_fault(control: Control, fault: int) -> FaultAnswer:
-    """Remove a fault; requests that it held are carried out now. Returns it as it was at the end."""
+    """Remove a fault and return the last state; held requests are carried out now."""
     found = _find(control, fault)
     control.observing.faults.remove(fault)
     return _fault(found)
@@ -157,7 +157,7 @@ def clear_faults(control: Control) -> None:
 
 
 async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms: TimeoutMs = 10_000) -> FaultAnswer:
-    """Wait until a fault has affected that many requests. 408 if it does not."""
+    """Wait until a fault has met `n` requests. 408 otherwise."""
     rule = _find(control, fault)
     if await control.until(lambda: rule.hits >= n or None, timeout_ms / 1000) is None:
         told = f"fault {fault} affected {rule.hits} requests within {timeout_ms} ms, expected {n}"
@@ -166,7 +166,7 @@ async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms:
 
 
 def chaos(control: Control, seed: Seed, rate: Share = 0.05) -> ChaosStateAnswer:
-    """Disturb that share of all requests by what clients have to recover from by themselves: errors that may be
+    """Disturb a share of all requests by faults from which clients have to recover by themselves: errors that may be
     retried, delays, throttling, connections that break. What the n-th request of a client id to an API meets depends on
     the seed alone. A rate of 0 ends it.
     """

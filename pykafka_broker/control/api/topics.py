@@ -35,7 +35,7 @@ _TIMEOUT_MS = 30_000
 
 @dataclass
 class TopicAnswer:
-    """A topic: its name, Kafka's id of it, how many partitions it has and what was set for it."""
+    """A topic: name, Kafka's id, number of partitions, and configs set for the topic."""
 
     name: str
     topic_id: str
@@ -45,7 +45,7 @@ class TopicAnswer:
 
 
 async def topics(control: Control, internal: bool = False) -> list[TopicAnswer]:
-    """All topics; with `internal` also Kafka's own."""
+    """Return all topics; with `internal` also Kafka's own."""
     described = (await control.inside.ask(MetadataRequest(topics=None))).topics
     return [
         _topic(control, each)
@@ -55,12 +55,12 @@ async def topics(control: Control, internal: bool = False) -> list[TopicAnswer]:
 
 
 async def topic(control: Control, topic: str) -> TopicAnswer:
-    """One topic."""
+    """Return a topic."""
     return await _found(control, topic)
 
 
 async def _found(control: Control, topic: str) -> TopicAnswer:
-    """Raises `Problem` 404."""
+    """Return a topic. Raises `Problem` 404."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     found = (await control.inside.ask(asked)).topics[0]
     _raise_if(control, topic, found.error_code)
@@ -75,9 +75,9 @@ async def create_topic(
     replication_factor: Replicas | None = None,
     exist_ok: bool = False,
 ) -> TopicAnswer:
-    """Make a topic of one partition, or of as many as are named. `config` are Kafka's topic configs (documentation,
-    "Topic Configs"). By default `default.replication.factor` says how many replicas there are. With `exist_ok` a topic
-    of that name may be there already, with the partitions and configs that are named here.
+    """Create a topic, with a single partition by default. `config` are Kafka's topic configs (documentation,
+    "Topic Configs"). By default `default.replication.factor` says how many replicas there are. With `exist_ok` the
+    topic may exist already, with the partitions and configs that are named here.
     """
     if exist_ok and name in control.services.image.topics:
         return await _as_it_is(control, name, partitions, config or {})
@@ -87,7 +87,7 @@ async def create_topic(
     )
     answer = await control.inside.ask(CreateTopicsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS))
     raise_if(answer.topics[0].error_code, answer.topics[0].error_message)
-    # where another node is the controller, it knows of it first
+    # another node may be the controller, and knows the topic first
     await control.until(lambda: control.services.image.topics.get(name), _TIMEOUT_MS / 1000)
     return await topic(control, name)
 
@@ -95,7 +95,7 @@ async def create_topic(
 async def _as_it_is(
     control: Control, name: str, partitions: int | None, config: dict[str, str | int | float | bool]
 ) -> TopicAnswer:
-    """The topic that is there. Raises `Problem` 409 where it is not as it should be."""
+    """Return an existing topic. Raises `Problem` 409 for a difference to the request."""
     found = await topic(control, name)
     if partitions is not None and partitions != found.partitions:
         raise Problem(409, f"topic {name} is there with {found.partitions} partitions, not {partitions}")
@@ -107,7 +107,7 @@ async def _as_it_is(
 
 
 async def alter_config(control: Control, topic: str, config: dict[str, str | int | float | bool | None]) -> TopicAnswer:
-    """Set configs of a topic; null takes one back to its default. Configs that are not named stay as they are."""
+    """Set configs of a topic; null restores the default. Configs not named stay as before."""
     changes = [
         AlterableConfig(
             key,
@@ -130,7 +130,7 @@ async def alter_config(control: Control, topic: str, config: dict[str, str | int
 
 
 async def add_partitions(control: Control, topic: str, total: Partitions) -> TopicAnswer:
-    """Add partitions to a topic, so that it has that many in all."""
+    """Add partitions to a topic, up to `total` in all."""
     request = CreatePartitionsRequest([CreatePartitionsTopic(topic, total, None)], _TIMEOUT_MS)
     answer = (await control.inside.ask(request)).results[0]
     _raise_if(control, topic, answer.error_code, answer.error_message)
@@ -144,7 +144,7 @@ async def add_partitions(control: Control, topic: str, total: Partitions) -> Top
 
 
 async def delete_topic(control: Control, topic: str) -> None:
-    """Delete a topic with its records."""
+    """Delete a topic with the records."""
     asked = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=_TIMEOUT_MS)
     answer = await control.inside.ask(asked)
     _raise_if(control, topic, answer.responses[0].error_code, answer.responses[0].error_message)
@@ -161,18 +161,18 @@ def _topic(control: Control, found: MetadataResponseTopic) -> TopicAnswer:
 
 
 def config_text(value: str | int | float | bool) -> str:
-    """A config's value as Kafka writes it."""
+    """Return a config's value in Kafka's form."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def raise_if(error_code: int, message: str | None = None) -> None:
-    """Raises `Problem` if that is an error."""
+    """Raise `Problem` for an error code."""
     if error_code:
         raise problem_of(ApiError(ErrorCode(error_code), message))
 
 
 def _raise_if(control: Control, topic: str, error_code: int, message: str | None = None) -> None:
-    """The same for a topic that has to be there."""
+    """Raise `Problem` for an error code of a topic; a missing topic is a 404."""
     if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise no_topic(control, topic)
     raise_if(error_code, message)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.coordinators.effects import Effects, Token
 from pykafka_broker.coordinators.groups.classic_group import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -27,6 +26,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
     restored,
 )
 from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.result import CoordinatorResult, Token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -50,7 +50,7 @@ class ClassicRebalance:
     """The phases of a rebalance, for all classic groups of a table.
 
     `prepare` opens the join phase and `complete_join` closes it; both leave answers to waiting requests in the
-    `Effects` that they are given. Deadlines run on the table's timers and come back through `on_timer`.
+    `CoordinatorResult` that they are given. Deadlines run on the table's timers and come back through `on_timer`.
     """
 
     def __init__(self, table: GroupTable) -> None:
@@ -71,54 +71,54 @@ class ClassicRebalance:
 
     # Join phase
 
-    def prepare_or_complete(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def prepare_or_complete(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Rebalance after a change of the members, or close the open join phase if nobody is missing."""
         if group.can_rebalance:
-            self.prepare(group, effects, now)
+            self.prepare(group, result, now)
         else:
-            self.complete_join_if_all_are_here(group, effects, now)
+            self.complete_join_if_all_are_here(group, result, now)
 
-    def prepare(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def prepare(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Open the join phase."""
         if group.state is COMPLETING_REBALANCE:
             # Members that wait for a share of the old generation have to join again.
             for member in group.members.values():
                 member.assignment = b""
-            self.answer_syncs(group, {}, effects, now, ErrorCode.REBALANCE_IN_PROGRESS)
+            self.answer_syncs(group, {}, result, now, ErrorCode.REBALANCE_IN_PROGRESS)
         self._timers.cancel(group.sync_key)
         initial = group.state is EMPTY
         group.move_to(PREPARING_REBALANCE, now)
         if initial:
-            self._start_initial_delay(group, effects, now)
+            self._start_initial_delay(group, result, now)
         elif group.all_joined:
-            self.complete_join(group, effects, now)
+            self.complete_join(group, result, now)
         else:
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
 
-    def _start_initial_delay(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def _start_initial_delay(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         delay = self._table.config.group_initial_rebalance_delay_ms
         if delay == 0:
-            self.complete_join(group, effects, now)
+            self.complete_join(group, result, now)
             return
         self._initial_delays[group.group_id] = (delay, max(group.rebalance_timeout_ms - delay, 0))
         self._timers.set(group.join_key, now + delay)
 
-    def _continue_initial_delay(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def _continue_initial_delay(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         delay, remaining = self._initial_delays.pop(group.group_id)
         if not group.new_member_added or remaining == 0:
-            self.complete_join(group, effects, now)
+            self.complete_join(group, result, now)
             return
         group.new_member_added = False
         next_delay = min(self._table.config.group_initial_rebalance_delay_ms, remaining)
         self._initial_delays[group.group_id] = (next_delay, max(remaining - delay, 0))
         self._timers.set(group.join_key, now + next_delay)
 
-    def complete_join_if_all_are_here(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def complete_join_if_all_are_here(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Close the join phase if all members have joined; the initial delay alone ends the first phase."""
         if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.all_joined:
-            self.complete_join(group, effects, now)
+            self.complete_join(group, result, now)
 
-    def complete_join(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def complete_join(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Close the join phase: remove members without a join (static members stay), give the others the new
         generation.
         """
@@ -136,11 +136,11 @@ class ClassicRebalance:
             return
         group.next_generation(now)
         if group.state is EMPTY:
-            effects.records.append(group_metadata_record(group, {}))
+            result.records.append(group_metadata_record(group, {}))
             return
         members = described_members(group)
         for member in group.members.values():
-            self.answer_join(group, member, effects, members if member.member_id == group.leader else [])
+            self.answer_join(group, member, result, members if member.member_id == group.leader else [])
             self.keep_alive(member, now)
             member.is_new = False
             group.pending_syncs.add(member.member_id)
@@ -150,13 +150,13 @@ class ClassicRebalance:
         self,
         group: ClassicGroup,
         member: ClassicGroupMember,
-        effects: Effects[Any],
+        result: CoordinatorResult[Any],
         members: list[JoinGroupResponseMember],
     ) -> None:
         """Answer a member's waiting join with the current generation; a static member may have none waiting."""
         token = group.wait_for_join(member, None)
         if token is not None:
-            effects.complete(token, generation_reply(group, member, members))
+            result.complete(token, generation_reply(group, member, members))
 
     # Sync phase
 
@@ -164,7 +164,7 @@ class ClassicRebalance:
         self,
         group: ClassicGroup,
         shares: dict[str, bytes],
-        effects: Effects[Any],
+        result: CoordinatorResult[Any],
         now: int,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
@@ -179,7 +179,7 @@ class ClassicRebalance:
                 protocol_name=None if failed else group.protocol_name,
                 assignment=shares.get(member.member_id, b""),
             )
-            effects.complete(member.sync_token, reply)
+            result.complete(member.sync_token, reply)
             member.sync_token = None
             self.keep_alive(member, now)
 
@@ -191,40 +191,42 @@ class ClassicRebalance:
 
     # Departures
 
-    def remove_member(self, group: ClassicGroup, member: ClassicGroupMember, effects: Effects[Any], now: int) -> None:
+    def remove_member(
+        self, group: ClassicGroup, member: ClassicGroupMember, result: CoordinatorResult[Any], now: int
+    ) -> None:
         """Remove a member after a timeout."""
         token = group.wait_for_join(member, None)
         if token is not None:  # the member may still be there, so let it ask again
-            effects.complete(
+            result.complete(
                 token,
                 JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=UNKNOWN_MEMBER),
             )
         group.remove(member.member_id)
         if group.state in (STABLE, COMPLETING_REBALANCE):
-            self.prepare_or_complete(group, effects, now)
+            self.prepare_or_complete(group, result, now)
         elif group.state is PREPARING_REBALANCE and group.all_joined:
-            self.complete_join(group, effects, now)
+            self.complete_join(group, result, now)
 
     # Deadlines
 
-    def on_timer(self, key: TimerKey, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def on_timer(self, key: TimerKey, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Run the rule of the deadline `key`."""
         if key.kind == "classic-session":
-            self._session_ended(group, key.member_id, effects, now)
+            self._session_ended(group, key.member_id, result, now)
         elif key.kind == "classic-join":
             if group.state is PREPARING_REBALANCE:
                 if group.group_id in self._initial_delays:
-                    self._continue_initial_delay(group, effects, now)
+                    self._continue_initial_delay(group, result, now)
                 else:
-                    self.complete_join(group, effects, now)
+                    self.complete_join(group, result, now)
         elif key.kind == "classic-sync":
-            self._sync_ended(group, effects, now)
+            self._sync_ended(group, result, now)
 
-    def _session_ended(self, group: ClassicGroup, member_id: str, effects: Effects[Any], now: int) -> None:
+    def _session_ended(self, group: ClassicGroup, member_id: str, result: CoordinatorResult[Any], now: int) -> None:
         if member_id in group.pending_joins:
             group.remove(member_id)
             if group.state is PREPARING_REBALANCE and group.all_joined:
-                self.complete_join(group, effects, now)
+                self.complete_join(group, result, now)
             return
         member = group.members.get(member_id)
         if member is None:
@@ -232,16 +234,16 @@ class ClassicRebalance:
         waits = member.join_token is not None or member.sync_token is not None
         if waits and not member.is_new:
             return  # the member's session starts anew with the answer
-        self.remove_member(group, member, effects, now)
+        self.remove_member(group, member, result, now)
 
-    def _sync_ended(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def _sync_ended(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Remove the members without a SyncGroup in the generation."""
         if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_syncs:
             return
         for member_id in list(group.pending_syncs):
             self._timers.cancel(group.members[member_id].session_key)
             group.remove(member_id)
-        self.prepare(group, effects, now)
+        self.prepare(group, result, now)
 
 
 def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
@@ -266,7 +268,7 @@ def generation_reply(
     )
 
 
-# JoinGroup, versions 0 to 9
+# A JoinGroup and its refusal, versions 0 to 9
 
 
 MEMBER_ID_REQUIRED_FROM = 4
@@ -277,23 +279,23 @@ SKIP_ASSIGNMENT_FROM = 9
 class Join:
     """A JoinGroup request on the way: the caller, the request, and where to put the answer."""
 
-    __slots__ = ("caller", "effects", "now", "protocols", "rebalance_timeout_ms", "request", "token")
+    __slots__ = ("caller", "now", "protocols", "rebalance_timeout_ms", "request", "result", "token")
 
     def __init__(
-        self, caller: Caller, request: JoinGroupRequest, token: Token, now: int, effects: Effects[Any]
+        self, caller: Caller, request: JoinGroupRequest, token: Token, now: int, result: CoordinatorResult[Any]
     ) -> None:
         self.caller = caller
         self.request = request
         self.token = token
         self.now = now
-        self.effects = effects
+        self.result = result
         self.protocols: Protocols = protocols_of(request.protocols)
         # Version 0 has one timeout for session and rebalance.
         self.rebalance_timeout_ms = request.session_timeout_ms if caller.version == 0 else request.rebalance_timeout_ms
 
     def refuse(self, error: ErrorCode, member_id: str) -> None:
         """Answer with an error."""
-        self.effects.reply = join_refusal(error, member_id)
+        self.result.reply = join_refusal(error, member_id)
 
 
 class JoinRefusal(JoinGroupResponse):
@@ -311,15 +313,38 @@ def join_refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
     return JoinRefusal(error_code=error, member_id=member_id)
 
 
-class ClassicJoin:
-    """The rules for JoinGroup."""
+# The protocol
 
-    def __init__(self, table: GroupTable, rebalance: ClassicRebalance) -> None:
+
+class ClassicProtocol:
+    """All requests and deadlines of classic groups."""
+
+    def __init__(self, table: GroupTable) -> None:
         self._table = table
-        self._rebalance = rebalance
+        self.rebalance = ClassicRebalance(table)
 
-    def join(self, group: ClassicGroup, join: Join) -> None:
-        """Leave the answer, or the changes, in `join.effects`."""
+    # JoinGroup
+
+    def join(self, group: ClassicGroup | None, join: Join) -> None:
+        """Decide a JoinGroup and leave the outcome in `join.result`.
+
+        Args:
+            group: None if the group does not exist yet.
+        """
+        request = join.request
+        created, written = group is None, len(join.result.records)
+        if group is None:
+            if request.member_id != UNKNOWN_MEMBER:
+                join.result.reply = join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+                return
+            group = ClassicGroup(request.group_id, join.now, wall_at=self._table.wall_at)
+            self._table.groups[request.group_id] = group
+        self._decide_join(group, join)
+        if created and len(join.result.records) == written:
+            join.result.records.append(empty_group_record(group))
+
+    def _decide_join(self, group: ClassicGroup, join: Join) -> None:
+        """Leave the answer, or the changes, in `join.result`."""
         member_id = join.request.member_id
         if not self._has_room(group, member_id):
             group.remove(member_id)
@@ -339,7 +364,7 @@ class ClassicJoin:
             return (member is not None and member.join_token is not None) or group.awaiting_join < limit
         return member_id in group.members or len(group.members) < limit
 
-    # Members without an id
+    # JoinGroup without a member id
 
     def _join_new(self, group: ClassicGroup, join: Join) -> None:
         request = join.request
@@ -382,8 +407,8 @@ class ClassicJoin:
         if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
             group.new_member_added = True
         group.add(member, join.token)
-        self._rebalance.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalance.prepare_or_complete(group, join.effects, join.now)
+        self.rebalance.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.rebalance.prepare_or_complete(group, join.result, join.now)
 
     def _replace_static(self, group: ClassicGroup, join: Join, old_id: str, member_id: str) -> None:
         """Take back a static member after a restart.
@@ -392,29 +417,27 @@ class ClassicJoin:
         """
         leader_before = group.leader
         old, member = group.replace_static(old_id, member_id)
-        self._fence(group, old, join.effects)
-        self._rebalance.end_session(old)
-        self._rebalance.keep_alive(member, join.now)
+        self._fence(group, old, join.result)
+        self.rebalance.end_session(old)
+        self.rebalance.keep_alive(member, join.now)
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
         if group.state is STABLE and group.select_protocol() == group.protocol_name:
-            join.effects.records.append(group_metadata_record(group, group.assignments()))
-            join.effects.complete(
-                group.wait_for_join(member, None), self._unchanged(group, member, join, leader_before)
-            )
+            join.result.records.append(group_metadata_record(group, group.assignments()))
+            join.result.complete(group.wait_for_join(member, None), self._unchanged(group, member, join, leader_before))
         elif group.state is PREPARING_REBALANCE:
-            self._rebalance.complete_join_if_all_are_here(group, join.effects, join.now)
+            self.rebalance.complete_join_if_all_are_here(group, join.result, join.now)
         else:
             # The leader computes shares for the old member id: the new member id gets a share only in a new round.
-            self._rebalance.prepare(group, join.effects, join.now)
+            self.rebalance.prepare(group, join.result, join.now)
 
-    def _fence(self, group: ClassicGroup, old: ClassicGroupMember, effects: Effects[Any]) -> None:
+    def _fence(self, group: ClassicGroup, old: ClassicGroupMember, result: CoordinatorResult[Any]) -> None:
         """Answer the waiting requests of a replaced member with FENCED_INSTANCE_ID."""
         if old.join_token is not None:
             group.awaiting_join -= 1
-            effects.complete(old.join_token, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
+            result.complete(old.join_token, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
             old.join_token = None
         if old.sync_token is not None:
-            effects.complete(old.sync_token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+            result.complete(old.sync_token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
             old.sync_token = None
 
     def _unchanged(
@@ -428,7 +451,7 @@ class ClassicJoin:
         reply.skip_assignment = leads
         return reply
 
-    # Members with an id
+    # JoinGroup with a member id
 
     def _join_existing(self, group: ClassicGroup, join: Join) -> None:
         request = join.request
@@ -454,7 +477,7 @@ class ClassicJoin:
             self._update(group, join, member)
         elif group.state is COMPLETING_REBALANCE:
             if unchanged:  # the member has missed the answer to its join
-                join.effects.reply = generation_reply(group, member, described_members(group) if leads else [])
+                join.result.reply = generation_reply(group, member, described_members(group) if leads else [])
             else:
                 self._update(group, join, member)
         elif group.state is STABLE:
@@ -462,45 +485,13 @@ class ClassicJoin:
                 # A leader that joins again asks for a new assignment: the topics may have changed.
                 self._update(group, join, member)
             else:
-                join.effects.reply = generation_reply(group, member, [])
+                join.result.reply = generation_reply(group, member, [])
         else:
             join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
 
     def _update(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
-        self._rebalance.prepare_or_complete(group, join.effects, join.now)
-
-
-# SyncGroup, Heartbeat and LeaveGroup
-
-
-class ClassicProtocol:
-    """All requests and deadlines of classic groups."""
-
-    def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self.rebalance = ClassicRebalance(table)
-        self._join = ClassicJoin(table, self.rebalance)
-
-    # JoinGroup
-
-    def join(self, group: ClassicGroup | None, join: Join) -> None:
-        """Decide a JoinGroup and leave the outcome in `join.effects`.
-
-        Args:
-            group: None if the group does not exist yet.
-        """
-        request = join.request
-        created, written = group is None, len(join.effects.records)
-        if group is None:
-            if request.member_id != UNKNOWN_MEMBER:
-                join.effects.reply = join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-                return
-            group = ClassicGroup(request.group_id, join.now, wall_at=self._table.wall_at)
-            self._table.groups[request.group_id] = group
-        self._join.join(group, join)
-        if created and len(join.effects.records) == written:
-            join.effects.records.append(empty_group_record(group))
+        self.rebalance.prepare_or_complete(group, join.result, join.now)
 
     def keep_alive(self, group: ClassicGroup, member_id: str, now: int) -> None:
         """Start the session of a member anew, if the group has the member."""
@@ -511,7 +502,7 @@ class ClassicProtocol:
     # SyncGroup
 
     def sync(
-        self, group: ClassicGroup, request: SyncGroupRequest, token: Token, effects: Effects[Any], now: int
+        self, group: ClassicGroup, request: SyncGroupRequest, token: Token, result: CoordinatorResult[Any], now: int
     ) -> None:
         """Take in the leader's shares for all members, or let the request wait for the shares.
 
@@ -522,7 +513,7 @@ class ClassicProtocol:
         member = group.members[request.member_id]
         self.rebalance.note_sync(group, member.member_id)
         if group.state is STABLE:
-            effects.reply = SyncGroupResponse(
+            result.reply = SyncGroupResponse(
                 protocol_type=group.protocol_type_or_none,
                 protocol_name=group.protocol_name,
                 assignment=member.assignment,
@@ -532,9 +523,9 @@ class ClassicProtocol:
         if member.member_id == group.leader:
             shares = {assignment.member_id: bytes(assignment.assignment) for assignment in request.assignments}
             assignments = {member_id: shares.get(member_id, b"") for member_id in group.members}
-            effects.records.append(group_metadata_record(group, assignments))
+            result.records.append(group_metadata_record(group, assignments))
             # The group is stable once the record is replayed.
-            self.rebalance.answer_syncs(group, assignments, effects, now)
+            self.rebalance.answer_syncs(group, assignments, result, now)
 
     def _check_sync(self, group: ClassicGroup, request: SyncGroupRequest) -> None:
         if group.state is EMPTY:
@@ -570,28 +561,30 @@ class ClassicProtocol:
 
     # LeaveGroup
 
-    def leave(self, group: ClassicGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
+    def leave(self, group: ClassicGroup, request: LeaveGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
         """Remove members separately, then rebalance once.
 
         An administrator names instance ids with no member id.
         """
         if group.state is DEAD:
-            effects.reply = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            result.reply = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         members = [
             MemberResponse(
-                identity.member_id, identity.group_instance_id, self._remove_leaving(group, identity, effects)
+                identity.member_id, identity.group_instance_id, self._remove_leaving(group, identity, result)
             )
             for identity in request.members
         ]
         if any(member.error_code == ErrorCode.NONE for member in members):
             if group.state in (STABLE, COMPLETING_REBALANCE):
-                self.rebalance.prepare_or_complete(group, effects, now)
+                self.rebalance.prepare_or_complete(group, result, now)
             elif group.state is PREPARING_REBALANCE:
-                self.rebalance.complete_join_if_all_are_here(group, effects, now)
-        effects.reply = LeaveGroupResponse(members=members)
+                self.rebalance.complete_join_if_all_are_here(group, result, now)
+        result.reply = LeaveGroupResponse(members=members)
 
-    def _remove_leaving(self, group: ClassicGroup, identity: MemberIdentity, effects: Effects[Any]) -> ErrorCode:
+    def _remove_leaving(
+        self, group: ClassicGroup, identity: MemberIdentity, result: CoordinatorResult[Any]
+    ) -> ErrorCode:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         if member_id == UNKNOWN_MEMBER:
             current = None if instance_id is None else group.static_members.get(instance_id)
@@ -607,7 +600,7 @@ class ClassicProtocol:
         member = group.members.get(member_id)
         token = None if member is None else group.wait_for_join(member, None)
         if token is not None:
-            effects.complete(token, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER))
+            result.complete(token, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER))
         group.remove(member_id)
         return ErrorCode.NONE
 
@@ -627,21 +620,21 @@ class ClassicProtocol:
         else:
             self._table.groups[group_id] = restored(group_id, value, now, self._table.wall_at)
 
-    def reject_waiting(self, group: ClassicGroup, effects: Effects[Any]) -> None:
+    def reject_waiting(self, group: ClassicGroup, result: CoordinatorResult[Any]) -> None:
         """Answer all waiting requests with NOT_COORDINATOR."""
         for member in group.members.values():
             if member.join_token is not None:
-                effects.complete(member.join_token, join_refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
+                result.complete(member.join_token, join_refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
             if member.sync_token is not None:
-                effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+                result.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
 
-    def on_loaded(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def on_loaded(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Begin the sessions after a load: members have a full session to come back."""
         group.live = True
         for member in group.members.values():
             self.rebalance.keep_alive(member, now)
         if len(group.members) > self._table.config.group_max_size:
-            self.rebalance.prepare(group, effects, now)
+            self.rebalance.prepare(group, result, now)
 
 
 def _differs(asked: str | None, known: str | None) -> bool:

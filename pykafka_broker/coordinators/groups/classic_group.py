@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
-from pykafka_broker.coordinators.effects import Token
 from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
 from pykafka_broker.coordinators.groups.group import (
     CONSUMER_PROTOCOL_TYPE,
@@ -22,6 +21,7 @@ from pykafka_broker.coordinators.groups.group import (
     unchanged,
 )
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import Token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, GroupSpec, MemberSpec
 from pykafka_broker.coordinators.groups.consumer_group import (
     UNOWNED,
@@ -43,6 +42,7 @@ from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKe
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.topics import topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -56,7 +56,7 @@ JOIN = "consumer-join"  # deadline of a classic member that has to join again
 SYNC = "consumer-sync"  # deadline of a classic member that has joined, for its SyncGroup
 
 # Turn a consumer group into a classic group if without the leaving members only classic members are left; True if done.
-Downgrade = Callable[[ConsumerGroup, list[ConsumerGroupMember], Effects[Any], int], bool]
+Downgrade = Callable[[ConsumerGroup, list[ConsumerGroupMember], CoordinatorResult[Any], int], bool]
 
 
 class Claim(NamedTuple):
@@ -86,20 +86,16 @@ class ConsumerProtocol:
         self._table = table
         self._timers = table.timers
         self._clocks = MemberClocks(table.timers, ConsumerGroup.type_name)
-        self.downgrade: Downgrade = lambda group, leaving, effects, now: False  # Migration sets its own
+        self.downgrade: Downgrade = lambda group, leaving, result, now: False  # Migration sets its own
 
     # Heartbeat
-
-    def check(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
-        """Check the request alone. Raises INVALID_REQUEST or UNSUPPORTED_ASSIGNOR."""
-        check_heartbeat(request, caller.version, self._table.config.group_consumer_assignors)
 
     def heartbeat(
         self,
         group: ConsumerGroup,
         request: ConsumerGroupHeartbeatRequest,
         caller: Caller,
-        effects: Effects[Any],
+        result: CoordinatorResult[Any],
         now: int,
     ) -> None:
         """Let a member join, or follow the group.
@@ -109,20 +105,20 @@ class ConsumerProtocol:
         """
         if self._is_idle(group, request, caller) and not self._has_old_rights(group, caller, now):
             self.keep_alive(group, request.member_id, now)
-            effects.reply = self._reply(group, request.member_id, request.member_epoch)
+            result.reply = self._reply(group, request.member_id, request.member_epoch)
             return
         member_id = request.member_id or self._table.new_id()
         self.check_room(group, member_id)
         claim = Claim(member_id, request.instance_id, request.member_epoch, request.topic_partitions)
-        before = self.find_member(group, claim, effects)
-        change = ConsumerMemberChange(self._table, group, before, effects, now, caller.may_see)
+        before = self.find_member(group, claim, result)
+        change = ConsumerMemberChange(self._table, group, before, result, now, caller.may_see)
         _apply_request(change.member, request, caller)
         change.subscribe()
         change.reconcile(change.retarget(), request.topic_partitions)
         member = change.member
         self._clocks.follow_state(group, before, member, now)
         self.keep_alive(group, member_id, now)
-        reply = effects.reply = self._reply(group, member_id, member.epoch)
+        reply = result.reply = self._reply(group, member_id, member.epoch)
         if claim.joins or _is_full(request) or member.assigned != before.assigned:
             reply.assignment = _as_reply(member.assigned)
 
@@ -162,14 +158,14 @@ class ConsumerProtocol:
 
     # The member of a request
 
-    def find_member(self, group: ConsumerGroup, claim: Claim, effects: Effects[Any]) -> ConsumerGroupMember:
+    def find_member(self, group: ConsumerGroup, claim: Claim, result: CoordinatorResult[Any]) -> ConsumerGroupMember:
         """Return the claimed member, or a new member.
 
         Raises:
             ApiError: The claim is wrong, or the member has been fenced.
         """
         if claim.joins:
-            return self._find_joining(group, claim, effects)
+            return self._find_joining(group, claim, result)
         if claim.instance_id is None:
             member = group.member(claim.member_id)
         else:
@@ -177,7 +173,7 @@ class ConsumerProtocol:
         group.check_epoch(member, claim.epoch, lambda: _is_subset(claim.owned, member.assigned))
         return member
 
-    def _find_joining(self, group: ConsumerGroup, claim: Claim, effects: Effects[Any]) -> ConsumerGroupMember:
+    def _find_joining(self, group: ConsumerGroup, claim: Claim, result: CoordinatorResult[Any]) -> ConsumerGroupMember:
         member_id, instance_id = claim.member_id, claim.instance_id
         existing = None if instance_id is None else group.static_member(instance_id)
         if existing is None:
@@ -191,18 +187,18 @@ class ConsumerProtocol:
             )
         if existing.member_id == member_id:
             return existing
-        return self._replace(group, existing, member_id, effects)
+        return self._replace(group, existing, member_id, result)
 
     def _replace(
-        self, group: ConsumerGroup, existing: ConsumerGroupMember, member_id: str, effects: Effects[Any]
+        self, group: ConsumerGroup, existing: ConsumerGroupMember, member_id: str, result: CoordinatorResult[Any]
     ) -> ConsumerGroupMember:
         """Hand subscription, target and assignment of a returning static member to the new member id."""
         member = existing.copy()
         member.member_id = member_id
         member.epoch = member.previous_epoch = 0
         group_id = group.group_id
-        effects.records += member_tombstones(group_id, existing.member_id)
-        effects.records += [
+        result.records += member_tombstones(group_id, existing.member_id)
+        result.records += [
             member_record(group_id, member),
             target_record(group_id, member_id, group.targets.get(existing.member_id, {})),
             assignment_record(group_id, member),
@@ -212,41 +208,43 @@ class ConsumerProtocol:
     # Leaving
 
     def leave(
-        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, effects: Effects[Any], now: int
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, result: CoordinatorResult[Any], now: int
     ) -> None:
         """Remove a member with epoch -1; with epoch -2 keep the place of a static member for a session."""
         epoch = request.member_epoch
-        effects.reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=epoch)
+        result.reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=epoch)
         if request.instance_id is None:
-            self.fence(group, [group.member(request.member_id)], effects, now)
+            self.fence(group, [group.member(request.member_id)], result, now)
             return
         existing = group.static_member(request.instance_id)
         member = known_static(group, request.instance_id, request.member_id, existing)
         if epoch != LEAVE_STATIC_EPOCH:
-            self.fence(group, [member], effects, now)
+            self.fence(group, [member], result, now)
             return
         away = member.copy()
         away.epoch = LEAVE_STATIC_EPOCH
         away.assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away.revoking = {}
-        effects.records.append(assignment_record(group.group_id, away))
+        result.records.append(assignment_record(group.group_id, away))
         self._clocks.stop_rebalance(group, member.member_id)
 
-    def fence(self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], effects: Effects[Any], now: int) -> None:
+    def fence(
+        self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
+    ) -> None:
         """Remove members from the group; the others share the partitions from the next epoch on."""
-        if not leaving or self.downgrade(group, leaving, effects, now):
+        if not leaving or self.downgrade(group, leaving, result, now):
             return
         group_id = group.group_id
         gone = {member.member_id for member in leaving}
         for member in leaving:
-            effects.records += member_tombstones(group_id, member.member_id)
+            result.records += member_tombstones(group_id, member.member_id)
         left = [member for member in group.members.values() if member.member_id not in gone]
         wanted = {member.topic_regex for member in left}
         for pattern in group.regexes:
             if pattern not in wanted:
-                effects.records.append(regex_record(group_id, pattern, None))
+                result.records.append(regex_record(group_id, pattern, None))
         new_hash = self._table.hashes.of_group(topics_read(self._table.topics, left, group.regexes))
-        effects.records.append(epoch_record(group_id, group.epoch + 1, new_hash))
+        result.records.append(epoch_record(group_id, group.epoch + 1, new_hash))
 
     # Time
 
@@ -262,11 +260,11 @@ class ConsumerProtocol:
             session_ms = self._table.group_settings(group.group_id).consumer_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
-    def on_timer(self, key: TimerKey, group: ConsumerGroup, effects: Effects[Any], now: int) -> None:
+    def on_timer(self, key: TimerKey, group: ConsumerGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Remove a member after a deadline."""
         member = group.members.get(key.member_id)
         if member is not None and self._clocks.is_out(key, member):
-            self.fence(group, [member], effects, now)
+            self.fence(group, [member], result, now)
 
     def on_loaded(self, group: ConsumerGroup, now: int) -> None:
         """Begin the sessions after a load: members have a full session to come back."""
@@ -400,7 +398,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         table: GroupTable,
         group: ConsumerGroup,
         before: ConsumerGroupMember,
-        effects: Effects[Any],
+        result: CoordinatorResult[Any],
         now: int,
         may_see: MaySee | None,
     ) -> None:
@@ -409,7 +407,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         Args:
             may_see: Whether the caller may see a topic: a pattern stands for no other topics.
         """
-        super().__init__(table, group, before, effects, now)
+        super().__init__(table, group, before, result, now)
         self.target_epoch = group.assignment_epoch
         self.regexes = group.regexes  # as of after the change
         self.subscription_changed = False

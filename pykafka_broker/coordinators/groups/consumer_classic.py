@@ -4,14 +4,14 @@ Rule: a classic group of consumers becomes a consumer group when the first membe
 back when the last such member has gone; `group.consumer.migration.policy` says which of both may happen. Members keep
 their partitions, and the records of one form make way for those of the other in one batch. In a consumer group a
 classic member is answered at once: a JoinGroup with the generation that the member has reached; a heartbeat sends the
-member back to join whenever there is something to give or to take.
+member back to join whenever there is something to give or to take. The coordinator alone reads this file: groups in
+migration are a concept of their own beside the two protocols.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic import MEMBER_ID_REQUIRED_FROM, ClassicRebalance, Join, join_refusal
 from pykafka_broker.coordinators.groups.classic_group import (
     STABLE,
@@ -46,6 +46,7 @@ from pykafka_broker.coordinators.groups.consumer_protocol import (
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
@@ -87,7 +88,7 @@ class Migration:
 
     # From classic to consumer
 
-    def upgrade(self, group: ClassicGroup, effects: Effects[Any], now: int) -> ConsumerGroup:
+    def upgrade(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> ConsumerGroup:
         """Return the consumer group for a classic group, and add the records of the change.
 
         Raises:
@@ -101,12 +102,12 @@ class Migration:
         for member in group.members.values():
             # Waiting members have to join again, now as classic members of a consumer group.
             if member.join_token is not None:
-                effects.complete(member.join_token, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+                result.complete(member.join_token, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             if member.sync_token is not None:
-                effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+                result.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
             self._consumer.keep_alive(upgraded, member.member_id, now, member.session_timeout_ms)
-        effects.records.append(group_tombstone(group.group_id))
-        effects.records += group_records(upgraded)
+        result.records.append(group_tombstone(group.group_id))
+        result.records += group_records(upgraded)
         return upgraded
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
@@ -160,14 +161,14 @@ class Migration:
     # From consumer to classic
 
     def downgrade(
-        self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], effects: Effects[Any], now: int
+        self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
     ) -> bool:
         """Turn the group back if only classic members are left without `leaving`. Returns whether the group has."""
         gone = {member.member_id for member in leaving}
         staying = [member for member in group.members.values() if member.member_id not in gone]
         if not staying or not self._may_downgrade(group, staying):
             return False
-        self.convert_back(group, staying, effects, now, rebalance=True)
+        self.convert_back(group, staying, result, now, rebalance=True)
         return True
 
     def downgrades_with(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
@@ -188,7 +189,7 @@ class Migration:
         self,
         group: ConsumerGroup,
         staying: list[ConsumerGroupMember],
-        effects: Effects[Any],
+        result: CoordinatorResult[Any],
         now: int,
         *,
         rebalance: bool,
@@ -198,7 +199,7 @@ class Migration:
         The classic group counts from now on, since its members and deadlines are soft state; its records follow in the
         same batch.
         """
-        effects.records += group.tombstones()
+        result.records += group.tombstones()
         back = ClassicGroup(group.group_id, now, STABLE, wall_at=self._table.wall_at)
         back.generation = group.epoch
         back.protocol_type_or_none = CONSUMER_PROTOCOL_TYPE
@@ -214,12 +215,12 @@ class Migration:
             )
         for member_id in group.members:
             self._table.timers.cancel_member(group.group_id, group.type_name, member_id)
-        effects.records.append(group_metadata_record(back, back.assignments()))
+        result.records.append(group_metadata_record(back, back.assignments()))
         self._table.groups[group.group_id] = back
         for classic in back.members.values():
             self._rebalance.keep_alive(classic, now)
         if rebalance:
-            self._rebalance.prepare(back, effects, now)
+            self._rebalance.prepare(back, result, now)
         return back
 
 
@@ -283,15 +284,15 @@ class ClassicMembers:
             member_id = self._table.new_id()
             self._consumer.check_room(group, member_id)
             if instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM:
-                join.effects.reply = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+                join.result.reply = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
                 return
         self._consumer.check_room(group, member_id)
         subscription = _subscription(join.protocols)
         existing = None if instance_id is None else group.static_member(instance_id)
         if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
             known_static(group, instance_id, member_id, existing)
-        before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.effects)
-        change = ConsumerMemberChange(self._table, group, before, join.effects, join.now, join.caller.may_see)
+        before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.result)
+        change = ConsumerMemberChange(self._table, group, before, join.result, join.now, join.caller.may_see)
         _apply_request(change.member, join, subscription)
         change.subscribe()
         member = change.member
@@ -304,7 +305,7 @@ class ClassicMembers:
             change.reconcile(change.retarget(), self._owned(subscription))
             generation = member.epoch
             self._restart_clocks(group, member, join)
-        join.effects.reply = JoinGroupResponse(
+        join.result.reply = JoinGroupResponse(
             generation_id=generation,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol_name=join.protocols[0][0],
@@ -320,10 +321,10 @@ class ClassicMembers:
         rebalance: bool,
     ) -> None:
         """Turn the group back: a classic member replaces the last member of the consumer protocol."""
-        del join.effects.records[:]  # all records of the consumer group go
+        del join.result.records[:]  # all records of the consumer group go
         member.epoch = group.epoch
         staying = group.with_change(replaced, member)
-        self._migration.convert_back(group, staying, join.effects, join.now, rebalance=rebalance)
+        self._migration.convert_back(group, staying, join.result, join.now, rebalance=rebalance)
 
     def _owned(self, subscription: ConsumerProtocolSubscription) -> list[TopicPartitions]:
         known = self._table.topics.topics
@@ -341,7 +342,7 @@ class ClassicMembers:
 
     # SyncGroup
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, effects: Effects[Any], now: int) -> None:
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
         """Answer with the share of the coordinator's assignment.
 
         Raises:
@@ -361,7 +362,7 @@ class ClassicMembers:
         self._table.timers.cancel(TimerKey(SYNC, group.group_id, member.member_id))
         self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
         owned = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
-        effects.reply = SyncGroupResponse(
+        result.reply = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignment=classic_share(self._table.topics, owned, protocol.metadata),
@@ -407,7 +408,7 @@ class ClassicMembers:
 
     # LeaveGroup
 
-    def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
+    def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
         """Check the leaving members separately, and fence them in a single change of the group."""
         leaving: dict[str, ConsumerGroupMember] = {}
         replies = []
@@ -419,8 +420,8 @@ class ClassicMembers:
             except ApiError as refused:
                 error = refused.code
             replies.append(MemberResponse(identity.member_id, identity.group_instance_id, error))
-        self._consumer.fence(group, list(leaving.values()), effects, now)
-        effects.reply = LeaveGroupResponse(members=replies)
+        self._consumer.fence(group, list(leaving.values()), result, now)
+        result.reply = LeaveGroupResponse(members=replies)
 
     def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMember:
         instance_id = identity.group_instance_id

@@ -12,9 +12,9 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.group import AnyGroup, GroupTable, TimerKey, Timers
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -267,13 +267,13 @@ class EpochChange(Generic[G, M]):
     A subclass for each kind of group says how; none touches the group's hard state.
     """
 
-    def __init__(self, table: GroupTable, group: G, before: M, effects: Effects[Any], now: int) -> None:
+    def __init__(self, table: GroupTable, group: G, before: M, result: CoordinatorResult[Any], now: int) -> None:
         self._table = table
         self._group = group
         self._now = now
         self.before = before
         self.member = before.copy()
-        self.records: list[CoordinatorRecord] = effects.records
+        self.records: list[CoordinatorRecord] = result.records
         self.group_epoch = group.epoch  # as of after the change
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable
 from pykafka_broker.coordinators.groups.topics import ClusterTopic
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -244,9 +244,9 @@ class OffsetRequests:
 
     # OffsetCommit
 
-    def commit(self, request: OffsetCommitRequest, version: int, now: int) -> Effects[OffsetCommitResponse]:
+    def commit(self, request: OffsetCommitRequest, version: int, now: int) -> CoordinatorResult[OffsetCommitResponse]:
         """Decide an OffsetCommit of any version; generation -1 is for clients outside of the group protocol."""
-        effects: Effects[OffsetCommitResponse] = Effects(key=request.group_id)
+        result: CoordinatorResult[OffsetCommitResponse] = CoordinatorResult(key=request.group_id)
         verdict: ErrorCode | None = None  # the group is asked at the first existing partition
         wall = self._table.wall_at(now)
         topics = []
@@ -264,13 +264,13 @@ class OffsetRequests:
                     code = self._commit_error(verdict, partition.committed_metadata)
                     if code is _NONE:
                         value = _committed(request, image.id, partition, wall)
-                        effects.records.append(
+                        result.records.append(
                             offset_record(request.group_id, image.name, partition.partition_index, value)
                         )
                 partitions.append(OffsetCommitResponsePartition(partition.partition_index, code))
             topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
-        effects.reply = OffsetCommitResponse(topics=topics)
-        return effects
+        result.reply = OffsetCommitResponse(topics=topics)
+        return result
 
     def _existing_partitions(self, request: OffsetCommitRequest, version: int) -> list[tuple[bytes, int]]:
         """Return the existing partitions of a request."""
@@ -316,13 +316,15 @@ class OffsetRequests:
 
     # TxnOffsetCommit
 
-    def txn_commit(self, request: TxnOffsetCommitRequest, caller: Caller, now: int) -> Effects[TxnOffsetCommitResponse]:
+    def txn_commit(
+        self, request: TxnOffsetCommitRequest, caller: Caller, now: int
+    ) -> CoordinatorResult[TxnOffsetCommitResponse]:
         """Decide a TxnOffsetCommit.
 
         The records go into the log under the producer's id and epoch, and count once the transaction's commit marker is
         there (KIP-447).
         """
-        effects: Effects[TxnOffsetCommitResponse] = Effects(key=request.group_id)
+        result: CoordinatorResult[TxnOffsetCommitResponse] = CoordinatorResult(key=request.group_id)
         known = self._table.topics.topics
         there = [
             (known[topic.name].id, partition.partition_index)
@@ -347,13 +349,11 @@ class OffsetRequests:
                         partition.committed_metadata or "",
                         self._table.wall_at(now),
                     )
-                    effects.records.append(
-                        offset_record(request.group_id, topic.name, partition.partition_index, value)
-                    )
+                    result.records.append(offset_record(request.group_id, topic.name, partition.partition_index, value))
                 partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, code))
             topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
-        effects.reply = TxnOffsetCommitResponse(topics=topics)
-        return effects
+        result.reply = TxnOffsetCommitResponse(topics=topics)
+        return result
 
     def _check_txn_commit(
         self, request: TxnOffsetCommitRequest, partitions: list[tuple[bytes, int]], caller: Caller
@@ -429,17 +429,17 @@ class OffsetRequests:
 
     # OffsetDelete
 
-    def delete(self, request: OffsetDeleteRequest) -> Effects[OffsetDeleteResponse]:
+    def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
         """Decide an OffsetDelete: topics without a reader in the group lose offsets (KIP-496)."""
         if not request.group_id:
-            return Effects(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-        effects: Effects[OffsetDeleteResponse] = Effects(key=request.group_id)
+            return CoordinatorResult(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        result: CoordinatorResult[OffsetDeleteResponse] = CoordinatorResult(key=request.group_id)
         try:
             group = self._table.existing(request.group_id)
             group.check_offset_delete()
         except ApiError as refused:
-            effects.reply = OffsetDeleteResponse(error_code=refused.code)
-            return effects
+            result.reply = OffsetDeleteResponse(error_code=refused.code)
+            return result
         topics = []
         for topic in request.topics:
             image = self._table.topics.topics.get(topic.name)
@@ -453,11 +453,11 @@ class OffsetRequests:
                 elif subscribed:
                     code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 elif index in committed or self._store.is_pending(request.group_id, topic.name, index):
-                    effects.records.append(offset_record(request.group_id, topic.name, index, None))
+                    result.records.append(offset_record(request.group_id, topic.name, index, None))
                 partitions.append(OffsetDeleteResponsePartition(index, code))
             topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
-        effects.reply = OffsetDeleteResponse(topics=topics)
-        return effects
+        result.reply = OffsetDeleteResponse(topics=topics)
+        return result
 
     # Expiry and removal
 

@@ -9,10 +9,9 @@ epoch goes up. Where other nodes may become the coordinator, `initializing` is c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
 from pykafka_broker.coordinators.groups.epoch_group import (
     FIRST_GROUP_EPOCH,
@@ -29,6 +28,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_describe_response import (
@@ -57,6 +57,7 @@ from pykafka_broker.protocol.stored.share_group_metadata_value import ShareGroup
 from pykafka_broker.protocol.stored.share_group_state_partition_metadata_key import ShareGroupStatePartitionMetadataKey
 from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value import (
     ShareGroupStatePartitionMetadataValue,
+    TopicInfo,
     TopicPartitionsInfo,
 )
 from pykafka_broker.protocol.stored.share_group_target_assignment_member_key import ShareGroupTargetAssignmentMemberKey
@@ -99,9 +100,11 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id, FIRST_GROUP_EPOCH)
         self.initialized: Topics = {}  # the partitions with a state at the share coordinator
+        self.initializing: Topics = {}  # the partitions for which a state was asked, without an answer yet
+        self.deleting: dict[bytes, str] = {}  # topics whose states are being deleted, with their names
         self.has_state_record = False
         self.asked_epoch = 0  # the last group epoch under which a coordinator has initialized partitions
-        self.is_initializing = False
+        self.attempts = 0  # unfinished requests for states
 
     # Questions of the table and of the offsets
 
@@ -215,11 +218,37 @@ def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRec
     return CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
 
 
-def initialized_record(group_id: str, topics: Topics) -> CoordinatorRecord:
-    """Return the record of the partitions with a state at the share coordinator."""
-    infos = [TopicPartitionsInfo(topic_id, name, sorted(parts)) for topic_id, (name, parts) in topics.items()]
-    value = ShareGroupStatePartitionMetadataValue([], infos, [])
+def states_record(
+    group_id: str, initializing: Topics, initialized: Topics, deleting: Mapping[bytes, str]
+) -> CoordinatorRecord:
+    """Return the record of which partitions have a state with the share coordinator, get one, or lose it."""
+    value = ShareGroupStatePartitionMetadataValue(
+        _infos(initializing), _infos(initialized), [TopicInfo(topic_id, name) for topic_id, name in deleting.items()]
+    )
     return CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), value)
+
+
+def _infos(topics: Topics) -> list[TopicPartitionsInfo]:
+    return [TopicPartitionsInfo(topic_id, name, sorted(parts)) for topic_id, (name, parts) in topics.items() if parts]
+
+
+def _read_infos(infos: Iterable[TopicPartitionsInfo]) -> Topics:
+    return {bytes(topic.topic_id): (topic.topic_name, frozenset(topic.partitions)) for topic in infos}
+
+
+def _joined(one: Topics, other: Topics) -> Topics:
+    joined = dict(one)
+    for topic_id, (name, parts) in other.items():
+        joined[topic_id] = (name, joined.get(topic_id, (name, frozenset[int]()))[1] | parts)
+    return joined
+
+
+def _without(topics: Topics, gone: Topics) -> Topics:
+    left = {
+        topic_id: (name, parts - gone.get(topic_id, (name, frozenset[int]()))[1])
+        for topic_id, (name, parts) in topics.items()
+    }
+    return {topic_id: (name, parts) for topic_id, (name, parts) in left.items() if parts}
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
@@ -269,14 +298,11 @@ def _read_target(value: ShareGroupTargetAssignmentMemberValue) -> Target:
 
 
 def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
-    """Apply the record of initialized partitions.
-
-    Partitions that another broker was about to initialize or delete when it stopped are initialized anew when they are
-    read.
-    """
+    """Apply the record of which partitions have a state, get one, or lose it."""
     group.has_state_record = value is not None
-    topics = () if value is None else value.initialized_topics
-    group.initialized = {bytes(topic.topic_id): (topic.topic_name, frozenset(topic.partitions)) for topic in topics}
+    group.initializing = {} if value is None else _read_infos(value.initializing_topics)
+    group.initialized = {} if value is None else _read_infos(value.initialized_topics)
+    group.deleting = {} if value is None else {bytes(each.topic_id): each.topic_name for each in value.deleting_topics}
 
 
 # Requests and deadlines
@@ -305,31 +331,36 @@ class ShareMembership:
 
     def heartbeat(
         self, request: ShareGroupHeartbeatRequest, caller: Caller, now: int, *, at_once: bool = False
-    ) -> Effects[ShareGroupHeartbeatResponse]:
+    ) -> CoordinatorResult[ShareGroupHeartbeatResponse]:
         """Decide a ShareGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1.
 
         Args:
             at_once: Assign now, even if the last target is young: the last target had nothing to assign yet.
         """
-        effects: Effects[ShareGroupHeartbeatResponse] = Effects(key=request.group_id)
+        result: CoordinatorResult[ShareGroupHeartbeatResponse] = CoordinatorResult(key=request.group_id)
         try:
             check_heartbeat(request)
             if request.member_epoch == LEAVE_EPOCH:
-                self._leave(request, effects)
+                self._leave(request, result)
             else:
-                self._go_on(request, caller, effects, now, at_once)
+                self._go_on(request, caller, result, now, at_once)
         except ApiError as error:
             reply = ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-            return Effects(reply, key=request.group_id)
-        return effects
+            return CoordinatorResult(reply, key=request.group_id)
+        return result
 
-    def _leave(self, request: ShareGroupHeartbeatRequest, effects: Effects[Any]) -> None:
+    def _leave(self, request: ShareGroupHeartbeatRequest, result: CoordinatorResult[Any]) -> None:
         group = self.group(request.group_id)
-        self._remove(group, group.member(request.member_id), effects)
-        effects.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
+        self._remove(group, group.member(request.member_id), result)
+        result.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
 
     def _go_on(
-        self, request: ShareGroupHeartbeatRequest, caller: Caller, effects: Effects[Any], now: int, at_once: bool
+        self,
+        request: ShareGroupHeartbeatRequest,
+        caller: Caller,
+        result: CoordinatorResult[Any],
+        now: int,
+        at_once: bool,
     ) -> None:
         joins = request.member_epoch == JOIN_EPOCH
         group = self._joinable(request.group_id) if joins else self.group(request.group_id, "Share group")
@@ -341,11 +372,11 @@ class ShareMembership:
             member.topic_names = frozenset(request.subscribed_topic_names)
         member.client_id, member.client_host = caller.client_id, caller.client_host
         if member.metadata() != before.metadata() or member.member_id not in group.members:
-            effects.records.append(member_record(group.group_id, member))
-        self._reconcile(group, before, member, effects, now, at_once)
+            result.records.append(member_record(group.group_id, member))
+        self._reconcile(group, before, member, result, now, at_once)
         self.keep_alive(group, member.member_id, now)
         settings = self._table.group_settings(group.group_id)
-        reply = effects.reply = ShareGroupHeartbeatResponse(
+        reply = result.reply = ShareGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=settings.share_heartbeat_interval_ms,
@@ -375,7 +406,7 @@ class ShareMembership:
         group: ShareGroup,
         before: ShareGroupMember,
         member: ShareGroupMember,
-        effects: Effects[Any],
+        result: CoordinatorResult[Any],
         now: int,
         at_once: bool,
     ) -> None:
@@ -389,19 +420,19 @@ class ShareMembership:
             new_hash = self._table.hashes.of_group(self._read(members))
             if bump or new_hash != group.metadata_hash:
                 epoch += 1
-                effects.records.append(epoch_record(group.group_id, epoch, new_hash))
+                result.records.append(epoch_record(group.group_id, epoch, new_hash))
             else:
                 group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
         target = group.targets.get(member.member_id, {})
         interval_ms = self._table.group_settings(group.group_id).share_assignment_interval_ms
         if epoch > target_epoch and (at_once or group.may_retarget(interval_ms, now)):
-            target = self._new_targets(group, members, epoch, effects, now)[member.member_id]
+            target = self._new_targets(group, members, epoch, result, now)[member.member_id]
             target_epoch = epoch
         if member.epoch != target_epoch or member.member_id not in group.members:
             member.previous_epoch, member.epoch = max(0, member.epoch), target_epoch
             readable = topic_ids(self._table.topics, member.topic_names)
             member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
-            effects.records.append(assignment_record(group.group_id, member))
+            result.records.append(assignment_record(group.group_id, member))
 
     def _read(self, members: Iterable[ShareGroupMember]) -> set[str]:
         """Return the existing topics of the members' subscriptions."""
@@ -421,7 +452,7 @@ class ShareMembership:
         return {topic_id: parts[0].union(*parts[1:]) for topic_id, parts in found.items()}
 
     def _new_targets(
-        self, group: ShareGroup, members: list[ShareGroupMember], epoch: int, effects: Effects[Any], now: int
+        self, group: ShareGroup, members: list[ShareGroupMember], epoch: int, result: CoordinatorResult[Any], now: int
     ) -> dict[str, Target]:
         topics = self._table.topics
         specs = {
@@ -435,13 +466,13 @@ class ShareMembership:
             topic_id: parts for topic_id, (_, parts) in sorted(group.initialized.items()) if topic_id in wanted
         }
         assigned = assign_simple(specs, assignable)
-        result: dict[str, Target] = {}
+        targets: dict[str, Target] = {}
         for member_id, share in assigned.items():
-            result[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}
-            if result[member_id] != group.targets.get(member_id):
-                effects.records.append(target_record(group.group_id, member_id, result[member_id]))
-        effects.records.append(target_epoch_record(group.group_id, epoch, now))
-        return result
+            targets[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}
+            if targets[member_id] != group.targets.get(member_id):
+                result.records.append(target_record(group.group_id, member_id, targets[member_id]))
+        result.records.append(target_epoch_record(group.group_id, epoch, now))
+        return targets
 
     # States of partitions
 
@@ -454,35 +485,54 @@ class ShareMembership:
         topics = self._table.topics.topics
         for name in self._read(group.members.values()):
             topic = topics[name]
+            if topic.id in group.deleting:
+                continue
             _, known = group.initialized.get(topic.id, (name, frozenset[int]()))
             new = frozenset(topic.partitions) - known
             if new:
                 missing[topic.id] = (name, new)
         return missing
 
-    def initializing(self, group: ShareGroup) -> Effects[int]:
-        """Begin to initialize partitions; the reply is the state epoch to use, which becomes the group's epoch.
+    def initialize(self, group_id: str, topics: Topics, *, fenced: bool) -> CoordinatorResult[int]:
+        """Begin to initialize partitions of a group, which may come to be by that. The reply is the state epoch.
 
-        Each attempt has an epoch of its own: a request of an earlier attempt, or of an earlier coordinator, that
-        arrives late is fenced, and resets nothing that members have begun to read.
+        Args:
+            fenced: the attempt has an epoch of its own, which the records make that of the group. A request of an
+                earlier attempt, or of an earlier coordinator, that arrives late is refused then, and resets nothing
+                that members have begun to read.
         """
-        epoch = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
-        record = epoch_record(group.group_id, epoch, group.metadata_hash)
-        return Effects(epoch, [record], key=group.group_id)
-
-    def initialized(self, group_id: str, topics: Topics) -> Effects[None]:
-        """Note new states of partitions, for an existing group or for a group which the first offsets create."""
         group = self._table.groups.get(group_id)
-        known = dict(group.initialized) if isinstance(group, ShareGroup) else {}
-        for topic_id, (name, parts) in topics.items():
-            known[topic_id] = (name, known.get(topic_id, (name, frozenset[int]()))[1] | parts)
-        return Effects(records=[initialized_record(group_id, known)], key=group_id)
+        if not isinstance(group, ShareGroup):
+            return CoordinatorResult(FIRST_GROUP_EPOCH, [states_record(group_id, topics, {}, {})], key=group_id)
+        result = CoordinatorResult(group.epoch, key=group_id)
+        if fenced:
+            result.reply = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
+            result.records.append(epoch_record(group_id, result.reply, group.metadata_hash))
+        begun = _joined(group.initializing, topics)
+        result.records.append(states_record(group_id, begun, group.initialized, group.deleting))
+        return result
 
-    def forget_topics(self, group_id: str, gone: set[bytes]) -> Effects[None]:
-        """Note the deletion of topics' states."""
+    def initialized(self, group_id: str, tried: Topics, done: Topics) -> CoordinatorResult[None]:
+        """End an attempt to initialize partitions: the `done` ones have a state now."""
         group = self.group(group_id)
+        left, known = _without(group.initializing, tried), _joined(group.initialized, done)
+        deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in done}
+        return CoordinatorResult(records=[states_record(group_id, left, known, deleting)], key=group_id)
+
+    def delete_topics(self, group_id: str, topics: Topics) -> CoordinatorResult[None]:
+        """Begin to delete the states of topics: no member is given partitions of these until that is over."""
+        group = self.group(group_id)
+        left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in topics}
+        deleting = group.deleting | {topic_id: name for topic_id, (name, _) in topics.items()}
+        return CoordinatorResult(records=[states_record(group_id, group.initializing, left, deleting)], key=group_id)
+
+    def forget_topics(self, group_id: str, gone: Collection[bytes]) -> CoordinatorResult[None]:
+        """Note that these topics have no state any more."""
+        group = self.group(group_id)
+        begun = {topic_id: topic for topic_id, topic in group.initializing.items() if topic_id not in gone}
         left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
-        return Effects(records=[initialized_record(group_id, left)], key=group_id)
+        deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in gone}
+        return CoordinatorResult(records=[states_record(group_id, begun, left, deleting)], key=group_id)
 
     def deleted_topics(self, group: ShareGroup) -> set[bytes]:
         """Return the deleted topics with a state."""
@@ -490,31 +540,32 @@ class ShareMembership:
 
     # Leaving and time
 
-    def _remove(self, group: ShareGroup, member: ShareGroupMember, effects: Effects[Any]) -> None:
+    def _remove(self, group: ShareGroup, member: ShareGroupMember, result: CoordinatorResult[Any]) -> None:
         """Remove a member; the others share its partitions from the next epoch on."""
-        effects.records += member_tombstones(group.group_id, member.member_id)
+        result.records += member_tombstones(group.group_id, member.member_id)
         left = [other for other in group.members.values() if other is not member]
         new_hash = self._table.hashes.of_group(self._read(left))
-        effects.records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
+        result.records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
 
     def keep_alive(self, group: ShareGroup, member_id: str, now: int) -> None:
         """Start the member's session anew."""
         session_ms = self._table.group_settings(group.group_id).share_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
-    def on_timer(self, key: TimerKey, group: ShareGroup, effects: Effects[Any]) -> None:
+    def on_timer(self, key: TimerKey, group: ShareGroup, result: CoordinatorResult[Any]) -> None:
         """Remove a member after the session timeout."""
         member = group.members.get(key.member_id)
         if member is not None:
-            self._remove(group, member, effects)
+            self._remove(group, member, result)
 
     def on_loaded(self, group: ShareGroup, now: int) -> None:
         """Begin the sessions after a load: members have a full session to come back.
 
         The coordinator before may have asked for states under the group's epoch, so the next attempt takes a higher
-        epoch.
+        epoch. Partitions that were being initialized or deleted are initialized anew.
         """
         group.asked_epoch = group.epoch
+        group.initializing, group.deleting = {}, {}
         for member_id in group.members:
             self.keep_alive(group, member_id, now)
 

@@ -495,6 +495,11 @@ class SharePartition:
     def _look_at_locks(self) -> None:
         self.due = min((run.deadline for run in self._acquired()), default=None)
 
+    @property
+    def has_locks(self) -> bool:
+        """Return whether a member has records, or has let their locks run out unseen."""
+        return bool(self._acquired())
+
     def _acquired(self) -> list[Run]:
         return [run for run in self.in_flight.runs() if run.state is RecordState.ACQUIRED]
 

@@ -15,8 +15,8 @@ from enum import IntEnum
 from heapq import heappop, heappush, merge
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError, uuid_text
@@ -240,7 +240,7 @@ class ShareCoordinator:
 
     # Requests: each decides for one share partition; most have no reply
 
-    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> Effects[None]:
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> CoordinatorResult[None]:
         """Decide an InitializeShareGroupState: start anew, under a newer epoch."""
         self._check_exists(key)
         known = self.states.get(key)
@@ -260,7 +260,7 @@ class ShareCoordinator:
         complete_count: int,
         runs: Iterable[StateRun],
         now: int,
-    ) -> Effects[None]:
+    ) -> CoordinatorResult[None]:
         """Decide a WriteShareGroupState."""
         known = self._initialized(key, "Write")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
@@ -275,7 +275,7 @@ class ShareCoordinator:
             key, self._snapshot(key, known, start, complete_count, overlaid(known.runs, runs, start), now)
         )
 
-    def read(self, key: ShareKey, leader_epoch: int, *, anew: bool = False) -> Effects[ShareState]:
+    def read(self, key: ShareKey, leader_epoch: int, *, anew: bool = False) -> CoordinatorResult[ShareState]:
         """Decide a ReadShareGroupState; the reply is the state.
 
         A newer leader epoch is recorded, so that an older leader is fenced from then on.
@@ -286,30 +286,30 @@ class ShareCoordinator:
         known = self._initialized(key, "Read")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
-        effects = Effects(known, key=key.coordinator_key())
+        result = CoordinatorResult(known, key=key.coordinator_key())
         if anew or leader_epoch > known.leader_epoch:
             newest = max(leader_epoch, known.leader_epoch)
             record = update_record(key, known.snapshot_epoch, newest, known.start_offset, known.complete_count, ())
-            effects.records.append(record)
-        return effects
+            result.records.append(record)
+        return result
 
     def summary(self, key: ShareKey) -> ShareState | None:
         """Decide a ReadShareGroupStateSummary. Returns None without a state, which is no error."""
         self._check_exists(key)
         return self.states.get(key)
 
-    def delete(self, key: ShareKey) -> Effects[None]:
+    def delete(self, key: ShareKey) -> CoordinatorResult[None]:
         """Decide a DeleteShareGroupState; an unknown state counts as deleted."""
         self._check_exists(key)
         return self.forget(key)
 
-    def forget(self, key: ShareKey) -> Effects[None]:
+    def forget(self, key: ShareKey) -> CoordinatorResult[None]:
         """Delete the state for a deleted topic."""
         if key not in self.states:
-            return Effects(key=key.coordinator_key())
+            return CoordinatorResult(key=key.coordinator_key())
         return self._effects(key, tombstone_record(key))
 
-    def cold_snapshots(self, older_than: int, now: int) -> list[Effects[None]]:
+    def cold_snapshots(self, older_than: int, now: int) -> list[CoordinatorResult[None]]:
         """Return snapshots of idle partitions with updates since the last snapshot.
 
         Until such a snapshot the log must be kept from the last snapshot on.
@@ -335,8 +335,8 @@ class ShareCoordinator:
             runs,
         )
 
-    def _effects(self, key: ShareKey, record: CoordinatorRecord) -> Effects[None]:
-        return Effects(records=[record], key=key.coordinator_key())
+    def _effects(self, key: ShareKey, record: CoordinatorRecord) -> CoordinatorResult[None]:
+        return CoordinatorResult(records=[record], key=key.coordinator_key())
 
     def _check_exists(self, key: ShareKey) -> None:
         if not self._exists(key.topic_id, key.partition):

@@ -1,11 +1,12 @@
 """The streams protocol (KIP-1071): StreamsGroupHeartbeat, and the end of members that leave or fall silent.
 
 Rule: a heartbeat works on a copy of its member and leaves its changes as records; most heartbeats leave none. Internal
-topics that are missing are the caller's to create: they stand in `missing_topics` of the effects. The order of the
+topics that are missing are the caller's to create: they stand in `missing_topics` of the result. The order of the
 checks and the words of errors are Kafka's, and what Kafka 4.3 does not support yet is refused in the same way: static
 members, patterns as source topics, task offsets, warm-up tasks. A member first gives back the tasks that are not in its
 target; only then does it follow the group to the new epoch. An active task comes when no member has it active any more,
-and no task comes to a process that still has it in another role: its state directory can be open once only.
+and no task comes to a process that still has the task in another role: a state directory can be open once only. The
+group coordinator alone reads this file, which is the streams protocol as a whole.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, MemberClocks
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.coordinators.streams.assignor import TaskMemberSpec, assign
 from pykafka_broker.coordinators.streams.group import (
     NO_TOPOLOGY,
@@ -74,7 +75,7 @@ from pykafka_broker.protocol.stored.streams_group_topology_value import StreamsG
 INITIAL_DELAY = "streams-initial-delay"  # deadline of the group: the first members wait for more members
 
 
-class StreamsEffects(Effects[StreamsGroupHeartbeatResponse]):
+class StreamsResult(CoordinatorResult[StreamsGroupHeartbeatResponse]):
     """The outcome of a heartbeat, with the internal topics to create."""
 
     __slots__ = ("missing_topics",)
@@ -94,22 +95,22 @@ class StreamsProtocol:
 
     # Heartbeat
 
-    def heartbeat(self, request: StreamsGroupHeartbeatRequest, caller: Caller, now: int) -> StreamsEffects:
+    def heartbeat(self, request: StreamsGroupHeartbeatRequest, caller: Caller, now: int) -> StreamsResult:
         """Decide a StreamsGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1."""
-        effects = StreamsEffects(request.group_id)
+        result = StreamsResult(request.group_id)
         try:
             check_heartbeat(request)
             group = self._table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
-                self._leave(self.existing(request.group_id), request, effects)
+                self._leave(self.existing(request.group_id), request, result)
             elif isinstance(group, StreamsGroup):
-                self._heartbeat(group, request, caller, effects, now)
+                self._heartbeat(group, request, caller, result, now)
             else:
-                self._heartbeat(self._new_group(group, request, effects), request, caller, effects, now)
+                self._heartbeat(self._new_group(group, request, result), request, caller, result, now)
         except ApiError as error:
-            effects = StreamsEffects(request.group_id)
-            effects.reply = StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-        return effects
+            result = StreamsResult(request.group_id)
+            result.reply = StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+        return result
 
     def existing(self, group_id: str) -> StreamsGroup:
         """Return the group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
@@ -119,7 +120,7 @@ class StreamsProtocol:
         return group
 
     def _new_group(
-        self, group: AnyGroup | None, request: StreamsGroupHeartbeatRequest, effects: StreamsEffects
+        self, group: AnyGroup | None, request: StreamsGroupHeartbeatRequest, result: StreamsResult
     ) -> StreamsGroup:
         """Return a new group for a first member; an empty classic group makes way."""
         group_id = request.group_id
@@ -128,7 +129,7 @@ class StreamsProtocol:
         if group is not None:
             if request.member_epoch != JOIN_EPOCH or not (isinstance(group, ClassicGroup) and group.is_empty):
                 raise _other_kind(group_id)
-            effects.records.append(group_tombstone(group_id))
+            result.records.append(group_tombstone(group_id))
         return StreamsGroup(group_id, self._table.topics)
 
     def _heartbeat(
@@ -136,7 +137,7 @@ class StreamsProtocol:
         group: StreamsGroup,
         request: StreamsGroupHeartbeatRequest,
         caller: Caller,
-        effects: StreamsEffects,
+        result: StreamsResult,
         now: int,
     ) -> None:
         joins = request.member_epoch == JOIN_EPOCH
@@ -148,7 +149,7 @@ class StreamsProtocol:
         else:
             before = group.member(request.member_id)
             group.check_epoch(before, request.member_epoch, lambda: _has_only(request, before.assigned))
-        change = StreamsMemberChange(self._table, group, before, effects, now)
+        change = StreamsMemberChange(self._table, group, before, result, now)
         member = change.member
         _apply_request(member, request, caller)
         change.take_over(request)
@@ -161,8 +162,8 @@ class StreamsProtocol:
         self.keep_alive(group, member.member_id, now)
         if request.shutdown_application:
             _ask_for_shutdown(group, member.member_id)
-        effects.missing_topics = change.configured.missing
-        reply = effects.reply = self._reply(group, change)
+        result.missing_topics = change.configured.missing
+        reply = result.reply = self._reply(group, change)
         self._reply_tasks(group, change, joins, reply)
         self._reply_endpoints(group, change, request, reply)
 
@@ -212,20 +213,22 @@ class StreamsProtocol:
 
     # Leaving
 
-    def _leave(self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, effects: Effects[Any]) -> None:
+    def _leave(
+        self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, result: CoordinatorResult[Any]
+    ) -> None:
         """Remove a member for good."""
         if request.shutdown_application:
             _ask_for_shutdown(group, request.member_id)
-        effects.reply = StreamsGroupHeartbeatResponse(
+        result.reply = StreamsGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch, status=[]
         )
-        self._fence(group, group.member(request.member_id), effects)
+        self._fence(group, group.member(request.member_id), result)
 
-    def _fence(self, group: StreamsGroup, member: StreamsGroupMember, effects: Effects[Any]) -> None:
+    def _fence(self, group: StreamsGroup, member: StreamsGroupMember, result: CoordinatorResult[Any]) -> None:
         """Remove a member from the group; the others share the member's tasks from the next epoch on."""
         group_id = group.group_id
-        effects.records += member_tombstones(group_id, member.member_id)
-        effects.records.append(
+        result.records += member_tombstones(group_id, member.member_id)
+        result.records.append(
             epoch_record(
                 group_id,
                 group.epoch + 1,
@@ -251,20 +254,20 @@ class StreamsProtocol:
         session_ms = self._table.group_settings(group.group_id).streams_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
-    def on_timer(self, key: TimerKey, group: StreamsGroup, effects: Effects[Any], now: int) -> None:
+    def on_timer(self, key: TimerKey, group: StreamsGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Remove a member after a deadline, or give the first members tasks."""
         if key.kind == INITIAL_DELAY:
-            self._end_delay(group, effects, now)
+            self._end_delay(group, result, now)
             return
         member = group.members.get(key.member_id)
         if member is not None and self._clocks.is_out(key, member):
-            self._fence(group, member, effects)
+            self._fence(group, member, result)
 
-    def _end_delay(self, group: StreamsGroup, effects: Effects[Any], now: int) -> None:
+    def _end_delay(self, group: StreamsGroup, result: CoordinatorResult[Any], now: int) -> None:
         if group.is_empty or group.epoch <= group.assignment_epoch or group.configured is None:
             return
         members = list(group.members.values())
-        next_targets(group, members, group.configured, group.assignment_configs, group.epoch, now, effects.records)
+        next_targets(group, members, group.configured, group.assignment_configs, group.epoch, now, result.records)
 
     def on_loaded(self, group: StreamsGroup, now: int) -> None:
         """Begin the sessions after a load: members have a full session to come back."""
@@ -461,9 +464,14 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
     """
 
     def __init__(
-        self, table: GroupTable, group: StreamsGroup, before: StreamsGroupMember, effects: Effects[Any], now: int
+        self,
+        table: GroupTable,
+        group: StreamsGroup,
+        before: StreamsGroupMember,
+        result: CoordinatorResult[Any],
+        now: int,
     ) -> None:
-        super().__init__(table, group, before, effects, now)
+        super().__init__(table, group, before, result, now)
         self.statuses: list[Status] = []
         self._bump = False
 

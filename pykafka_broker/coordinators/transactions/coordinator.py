@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult, R
 from pykafka_broker.coordinators.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -70,7 +70,10 @@ class Markers(NamedTuple):
 
 
 class TransactionCoordinator:
-    """All transactional ids of a partition of `__transaction_state`. Calls with records to write return `Effects`."""
+    """All transactional ids of a partition of `__transaction_state`.
+
+    Calls with records to write return a `CoordinatorResult`.
+    """
 
     def __init__(
         self, settings: TransactionSettings, new_producer_id: Callable[[], int], coordinator_epoch: int, now: int
@@ -128,30 +131,32 @@ class TransactionCoordinator:
             if self._earliest_timeout is None or timeout < self._earliest_timeout:
                 self._earliest_timeout = timeout
 
-    def discard(self, effects: Effects[Any]) -> None:
+    def discard(self, result: CoordinatorResult[Any]) -> None:
         """Forget decisions after the append of their records has failed: nothing has happened."""
-        for decided in effects.records:
+        for decided in result.records:
             self._pending.pop(decided.key.transactional_id, None)
 
-    def _decide(self, transactional_id: str, transaction: TransactionMetadata, reply: R) -> Effects[R]:
-        effects = Effects(reply)
-        self._add(effects, transactional_id, transaction)
-        return effects
+    def _decide(self, transactional_id: str, transaction: TransactionMetadata, reply: R) -> CoordinatorResult[R]:
+        result = CoordinatorResult(reply)
+        self._add(result, transactional_id, transaction)
+        return result
 
-    def _add(self, effects: Effects[Any], transactional_id: str, transaction: TransactionMetadata | None) -> None:
+    def _add(
+        self, result: CoordinatorResult[Any], transactional_id: str, transaction: TransactionMetadata | None
+    ) -> None:
         self._pending[transactional_id] = transaction
         version = 1 if self.settings.transaction_version else 0
-        effects.records.append(transaction_record(transactional_id, transaction, version))
+        result.records.append(transaction_record(transactional_id, transaction, version))
 
-    def as_it_is(self, transactional_id: str) -> Effects[None]:
+    def as_it_is(self, transactional_id: str) -> CoordinatorResult[None]:
         """Return the record of the known state, a tombstone for an unknown transactional id.
 
         The record changes nothing, but only the leader of the log can have it committed. No reply.
         """
-        effects: Effects[None] = Effects()
+        result: CoordinatorResult[None] = CoordinatorResult()
         if transactional_id not in self._pending:
-            self._add(effects, transactional_id, self.transactions.get(transactional_id))
-        return effects
+            self._add(result, transactional_id, self.transactions.get(transactional_id))
+        return result
 
     def _moves(self, transactional_id: str) -> bool:
         """Whether a decision is not on disk yet, or an outcome not in all partitions: Kafka's pending state."""
@@ -168,7 +173,7 @@ class TransactionCoordinator:
         *,
         two_phase: bool = False,
         keep_prepared: bool = False,
-    ) -> Effects[ProducerReply]:
+    ) -> CoordinatorResult[ProducerReply]:
         """Hand a transactional id to a producer. Reply: `ProducerReply`.
 
         An open transaction is aborted under a bumped epoch first, and the caller gets CONCURRENT_TRANSACTIONS. Kafka
@@ -181,7 +186,7 @@ class TransactionCoordinator:
         if error is None and self._moves(transactional_id):
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if error is not None:
-            return Effects(ProducerReply(error))
+            return CoordinatorResult(ProducerReply(error))
         if two_phase:
             timeout_ms = NO_TIMEOUT_MS
         transaction = self.transactions.get(transactional_id)
@@ -189,7 +194,7 @@ class TransactionCoordinator:
             transaction = TransactionMetadata.created(self._new_producer_id(), timeout_ms, now)
         error = check_init(transaction, expected)
         if error is not None:
-            return Effects(ProducerReply(error))
+            return CoordinatorResult(ProducerReply(error))
         if transaction.state is TransactionState.ONGOING:
             aborting = self._fence_and_abort(transaction, now)
             return self._decide(transactional_id, aborting, ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS))
@@ -215,7 +220,7 @@ class TransactionCoordinator:
         timeout_ms: int,
         expected: tuple[int, int] | None,
         now: int,
-    ) -> Effects[ProducerReply]:
+    ) -> CoordinatorResult[ProducerReply]:
         expected_epoch = None if expected is None else expected[1]
         if transaction.epoch_exhausted and expected_epoch in (None, transaction.producer_epoch):
             last = NO_PRODUCER_EPOCH if expected is None else transaction.producer_epoch
@@ -223,7 +228,7 @@ class TransactionCoordinator:
         else:
             epochs = next_epoch(transaction, expected_epoch)
             if isinstance(epochs, ErrorCode):
-                return Effects(ProducerReply(epochs))
+                return CoordinatorResult(ProducerReply(epochs))
             fresh = transaction.initialised(timeout_ms, *epochs, now)
         reply = ProducerReply(ErrorCode.NONE, fresh.producer_id, fresh.producer_epoch)
         return self._decide(transactional_id, fresh, reply)
@@ -248,18 +253,18 @@ class TransactionCoordinator:
         partitions: frozenset[TopicPartition],
         client_version: int,
         now: int,
-    ) -> Effects[ErrorCode]:
+    ) -> CoordinatorResult[ErrorCode]:
         """Add partitions to a transaction; the first addition opens the transaction. Reply: `ErrorCode`."""
         if not transactional_id:
-            return Effects(ErrorCode.INVALID_REQUEST)
+            return CoordinatorResult(ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            return Effects(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            return CoordinatorResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if self._moves(transactional_id):
-            return Effects(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return CoordinatorResult(ErrorCode.CONCURRENT_TRANSACTIONS)
         error = check_add(transaction, producer_id, producer_epoch, partitions)
         if error is not None:
-            return Effects(error)
+            return CoordinatorResult(error)
         grown = transaction.with_partitions(partitions, client_version, now)
         return self._decide(transactional_id, grown, ErrorCode.NONE)
 
@@ -280,13 +285,13 @@ class TransactionCoordinator:
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
-    ) -> Effects[ProducerReply]:
+    ) -> CoordinatorResult[ProducerReply]:
         """Commit or abort. Reply: `ProducerReply` with the producer id and epoch of the next transaction (KIP-890)."""
         if not transactional_id:
-            return Effects(ProducerReply(ErrorCode.INVALID_REQUEST))
+            return CoordinatorResult(ProducerReply(ErrorCode.INVALID_REQUEST))
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            return Effects(ProducerReply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+            return CoordinatorResult(ProducerReply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
         moving = self._moves(transactional_id)
         error: ErrorCode | None
         if client_version < 2:
@@ -298,9 +303,9 @@ class TransactionCoordinator:
         else:
             error = check_bumping_end(transaction, producer_id, producer_epoch, commit)
         if error is ErrorCode.NONE:
-            return Effects(ProducerReply(error, transaction.producer_id, transaction.producer_epoch))
+            return CoordinatorResult(ProducerReply(error, transaction.producer_id, transaction.producer_epoch))
         if error is not None:
-            return Effects(ProducerReply(error))
+            return CoordinatorResult(ProducerReply(error))
         successor = self._successor(transaction) if client_version >= 2 else NO_PRODUCER_ID
         preparing = transaction.prepared(commit, client_version, successor, now)
         after = preparing.completed(now)
@@ -321,7 +326,7 @@ class TransactionCoordinator:
                 transaction.client_version,
             )
 
-    def markers_written(self, transactional_id: str, now: int) -> Effects[None]:
+    def markers_written(self, transactional_id: str, now: int) -> CoordinatorResult[None]:
         """End a transaction after all partitions have the marker. No reply."""
         return self._decide(transactional_id, self.transactions[transactional_id].completed(now), None)
 
@@ -334,31 +339,31 @@ class TransactionCoordinator:
             return min(timeout, self._expiration_check_ms)
         return self._expiration_check_ms if self.transactions else None
 
-    def on_deadline(self, now: int) -> Effects[None]:
+    def on_deadline(self, now: int) -> CoordinatorResult[None]:
         """Abort transactions after their timeout, and forget transactional ids after a long time without use."""
-        effects: Effects[None] = Effects()
+        result: CoordinatorResult[None] = CoordinatorResult()
         if now >= self._abort_check_ms and self._earliest_timeout is not None:
             self._abort_check_ms = now + self.settings.abort_interval_ms
-            self._abort_timed_out(effects, now)
+            self._abort_timed_out(result, now)
         if now >= self._expiration_check_ms:
             self._expiration_check_ms = now + self.settings.expiration_interval_ms
-            self._expire(effects, now)
-        return effects
+            self._expire(result, now)
+        return result
 
-    def _abort_timed_out(self, effects: Effects[Any], now: int) -> None:
+    def _abort_timed_out(self, result: CoordinatorResult[Any], now: int) -> None:
         self._earliest_timeout = None
         for transactional_id in sorted(self._ongoing):
             transaction = self.transactions[transactional_id]
             due = transaction.timeout_ms != NO_TIMEOUT_MS and _times_out_ms(transaction) <= now
             if due and transactional_id not in self._pending:
                 try:
-                    self._add(effects, transactional_id, self._fence_and_abort(transaction, now))
+                    self._add(result, transactional_id, self._fence_and_abort(transaction, now))
                     continue
                 except ApiError:  # the abort needs a producer id, and the controller has given none yet
                     pass
             self._watch(transaction)
 
-    def _expire(self, effects: Effects[Any], now: int) -> None:
+    def _expire(self, result: CoordinatorResult[Any], now: int) -> None:
         oldest = now - self.settings.transactional_id_expiration_ms
         for transactional_id, transaction in self.transactions.items():
             if (
@@ -366,7 +371,7 @@ class TransactionCoordinator:
                 and transaction.last_update_ms <= oldest
                 and transactional_id not in self._pending
             ):
-                self._add(effects, transactional_id, None)
+                self._add(result, transactional_id, None)
 
 
 def _times_out_ms(transaction: TransactionMetadata) -> int:

@@ -39,7 +39,7 @@ from pykafka_broker.records.header import read_header
 from pykafka_broker.system import CREATION_FLAGS, PROCESS_GROUP, give_way
 
 if TYPE_CHECKING:
-    from pykafka_broker.log.compaction.cleaner import Candidate, Cleaner
+    from pykafka_broker.log.compaction.cleaner import Cleaner, LogToClean
 
 _OPEN_FILES = 64
 _WRITE_BYTES = 1 << 20
@@ -48,7 +48,7 @@ _MOST_UNPACKED_HERE = 8 << 20
 _UNLIMITED = 1e18
 _NICENESS = 5
 Throttle = Callable[[int], None]  # is told how many bytes were read or written; may wait
-Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # as `CleaningProcesses`
+Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # called as `CleaningProcesses` is
 
 
 class PartitionCleaner:
@@ -87,7 +87,7 @@ class PartitionCleaner:
             for group in self._groups(end_offset):
                 cleaned.append(self._clean_group(group, filter_, transactions))
         except OSError:
-            self._discard(end_offset)  # where the disk is full nobody has use for what is half done
+            self._discard(end_offset)  # half-done files are of no use, least of all on a full disk
             raise
         dropped_keyless = self._latest.dropped_keyless + filter_.dropped_keyless
         return CleanResult(
@@ -105,15 +105,15 @@ class PartitionCleaner:
         """Learn keys from the first dirty offset on, as far as the memory allows."""
         start = self._request.first_dirty_offset
         transactions = CleanedTransactions()
-        transactions.add_aborted(self._aborted_after(start))  # the markers of others aren't met any more
+        transactions.add_aborted(self._aborted_after(start))  # markers of earlier transactions are not read any more
         latest = self._latest
-        for number, segment in enumerate(self._segments):
-            if self._end_of(number) <= start:
+        for index, segment in enumerate(self._segments):
+            if self._end_of(index) <= start:
                 continue
             for batch in self._batches(segment):
                 if batch.header.last_offset >= start and not self._learn_batch(batch, transactions):
                     return
-            latest.latest_offset = max(latest.latest_offset, self._end_of(number) - 1)
+            latest.latest_offset = max(latest.latest_offset, self._end_of(index) - 1)
 
     def _learn_batch(self, batch: ScannedBatch, transactions: CleanedTransactions) -> bool:
         """Learn the keys of a batch, and return whether the memory had room."""
@@ -141,7 +141,7 @@ class PartitionCleaner:
     def _aborted_in(self, segment: LogSegment) -> list[AbortedTransaction]:
         try:
             return segment.transactions.entries
-        except CorruptTransactionIndex:  # nobody has asked for it since the start; the file itself is replaced
+        except CorruptTransactionIndex:  # the index was not used since the start; a cleaning replaces the file
             return find_aborted(self._files.fs, self._request.directory, Segments(self._segments), segment)
 
     # -- writing
@@ -151,11 +151,11 @@ class PartitionCleaner:
         request = self._request
         group: list[int] = []
         size = entries = 0
-        for number, segment in enumerate(self._segments):
+        for index, segment in enumerate(self._segments):
             if segment.base_offset >= end_offset:
                 break
             more = max(segment.offset_index.count * 8, segment.time_index.count * 12)
-            reach = self._end_of(number) - 1 - self._segments[group[0]].base_offset if group else 0
+            reach = self._end_of(index) - 1 - self._segments[group[0]].base_offset if group else 0
             full = (
                 size + segment.size > request.segment_bytes
                 or entries + more > request.segment_index_bytes
@@ -164,7 +164,7 @@ class PartitionCleaner:
             if group and full:
                 yield group
                 group, size, entries = [], 0, 0
-            group.append(number)
+            group.append(index)
             size += segment.size
             entries += more
         if group:
@@ -173,15 +173,15 @@ class PartitionCleaner:
     def _clean_group(self, group: list[int], filter_: BatchFilter, transactions: CleanedTransactions) -> CleanedSegment:
         cleaned = self._cleaned(group)
         cleaned.discard()
-        for number in group:
-            segment = self._segments[number]
+        for index in group:
+            segment = self._segments[index]
             self._copy(segment, cleaned, filter_)
             for aborted in transactions.kept_aborts:
                 cleaned.transactions.append(aborted)
             transactions.kept_aborts.clear()
         cleaned.seal()
         cleaned.sync()
-        bases = [self._segments[number].base_offset for number in group]
+        bases = [self._segments[index].base_offset for index in group]
         return CleanedSegment(cleaned.base_offset, cleaned.size, bases)
 
     def _cleaned(self, group: list[int]) -> LogSegment:
@@ -192,7 +192,7 @@ class PartitionCleaner:
         )
 
     def _copy(self, segment: LogSegment, cleaned: LogSegment, filter_: BatchFilter) -> None:
-        writer = _Writer(cleaned, self._request.index_interval_bytes)
+        writer = _SegmentWriter(cleaned, self._request.index_interval_bytes)
         for batch in self._batches(segment):
             kept = filter_.keep(batch.header, batch.data)
             if kept is not None:
@@ -206,12 +206,12 @@ class PartitionCleaner:
         self._throttle(segment.size)
         return scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=True)
 
-    def _end_of(self, number: int) -> int:
-        following = number + 1
+    def _end_of(self, index: int) -> int:
+        following = index + 1
         return self._segments[following].base_offset if following < len(self._segments) else self._request.upper_offset
 
 
-class _Writer:
+class _SegmentWriter:
     """Appends to a cleaned segment, many batches with a write."""
 
     def __init__(self, segment: LogSegment, index_interval_bytes: int) -> None:
@@ -271,7 +271,7 @@ class CleaningProcesses:
         except GrowsTooLarge:
             if not may_be_beside:
                 raise
-        return self._clean_beside(request)  # little on disk, and much when it is unpacked
+        return self._clean_beside(request)  # small on disk, but large when decompressed
 
     def cancel(self) -> None:
         """End all running cleanings, and start nothing more."""
@@ -291,12 +291,12 @@ class CleaningProcesses:
         return check
 
     def _clean_beside(self, request: CleanRequest) -> CleanResult:
-        safe_path = ["-P"] if sys.flags.safe_path else []  # as this process was started
+        safe_path = ["-P"] if sys.flags.safe_path else []  # with the option of this process
         command = [sys.executable, *safe_path, "-m", "pykafka_broker.log.compaction.clean"]
         with self._lock:
             if self._cancelled:
                 raise CleaningStopped("cancelled")
-            # a process group of its own: Ctrl-C in a terminal is for the broker, which then ends its workers
+            # its own process group: Ctrl-C in a terminal reaches the broker alone, which then ends its workers
             worker = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -323,7 +323,7 @@ class CleanJob:
     """A cleaning beside the loop, whose result is put in place afterwards."""
 
     def __init__(
-        self, cleaner: Cleaner, found: Candidate, request: CleanRequest, runner: Runner, fs: FileSystem
+        self, cleaner: Cleaner, found: LogToClean, request: CleanRequest, runner: Runner, fs: FileSystem
     ) -> None:
         self._cleaner = cleaner
         self._found = found

@@ -57,7 +57,7 @@ class CleanedTransactions:
         self.kept_aborts: list[AbortedTransaction] = []
         self._coming: list[tuple[int, AbortedTransaction]] = []
         self._aborted: dict[int, AbortedTransaction] = {}  # open here and later aborted, by producer
-        self._seen: set[int] = set()  # of those, the ones that had a batch
+        self._seen: set[int] = set()  # producers of `_aborted` that had a batch
         self._committed: set[int] = set()  # open here, had a batch, and later committed
 
     def add_aborted(self, aborted: Iterable[AbortedTransaction]) -> None:
@@ -79,7 +79,7 @@ class CleanedTransactions:
         """Return whether a control batch ends a transaction without any batch left."""
         self._open_up_to(header.last_offset)
         record = next(iter_records(batch, header), None)
-        if record is None:  # emptied by an earlier cleaning
+        if record is None:  # an earlier cleaning has emptied the batch
             return True
         kind = read_control_type(record)
         producer_id = header.producer_id
@@ -173,12 +173,12 @@ class BatchFilter:
         horizon = header.delete_horizon_ms
         tombstones_stay = horizon is None or self._wall < horizon
         if marks is None and header.last_offset >= latest.first_offset:
-            return spans  # after the end of this round
+            return spans  # behind this round of cleaning
         kept = []
         for span, mark in zip(spans, marks or bytes([UNKNOWN]) * len(spans), strict=True):
             key, has_value = span[5:]
             if key is None:
-                self.dropped_keyless += marks is None  # else they were counted already
+                self.dropped_keyless += marks is None  # learned batches were counted already
             elif (key not in latest if mark == UNKNOWN else mark != GONE) and (tombstones_stay or has_value):
                 kept.append(span)
         return kept
@@ -237,7 +237,7 @@ def empty_batch(header: BatchHeader) -> bytearray:
 def _restamped(data: bytes, place: Place, timestamp_delta: int) -> tuple[bytes, ...]:
     start, body, end, _ = place
     if -64 <= timestamp_delta < 64 and not data[body - 2]:
-        # after attributes of 0 the delta has one byte; it gets another such, and the length stays
+        # attributes of 0 and a delta of one byte: another delta of one byte leaves the length as it is
         return data[start : body - 1], _ONE_BYTE[timestamp_delta + 64], data[body:end]
     stamp = b"\0" + varint(wrap_int64(timestamp_delta))
     return varint(len(stamp) + end - body), stamp, data[body:end]

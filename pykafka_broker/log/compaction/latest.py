@@ -25,14 +25,14 @@ from pykafka_broker.records.record import read_varint
 
 # start of the length, end of the timestamp delta, end, offset delta, timestamp delta, key, whether there is a value
 Span = tuple[int, int, int, int, int, bytes | None, bool]
-# of these, what it takes to copy a record: start of the length, end of the timestamp delta, end, timestamp delta
+# the part of a span that copying takes: start of the length, end of the timestamp delta, end, timestamp delta
 Place = tuple[int, int, int, int]
-LEAST_RECORD_BYTES = 7  # a byte for each field, and nothing in them
+LEAST_RECORD_BYTES = 7  # a byte for each field, all of them empty
 # Marks of a record.
-GONE = 0  # its key came again, or it has none
+GONE = 0  # a later record has its key, or it has none
 VALUE = 1
 TOMBSTONE = 2
-UNKNOWN = 3  # it stands before that part, in a batch that reaches into it: ask for its key
+UNKNOWN = 3  # before the dirty part, in a batch that reaches into it: look the key up
 _SLOT_BYTES = 20  # a digest of 16 bytes and a record's number
 _BATCH_BYTES = 12  # a base offset and the number of the first record
 _FILL_PERCENT = 75  # of the slots
@@ -66,7 +66,7 @@ def iter_spans(data: bytes, count: int) -> Iterator[Span]:
             end = position + (value >> 1)
             if value & 1 or end > limit:
                 raise InvalidRecord(f"a record ends at byte {end} of {limit}")
-            value = data[position + 1]  # after the attributes, which nothing uses
+            value = data[position + 1]  # behind the attributes, which are not used
             position += 2
             if value < 128:
                 timestamp_delta = value >> 1 ^ -(value & 1)
@@ -132,23 +132,23 @@ class LatestRecords:
     """
 
     def __init__(self, memory_bytes: int, first_offset: int, end_offset: int) -> None:
-        self.first_offset = first_offset  # all keys from here on,
-        self.latest_offset = first_offset - 1  # up to here are known
+        self.first_offset = first_offset  # all keys from this offset on
+        self.latest_offset = first_offset - 1  # up to this offset are known
         self.dropped_keyless = 0
         slot_bytes = memory_bytes * _SLOTS_PERCENT // 100
         self._mark_bytes = min(memory_bytes - slot_bytes, 0xFFFFFFFF)
-        most_records = end_offset - first_offset  # each has an offset of its own
+        most_records = end_offset - first_offset  # no two records have the same offset
         self._make_slots(min(slot_bytes // _SLOT_BYTES, most_records * 100 // _FILL_PERCENT + 1))
         self._marks = bytearray()
         self._base_offsets = array("q")
         self._first_numbers = array("I")
-        self._asked = 0  # of the batches
+        self._asked = 0  # index of the next batch to be asked about
 
     def _make_slots(self, count: int) -> None:
         self._slots = max(2, count)
         self._capacity = self._slots * _FILL_PERCENT // 100
         self._keys = 0
-        # zeros from the system, which takes memory only for the pages that are written to
+        # zero pages of the system, which take memory only once they are written to
         self._lows = memoryview(mmap(-1, 8 * self._slots)).cast("Q")  # 0: free
         self._highs = memoryview(mmap(-1, 8 * self._slots)).cast("Q")
         self._numbers = memoryview(mmap(-1, 4 * self._slots)).cast("I")

@@ -27,17 +27,17 @@ class CleanRequest(NamedTuple):
     directory: str
     segments: list[tuple[int, int]]  # base offset and size of every segment that may be cleaned, in order
     first_dirty_offset: int
-    upper_offset: int  # where the last of them ends
+    upper_offset: int  # the end of the last segment
     aborted_later: list[AbortedTransaction]  # open at `upper_offset`: their markers are in later segments
     producers: dict[int, LastBatches]
-    wall: int  # what the wall clock shows
+    wall: int  # wall clock in ms
     delete_retention_ms: int
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
-    map_bytes: int  # memory for keys
+    map_bytes: int  # memory for keys in bytes
     bytes_per_second: float
-    most_unpacked_bytes: int = MAX_DECOMPRESSED  # of one batch
+    most_unpacked_bytes: int = MAX_DECOMPRESSED  # uncompressed size of one batch
 
 
 class CleanedSegment(NamedTuple):
@@ -50,7 +50,7 @@ class CleanedSegment(NamedTuple):
 
 class CleanResult(NamedTuple):
     segments: list[CleanedSegment]
-    end_offset: int  # the first offset that is still dirty
+    end_offset: int  # the first offset that stays dirty
     read_bytes: int
     written_bytes: int
     keys: int

@@ -59,7 +59,7 @@ class Swap:
             if log.truncations != self._truncations or not all(log.segments.holds(segment) for segment in old):
                 new.discard()  # a truncation or retention came before this could go on
                 return
-            new.created_ms, new.written_ms = old[-1].created_ms, old[-1].written_ms  # retention counts on from there
+            new.created_ms, new.written_ms = old[-1].created_ms, old[-1].written_ms  # the age for retention stays
             new.change_suffix(CLEANED, SWAP)
             log.segments.replace(old, [new])
         for segment in old:
@@ -92,7 +92,7 @@ def finish_swaps(files: FileCache, directory: str, names: list[str], wall: int) 
     for name in swapping:
         if name[:20].isdecimal() and name[20:] == _LOG + SWAP:
             _finish(files, directory, names, int(name[:20]), wall)
-    for name in swapping:  # what is left of swaps that had not got to their log
+    for name in swapping:  # files of swaps that a crash stopped before the log's turn
         if files.fs.exists(f"{directory}/{name}"):
             files.fs.remove(f"{directory}/{name}")
     return files.fs.list_directory(directory) if swapping else names

@@ -15,8 +15,8 @@ from pykafka_broker.records.control import read_end_transaction_marker
 
 
 class _Abort(NamedTuple):
-    first_offset: int | None  # of the records that are left, None if there are none
-    last_stable_offset: int  # at most
+    first_offset: int | None  # of the remaining records, None without any
+    last_stable_offset: int  # an upper bound
 
 
 class AbortMarkers:
@@ -24,7 +24,7 @@ class AbortMarkers:
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}  # by producer: its transaction's first offset
-        self._aborts: dict[tuple[int, int], _Abort] = {}  # of this segment, by producer and offset of the marker
+        self._aborts: dict[tuple[int, int], _Abort] = {}  # aborts of this segment, by producer and offset of the marker
 
     def begin_segment(self) -> None:
         self._aborts.clear()
@@ -43,7 +43,7 @@ class AbortMarkers:
             if not marker.commit:
                 limit = min(self._open.values(), default=marker.offset + 1)
                 self._aborts[marker.producer_id, marker.offset] = _Abort(first_offset, limit)
-        elif header.is_transactional and header.count:  # emptied ones have nothing that could be seen
+        elif header.is_transactional and header.count:  # emptied batches have no visible records
             self._open.setdefault(header.producer_id, header.base_offset)
 
     def problem(self, entries: Iterable[AbortedTransaction]) -> str | None:

@@ -34,12 +34,12 @@ from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
 
 Row = dict[str, object]
-# Folders that are out of use, or not yet in use, have a unique word and what they are behind the partition's name.
+# Folders out of use, or not yet in use, have a unique id and their state behind the partition's name.
 _FOLDER = re.compile(r"(.+)-(\d+)(?:\.[0-9a-f]{32}-(delete|future|stray))?")
 QUORUM_STATE = "quorum-state"
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-# A line that is as it was written: an id has 22 characters.
+# An undamaged line; an id has 22 characters.
 _PROPERTY = re.compile(r"((?:version|node\.id)(?==\d+$)|(?:cluster|directory)\.id(?==[A-Za-z0-9_-]{22}$))=(.+)")
 _REQUIRED = ("version", "cluster.id", "node.id")
 
@@ -55,7 +55,7 @@ class Folder:
         assert match is not None
         self.topic = match[1]
         self.partition = int(match[2])
-        self.state: str | None = match[3]  # "delete", "future", "stray", or in use
+        self.state: str | None = match[3]  # "delete", "future" or "stray"; None: in use
         self.offsets = Offsets()
         if self.state is None:
             parent, key = os.path.dirname(path), (self.topic, self.partition)
@@ -197,7 +197,7 @@ def _learn(batches: Iterator[ScannedBatch], ids: dict[str, bytes]) -> None:
                 if isinstance(message, TopicRecord):
                     ids[message.name] = bytes(message.topic_id)
     except (DamagedLog, CorruptBatch, DecodeError):
-        return  # what came before it is known
+        return  # the ids before the damage are known
 
 
 # -- files of the directory
@@ -212,7 +212,7 @@ def in_use(fs: FileSystem, path: str) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        return False  # not ours to lock
+        return False  # no permission to lock
     return False
 
 

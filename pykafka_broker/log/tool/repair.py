@@ -52,7 +52,7 @@ from pykafka_broker.log.tool.directory import (
 
 DAMAGED = ".damaged"
 _PIECE_BYTES = 1 << 20
-_MOST_IN_SEGMENT = 0x7FFFFFFF  # offsets, which an index counts with 32 bits
+_MOST_IN_SEGMENT = 0x7FFFFFFF  # an index counts offsets with 32 bits
 
 
 def repair(fs: FileSystem, path: str, now: int) -> Iterator[Row]:
@@ -64,7 +64,7 @@ def repair(fs: FileSystem, path: str, now: int) -> Iterator[Row]:
     path = os.path.abspath(path)
     folders = list(partition_folders(fs, path))
     directory = LogDirectory(fs, os.path.dirname(path) if is_partition(fs, path) else path)
-    directory.take()
+    directory.acquire()
     try:
         if directory.path == path:
             yield from _repair_directory(fs, path)
@@ -116,7 +116,7 @@ def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
     kept += [*_put_aside(fs, damages), *_put_metadata_aside(folder), *_name_again(folder, ids)]
     kept += _take_out_senseless(folder)
     end = max(found.end, _end_of_snapshots(folder))
-    if end > found.end:  # the snapshot says more than what is left of the log, which begins anew behind it
+    if end > found.end:  # the snapshot goes further than the rest of the log, which begins anew behind it
         kept += [_move_aside(fs, path) for path in folder.files(".log")]
         damages = {}
     for suffix in (".index", ".timeindex", ".txnindex"):
@@ -264,10 +264,10 @@ def _name_again(folder: Folder, ids: Mapping[str, bytes]) -> Iterator[str]:
 
 
 class _Examined(NamedTuple):
-    damages: dict[str, DamagedLog | None]  # by segment
+    damages: dict[str, DamagedLog | None]  # by path of the segment
     doubled: list[str]  # segments that begin before the one ahead of them ends
     wrong: list[str]  # transaction indexes that show readers what was aborted, or hide what was committed
-    end: int  # of what is sound
+    end: int  # of the sound part
 
 
 def _examine(folder: Folder) -> _Examined:

@@ -70,13 +70,13 @@ class PartitionCheck:
 
     def __init__(self, folder: Folder, *, closed: bool = True, topic_id: bytes | None = None) -> None:
         self._folder = folder
-        self._closed = closed  # by a clean shutdown: then there is no torn end that a start would cut
-        self._topic_id = METADATA_TOPIC_ID if folder.is_metadata else topic_id  # as far as the metadata says it
+        self._closed = closed  # shut down cleanly: no torn end, which a start would cut
+        self._topic_id = METADATA_TOPIC_ID if folder.is_metadata else topic_id  # if the metadata has it
         self._cache = FileCache(folder.fs)
         self._findings: list[Row] = []
         self._producers = ProducerState(folder.name)
         self._markers = AbortMarkers()
-        self._producers_known = True  # false after compaction or damage: then snapshots can't be held against batches
+        self._producers_known = True  # False after compaction or damage: snapshots can't be compared with batches then
         self._epochs: list[tuple[int, int]] = []
         self._is_kept = is_kept_for(folder.topic)
         self._end = 0
@@ -90,7 +90,7 @@ class PartitionCheck:
         for path in logs:
             self._check_segment(path, last=path == logs[-1])
         self._check_orphans(logs)
-        if self._folder.fs.list_directory(self._folder.path):  # else it was just made
+        if self._folder.fs.list_directory(self._folder.path):  # an empty folder was just made
             self._check_small_files()
         if self._folder.is_metadata:
             self._check_metadata()
@@ -259,7 +259,7 @@ class PartitionCheck:
         for path in self._folder.files(".snapshot"):
             if base_of(path) == self._end and self._end not in bases:
                 self._check_snapshot(self._end)
-            elif base_of(path) > self._end:  # those in between are of earlier stops
+            elif base_of(path) > self._end:  # snapshots between segments are of earlier shutdowns
                 self._found("warning", path, f"is of offset {base_of(path)}, but the log ends at {self._end}")
 
     def _check_metadata(self) -> None:
@@ -298,7 +298,7 @@ class PartitionCheck:
             )
         found = LeaderEpochs.load(folder.fs, f"{folder.path}/{EPOCHS_FILE}")
         wanted = LeaderEpochs(folder.fs, "", list(self._epochs))
-        wanted.truncate_from_start(start)  # what lies below was forgotten
+        wanted.truncate_from_start(start)  # epochs below the start were forgotten
         for epoch, offset in wanted.entries:
             if found.epoch_at(offset) != epoch:
                 self._found("warning", EPOCHS_FILE, f"does not say that the leader epoch of offset {offset} is {epoch}")

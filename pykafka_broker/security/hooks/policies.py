@@ -24,28 +24,28 @@ W = TypeVar("W")
 
 
 class PolicyViolation(ApiError):
-    """This must not be, for that reason."""
+    """A refusal by a policy, with the reason."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(ErrorCode.POLICY_VIOLATION, message)
 
 
 class CreateTopicPolicy(Protocol):
-    """Asked about each topic that a client, or the broker for a client, wants to create."""
+    """A policy for new topics, created by a client or by the broker for a client."""
 
     def validate(self, creation: TopicCreation, /) -> None:
-        """Raises PolicyViolation if there must be no such topic."""
+        """Raise PolicyViolation for a forbidden topic."""
 
 
 class AlterConfigPolicy(Protocol):
-    """Asked about each resource whose configs somebody wants to change, a new topic with configs of its own too."""
+    """A policy for changes of configs, including configs of a new topic."""
 
     def validate(self, alteration: ConfigAlteration, /) -> None:
-        """Raises PolicyViolation if that must not be changed so."""
+        """Raise PolicyViolation for a forbidden change."""
 
 
 class HookedPolicies:
-    """The policies of a configuration. Raises ConfigError when it is made."""
+    """The policies of a configuration. Raises ConfigError."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._create: CreateTopicPolicy | None = None
@@ -68,7 +68,7 @@ class HookedPolicies:
             _ask(self._alter, self._alter.validate, alteration)
 
     def close(self) -> None:
-        """The broker ends."""
+        """Close the policies at the end of the broker."""
         for policy in (self._create, self._alter):
             if policy is not None:
                 close_hook(policy)

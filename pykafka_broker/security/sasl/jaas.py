@@ -31,7 +31,7 @@ _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "a": "\a", "v
 
 
 class LoginModule(NamedTuple):
-    """One login module: the class and its options."""
+    """A login module: class and options."""
 
     name: str
     options: dict[str, str]
@@ -41,7 +41,7 @@ class LoginModule(NamedTuple):
 
 
 def login_module(settings: ListenerSettings, mechanism: str) -> LoginModule:
-    """That of a listener for a mechanism. Raises ConfigError."""
+    """Return the module of a listener for a mechanism. Raises ConfigError."""
     name = f"listener.name.{settings.name.lower()}.{mechanism.lower()}.sasl.jaas.config"
     found = settings.text("sasl.jaas.config", mechanism)
     if found is None or found[0] != name:
@@ -53,7 +53,7 @@ def login_module(settings: ListenerSettings, mechanism: str) -> LoginModule:
 
 
 def parse_login_module(text: str) -> LoginModule:
-    """Raises ValueError, without a value of `text` in its message."""
+    """Return the module in a text. Raises ValueError, without a value of `text` in the message."""
     tokens = _tokens(text)
     modules = []
     while tokens:
@@ -64,7 +64,7 @@ def parse_login_module(text: str) -> LoginModule:
 
 
 def _module(tokens: list[tuple[str, bool]]) -> LoginModule:
-    """Takes one module from the front of the reversed `tokens`."""
+    """Take a module from the end of the reversed `tokens`."""
     name, _ = tokens.pop()
     flag = tokens.pop()[0] if tokens else ""
     if flag.upper() not in _FLAGS:
@@ -84,7 +84,7 @@ def _module(tokens: list[tuple[str, bool]]) -> LoginModule:
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
-    """Words and signs, the first one last; with each whether it can be a name or a value."""
+    """Return words and signs in reverse, each with whether a name or value is possible."""
     found: list[tuple[str, bool]] = []
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup

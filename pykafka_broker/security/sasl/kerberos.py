@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 
 GSSAPI = "GSSAPI"
 _NO_LAYER = 1
-_OFFER = bytes([_NO_LAYER, 1, 0, 0])  # with a size that means nothing, as Java sends it
+_OFFER = bytes([_NO_LAYER, 1, 0, 0])  # with a meaningless size, as Java sends
 _REFUSAL = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {GSSAPI}"
 
 
 class GssapiServer:
-    """The mechanism on one listener: a service with a key in a keytab. Raises ConfigError."""
+    """The mechanism on a listener: a service with a key in a keytab. Raises ConfigError."""
 
     def __init__(self, realm: Realm) -> None:
         options = realm.jaas(GSSAPI).options
@@ -63,7 +63,7 @@ class GssapiServer:
 
 
 class Gssapi:
-    """One client that logs in."""
+    """A client's login."""
 
     __slots__ = ("_context", "_listener", "_names", "_offered")
 
@@ -96,7 +96,7 @@ class Gssapi:
         return Challenge(context.wrap(_OFFER, False).message)
 
     def _chosen(self, choice: bytes) -> Done:
-        """The layer, the size of messages, and whom the client wants to be."""
+        """Read the client's choice: layer, size of messages, and wished name."""
         if len(choice) < len(_OFFER) or choice[0] != _NO_LAYER:
             raise LoginRefused(_REFUSAL)
         try:
@@ -108,7 +108,7 @@ class Gssapi:
 
 
 def key_of(keytab: str, principal: str, listener: str) -> gssapi.Credentials:
-    """What accepts tickets for it. Raises ConfigError."""
+    """Return credentials to accept tickets for a principal. Raises ConfigError."""
     try:
         name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
         return gssapi.Credentials(name=name, usage="accept", store={"keytab": keytab})
@@ -123,7 +123,7 @@ _OFFER_BYTES = 4
 
 
 def kerberos_login(settings: ListenerSettings, module: LoginModule) -> NewLogin:
-    """Of this node at a listener. Raises ConfigError."""
+    """Return the node's login at a listener. Raises ConfigError."""
     options = module.options
     service = settings.get("sasl.kerberos.service.name", GSSAPI) or options.get("serviceName")
     if not service:
@@ -184,5 +184,5 @@ class _Ticket:
 
 
 def _words(error: Any) -> str:
-    """What Kerberos says of it: names and addresses."""
+    """Return Kerberos' own words: names and addresses."""
     return " ".join(error.gen_message().split())

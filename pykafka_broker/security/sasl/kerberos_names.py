@@ -27,7 +27,7 @@ class NoName(Exception):
 
 
 class _Rule(NamedTuple):
-    """One of them; components: None for DEFAULT."""
+    """A rule; components: None for DEFAULT."""
 
     components: int | None
     format: str
@@ -51,14 +51,14 @@ class _Rule(NamedTuple):
 
 
 class KerberosNames:
-    """The rules of a listener. Raises ConfigError for one that can't be read."""
+    """The rules of a listener. Raises ConfigError for an unreadable rule."""
 
     def __init__(self, rules: Sequence[str], own_realm: str) -> None:
         self._rules = [_rule(text.strip()) for text in rules]
         self._own_realm = own_realm
 
     def name_of(self, principal: str) -> str:
-        """Raises NoName."""
+        """Return the name for a principal. Raises NoName."""
         match = _PRINCIPAL.fullmatch(principal)
         if match is None:
             raise NoName

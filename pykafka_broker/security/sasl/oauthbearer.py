@@ -26,7 +26,7 @@ _PREFIX = "unsecuredValidator"
 
 
 class UnsecuredTokens:
-    """Knows tokens that somebody has made who was not asked who he is."""
+    """A check of tokens without signatures, made by anybody."""
 
     __slots__ = ("_principal_claim", "_required_scope", "_scope_claim", "_skew_ms")
 
@@ -79,27 +79,28 @@ OAUTHBEARER = "OAUTHBEARER"
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 _UNSECURED = (None, _PACKAGE + "internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler")
 _SIGNED = tuple(_PACKAGE + place + "OAuthBearerValidatorCallbackHandler" for place in ("", "secured."))
-_GIVEN_UP = b"\1"  # what a client sends that was refused
+_GIVEN_UP = b"\1"  # a client's acknowledgement of a refusal
 _MESSAGE = re.compile(
     r"n,(?:a=(?P<authorization_id>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
     r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
 )
 _BEARER = re.compile(r"bearer +(?P<token>[-_.~+/A-Za-z0-9]+=*)", re.IGNORECASE)
 _MOST_TOKENS = 4  # of one login
-_MOST_BYTES = 1 << 16  # of a message: who has not said yet who it is may hold nobody up with half a megabyte of JSON
+_MOST_BYTES = 1 << 16  # of a message: an unknown client may hold nobody up with half a megabyte of JSON
 _NO_SENSE = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {OAUTHBEARER}"
 
 
 class Validator(Protocol):
-    """Who knows good tokens."""
+    """A check of tokens."""
 
     def shown(self, token: str, wall: int) -> ShownToken:
-        """What it says at `wall` (epoch milliseconds). Raises InvalidToken."""
+        """Return the content of a token at `wall` (epoch milliseconds). Raises InvalidToken."""
 
 
 class OAuthBearerServer:
-    """The mechanism on one listener: for unsecured tokens, unless Kafka's handler for signed ones is configured, or a
-    class of Python.
+    """The mechanism on a listener.
+
+    Unsecured tokens are accepted, unless Kafka's handler for signed tokens is configured, or a class of Python.
     """
 
     __slots__ = ("_listener", "_validator")
@@ -127,7 +128,7 @@ def _validator(realm: Realm) -> Validator:
 
 
 class OAuthBearer:
-    """One client that logs in."""
+    """A client's login."""
 
     __slots__ = ("_challenge", "_listener", "_shown", "_validator")
 
@@ -161,7 +162,7 @@ class OAuthBearer:
 
 
 def _read(message: bytes) -> tuple[str | None, str]:
-    """The authorization id, which Kafka compares as it was sent, and the token."""
+    """Return the authorization id, compared as sent in Kafka, and the token."""
     match = _MESSAGE.fullmatch(message.decode("latin-1"))
     if match is None:
         raise LoginRefused(_NO_SENSE)

@@ -18,7 +18,7 @@ _ACCOUNT = "user_"
 
 
 class PlainServer:
-    """PLAIN on one listener."""
+    """PLAIN on a listener."""
 
     __slots__ = ("_hook", "_passwords")
 
@@ -36,7 +36,7 @@ class PlainServer:
         return Plain(self)
 
     def knows(self, name: str, password: str) -> bool:
-        """Whether that is the password of that account."""
+        """Return whether the account has the password."""
         if self._hook is not None:
             return self._asked(self._hook, name, password)
         known = self._passwords.get(name)
@@ -51,7 +51,7 @@ class PlainServer:
 
 
 class Plain:
-    """One client that logs in."""
+    """A client's login."""
 
     __slots__ = ("_server",)
 

@@ -44,16 +44,16 @@ class AsyncClusterData(AsyncClusterTraffic):
             return []
         partitions = await self._partitions(topic)
         by_partition: dict[int, list[tuple[int, dict[str, Any]]]] = {}
-        for number, request in enumerate(requests):
-            partition = _partition_for(request, number, len(partitions))
+        for index, request in enumerate(requests):
+            partition = _partition_for(request, index, len(partitions))
             _check(topic, partition, partitions)
-            by_partition.setdefault(partition, []).append((number, {**request, "partition": partition}))
+            by_partition.setdefault(partition, []).append((index, {**request, "partition": partition}))
         producer = await self._new_producer()
         written: dict[int, tuple[int, int]] = {}
-        for partition, those in by_partition.items():
-            for start in range(0, len(those), AT_ONCE):
-                some = those[start : start + AT_ONCE]
-                bodies = [request for _, request in some]
+        for partition, numbered in by_partition.items():
+            for start in range(0, len(numbered), AT_ONCE):
+                part = numbered[start : start + AT_ONCE]
+                bodies = [request for _, request in part]
                 own = {**producer, "sequences": {str(partition): start}}
 
                 async def step(
@@ -63,9 +63,9 @@ class AsyncClusterData(AsyncClusterTraffic):
                 ) -> list[tuple[int, int]]:
                     return await leader._write_part(topic, bodies, own)
 
-                places = await self._at_leader(topic, partition, step)
-                written |= {number: place for (number, _), place in zip(some, places, strict=True)}
-        return [written[number] for number in range(len(requests))]
+                written_at = await self._at_leader(topic, partition, step)
+                written |= {index: position for (index, _), position in zip(part, written_at, strict=True)}
+        return [written[index] for index in range(len(requests))]
 
     async def _new_producer(self) -> dict[str, Any]:
         """Return id and epoch of a new idempotent producer, from any broker."""
@@ -89,15 +89,15 @@ class AsyncClusterData(AsyncClusterTraffic):
     ) -> list[Record]:
         """Return the records of a topic, as a single broker does; the leader of each partition is asked."""
         found: list[Record] = []
-        for number in await self._numbers(topic, partition):
+        for index in await self._indexes(topic, partition):
             left = None if limit is None else limit - len(found)
             if left == 0:
                 break
 
-            async def step(leader: AsyncKafkaBroker, number: int = number, left: int | None = left) -> list[Record]:
-                return await leader.records(topic, number, from_offset, isolation_level, left, key)
+            async def step(leader: AsyncKafkaBroker, index: int = index, left: int | None = left) -> list[Record]:
+                return await leader.records(topic, index, from_offset, isolation_level, left, key)
 
-            found += await self._at_leader(topic, number, step)
+            found += await self._at_leader(topic, index, step)
         return found
 
     async def delete_records(
@@ -105,12 +105,12 @@ class AsyncClusterData(AsyncClusterTraffic):
     ) -> dict[int, int]:
         """Delete the records before an offset, as a single broker does; the leader of each partition is asked."""
         left: dict[int, int] = {}
-        for number in await self._numbers(topic, partition):
+        for index in await self._indexes(topic, partition):
 
-            async def step(leader: AsyncKafkaBroker, number: int = number) -> dict[int, int]:
-                return await leader.delete_records(topic, before_offset, number)
+            async def step(leader: AsyncKafkaBroker, index: int = index) -> dict[int, int]:
+                return await leader.delete_records(topic, before_offset, index)
 
-            left |= await self._at_leader(topic, number, step)
+            left |= await self._at_leader(topic, index, step)
         return left
 
     async def wait_for_records(
@@ -245,7 +245,7 @@ class AsyncClusterData(AsyncClusterTraffic):
     async def _partitions(self, topic: str) -> range:
         return range((await self._running().topic(topic))["partitions"])
 
-    async def _numbers(self, topic: str, partition: int | None) -> Iterable[int]:
+    async def _indexes(self, topic: str, partition: int | None) -> Iterable[int]:
         partitions = await self._partitions(topic)
         if partition is None:
             return partitions
@@ -333,8 +333,8 @@ class AsyncClusterData(AsyncClusterTraffic):
         if not names:
             raise ControlError(404, f"group {group} has committed nothing: name the topic")
         for name in names:
-            for number in await self._numbers(name, partition):
-                await self.commit(group, name, await self._offset_at(name, number, to), number)
+            for index in await self._indexes(name, partition):
+                await self.commit(group, name, await self._offset_at(name, index, to), index)
         return [each for each in (await self.group(group))["offsets"] if each["topic"] in names]
 
     async def _offset_at(self, topic: str, partition: int, to: str | int | datetime.datetime) -> int:

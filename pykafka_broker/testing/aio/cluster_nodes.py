@@ -102,8 +102,8 @@ class AsyncClusterNodes(AsyncControlled):
         if not self.controller.running:
             raise BrokerError("the controller of the cluster is not running: nobody makes topics")
         topic = await broker.create_topic(name, partitions, config, replication_factor=wanted, exist_ok=exist_ok)
-        for number in range(topic["partitions"]):
-            await self.wait_for_isr(name, number)
+        for index in range(topic["partitions"]):
+            await self.wait_for_isr(name, index)
         return topic
 
     async def partition(self, topic: str, partition: int = 0) -> PartitionState:
@@ -252,9 +252,9 @@ class AsyncClusterNodes(AsyncControlled):
         A node on no side keeps all its connections. Clients are not affected. `heal_network` ends the partition.
         """
         apart = [frozenset(side) for side in sides]
-        for number, side in enumerate(apart):
+        for index, side in enumerate(apart):
             self._check_nodes(side)
-            if twice := side & frozenset[int]().union(*apart[:number]):
+            if twice := side & frozenset[int]().union(*apart[:index]):
                 raise ValueError(f"node {min(twice)} is on two sides")
         if len(apart) < 2:
             raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
@@ -409,8 +409,8 @@ class AsyncClusterClock(AsyncBrokerClock):
 
     async def _all_in_sync(self) -> None:
         for topic in await self._cluster.topics(internal=True):
-            for number in range(topic["partitions"]):
-                await self._cluster._wait_for_running(topic["name"], number)
+            for index in range(topic["partitions"]):
+                await self._cluster._wait_for_running(topic["name"], index)
 
 
 class AsyncClusterFault(AsyncFault):
@@ -484,7 +484,12 @@ class AsyncClusterFaults(AsyncFaults):
             await node.faults.clear()
 
     async def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
-        """Disturb a share of all requests at random, on all brokers; the same seed gives the same faults."""
+        """Disturb a share of all requests at random, on all brokers.
+
+        Args:
+            seed: the same seed gives the same faults.
+            rate: the share of all requests, 0 to 1.
+        """
         hits = 0
         for node in self._nodes.values():
             hits += (await node.faults.chaos(seed, rate))["hits"]

@@ -204,7 +204,7 @@ class AsyncIncidents(AsyncHandle):
         await self.control.call("DELETE", "/incidents/pause")
 
 
-class AsyncClusterNode(AsyncHandle):
+class AsyncNodeControl(AsyncHandle):
     """A node of a cluster: its view of the other nodes, and its network."""
 
     async def cluster(self) -> ClusterState:
@@ -216,17 +216,35 @@ class AsyncClusterNode(AsyncHandle):
         """Return leader, leader epoch, replicas and replicas in sync of a partition.
 
         The leader also tells log_start_offset and high_watermark, the bounds for consumers.
+
+        Args:
+            topic: the name of the topic.
+            partition: the index of the partition.
+
+        Raises:
+            ControlError: the partition does not exist.
         """
         found: PartitionState = await self.control.call("GET", f"/topics/{in_path(topic)}/partitions/{partition}")
         return found
 
     async def coordinator(self, group: str | None = None, transactional_id: str | None = None) -> int:
-        """Return the id of a group's or transactional id's coordinator."""
+        """Return the id of a group's or transactional id's coordinator.
+
+        Args:
+            group: the group, None for a transactional id.
+            transactional_id: the transactional id, None for a group.
+        """
         query = {"group": group, "transactional_id": transactional_id}
         return int((await self.control.call("GET", "/coordinator", query=query))["node_id"])
 
     async def move_leader(self, topic: str, leader: int, partition: int = 0) -> PartitionState:
-        """Make a replica in sync the leader; for the leader of the metadata."""
+        """Make a replica in sync the leader; for the leader of the metadata.
+
+        Args:
+            topic: the name of the topic.
+            leader: the id of the broker that shall lead.
+            partition: the index of the partition.
+        """
         body = {"topic": topic, "partition": partition, "leader": leader}
         found: PartitionState = await self.control.call("POST", "/incidents/leader", body)
         return found
@@ -251,7 +269,7 @@ class AsyncClusterNode(AsyncHandle):
         await self.control.call("DELETE", "/incidents/network")
 
 
-class AsyncControlled(AsyncWaits, AsyncWholeState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncClusterNode):
+class AsyncControlled(AsyncWaits, AsyncWholeState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncNodeControl):
     """A broker behind a control API."""
 
     @property

@@ -66,13 +66,23 @@ class AsyncData(AsyncHandle):
         return topic
 
     async def alter_config(self, topic: str, config: Mapping[str, ConfigValue | None]) -> Topic:
-        """Set configs of a topic and return the topic; None restores a default."""
+        """Set configs of a topic and return the topic.
+
+        Args:
+            topic: the name of the topic.
+            config: the new values; None restores a default.
+        """
         path = f"/topics/{in_path(topic)}/config"
         changed: Topic = await self.control.call("POST", path, {"config": dict(config)})
         return changed
 
     async def add_partitions(self, topic: str, *, total: int) -> Topic:
-        """Add partitions up to the number `total`, and return the topic."""
+        """Add partitions to a topic and return the topic.
+
+        Args:
+            topic: the name of the topic.
+            total: the number of partitions afterwards.
+        """
         grown: Topic = await self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
         return grown
 
@@ -95,9 +105,14 @@ class AsyncData(AsyncHandle):
     async def produce(self, topic: str, records: Iterable[RecordLike]) -> list[tuple[int, int]]:
         """Write records and return partition and offset of each, after the commit.
 
-        A record is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps `headers`,
-        `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys and values are text,
-        bytes or JSON values, None for none.
+        Args:
+            topic: the name of the topic.
+            records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
+                `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
+                and values are text, bytes or JSON values, None for none.
+
+        Returns:
+            Partition and offset of each record.
         """
         return await self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
 
@@ -136,19 +151,19 @@ class AsyncData(AsyncHandle):
             key: return only the records of this key.
         """
         if partition is None:
-            numbers: Iterable[int] = range((await self.topic(topic))["partitions"])
+            indexes: Iterable[int] = range((await self.topic(topic))["partitions"])
         else:
-            numbers = (partition,)
+            indexes = (partition,)
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
-        for number in numbers:
+        for index in indexes:
             offset, more = from_offset, True
             while more and (limit is None or len(found) < limit):
                 most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
-                asked = {"partition": number, "from_offset": offset, "limit": most, **query}
+                asked = {"partition": index, "from_offset": offset, "limit": most, **query}
                 page = await self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
                 found += map(from_answer, page["records"])
-                offset, more = page["next_offsets"][str(number)], page["more"]
+                offset, more = page["next_offsets"][str(index)], page["more"]
         return found
 
     async def delete_records(
@@ -162,7 +177,7 @@ class AsyncData(AsyncHandle):
         """
         query = {"before_offset": before_offset, "partition": partition}
         left = await self.control.call("DELETE", f"/topics/{in_path(topic)}/records", query=query)
-        return {int(number): offset for number, offset in left.items()}
+        return {int(index): offset for index, offset in left.items()}
 
     # -- seed, dump and reset
 
@@ -221,7 +236,18 @@ class AsyncData(AsyncHandle):
         await self.control.call("DELETE", f"/groups/{in_path(group)}")
 
     async def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
-        """Commit an offset for a group; a missing group is created. Raises ControlError while the group has members."""
+        """Commit an offset for a group; a missing group is created.
+
+        Args:
+            group: the group.
+            topic: the name of the topic.
+            offset: the offset of the next record to read.
+            partition: the index of the partition.
+            metadata: a text kept with the offset.
+
+        Raises:
+            ControlError: the group has members.
+        """
         body = {"topic": topic, "offset": offset, "partition": partition, "metadata": metadata}
         await self.control.call("POST", f"/groups/{in_path(group)}/offsets", body)
 
@@ -257,14 +283,34 @@ class AsyncWaits(AsyncData):
     async def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> Group:
-        """Wait until the group exists, with the state ("Stable", "Empty", ...) and the number of members."""
+        """Wait until the group exists with the given state and members, and return the group.
+
+        Args:
+            group: the group.
+            state: the state ("Stable", "Empty", ...), None for any.
+            members: the exact number of members, None for any.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: the group was not so in time.
+        """
         found: Group = await self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
         return found
 
     async def wait_for_records(
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Wait until the topic has at least `n` records, and return the first `n` records."""
+        """Wait until the topic has enough records, and return the first `n` records.
+
+        Args:
+            topic: the name of the topic.
+            n: the least number of records.
+            timeout: in seconds.
+            isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
+
+        Raises:
+            WaitTimeout: the topic had fewer records in time.
+        """
         __tracebackhide__ = True
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
         page = await self._ask("waits/records", timeout, body)
@@ -283,8 +329,15 @@ class AsyncWaits(AsyncData):
     ) -> Record:
         """Wait for a record with the key, value and headers, and return the first match.
 
-        Fields are as in `produce`; a field that is not given is not compared, and a dict is compared with the record's
-        JSON.
+        Args:
+            topic: the name of the topic.
+            key, value, headers, partition: as in `produce`; a field that is not given is not compared, and a dict is
+                compared with the record's JSON.
+            timeout: in seconds.
+            isolation_level: "read_uncommitted" finds records of open and aborted transactions too.
+
+        Raises:
+            WaitTimeout: there was no such record in time.
         """
         __tracebackhide__ = True
         record = to_expectation(NewRecord(value, key, headers, partition=partition))
@@ -292,19 +345,43 @@ class AsyncWaits(AsyncData):
         return from_answer(await self._ask("waits/record", timeout, body))
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
-        """Wait until the group has committed offsets and at most `lag` records still to read."""
+        """Wait until the group has committed offsets and few records still to read; return the lag.
+
+        Args:
+            group: the group.
+            lag: the most records still to read.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: the lag was larger in time, or nothing was committed.
+        """
         return int((await self._ask("waits/lag", timeout, {"group": group, "lag": lag}))["lag"])
 
     async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
-        """Wait until the transaction of the id has the state ("Ongoing", "CompleteCommit", ...)."""
+        """Wait for a state of a transaction, and return the transaction.
+
+        Args:
+            transactional_id: the transactional id.
+            state: the state ("Ongoing", "CompleteCommit", ...).
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: the transaction was in another state in time.
+        """
         body = {"transactional_id": transactional_id, "state": state}
         found: Transaction = await self._ask("waits/transaction", timeout, body)
         return found
 
     async def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
-        """Wait until at least `n` connections of the client id exist; with `n` 0, until none exists.
+        """Wait until enough clients are connected, and return the connections.
 
-        A `*` stands for anything.
+        Args:
+            client_id: the client id, in which `*` stands for anything; None for any.
+            n: the least number of connections; 0 waits until there is none.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: there were too few connections in time, or too many.
         """
         body = {"client_id": client_id, "n": n}
         found: list[Connection] = await wait(self.control, "waits/connections", timeout, body)
@@ -362,7 +439,16 @@ class AsyncWaits(AsyncData):
         return list(map(from_answer, page["records"]))
 
     async def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
-        """Assert that no record is added to the topic for `within_ms`."""
+        """Assert the end of a topic: no record is added for some time.
+
+        Args:
+            topic: the name of the topic.
+            within_ms: how long to wait, in milliseconds.
+            isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
+
+        Raises:
+            RecordsDiffer: a record was added.
+        """
         __tracebackhide__ = True
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
         await _call(self.control, "assertions/no-more", body, within_ms / 1000)

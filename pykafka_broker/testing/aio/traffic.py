@@ -40,7 +40,15 @@ class AsyncFault:
         return int((await self.describe())["hits"])
 
     async def wait(self, n: int = 1, timeout: float = 10) -> int:
-        """Wait until the fault has affected `n` requests; returns the hits."""
+        """Wait until the fault has affected enough requests; returns the hits.
+
+        Args:
+            n: the least number of hits.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: there were fewer hits in time.
+        """
         return int((await wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n}))["hits"])
 
     async def remove(self) -> int:
@@ -111,7 +119,12 @@ class AsyncFaults:
         await self._control.call("DELETE", "/faults")
 
     async def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
-        """Disturb a share of all requests at random; the same seed gives the same faults."""
+        """Disturb a share of all requests at random.
+
+        Args:
+            seed: the same seed gives the same faults.
+            rate: the share of all requests, 0 to 1.
+        """
         found: ChaosState = await self._control.call("POST", "/chaos", {"seed": seed, "rate": float(rate)})
         return found
 
@@ -125,7 +138,12 @@ class AsyncTraffic(AsyncHandle):
         return AsyncFaults(self.control)
 
     async def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
-        """Disturb a share of all requests at random; the same seed gives the same faults. A rate of 0 ends them."""
+        """Disturb a share of all requests at random.
+
+        Args:
+            seed: the same seed gives the same faults.
+            rate: the share of all requests, 0 to 1; 0 ends the chaos.
+        """
         return await self.faults.chaos(seed, rate)
 
     async def connections(self, client_id: str | None = None) -> list[Connection]:
@@ -192,7 +210,14 @@ class AsyncTraffic(AsyncHandle):
         bodies: bool = False,
         timeout: float = 10,
     ) -> list[SeenRequest]:
-        """Wait until the log has `n` matching requests; returns the requests."""
+        """Wait until the log has enough matching requests; returns the requests.
+
+        Args:
+            n: the least number of requests.
+            timeout: in seconds.
+
+        The other arguments are those of `requests`.
+        """
         body = {name: value for name, value in locals().items() if name not in ("self", "timeout")}
         body["since"] = epoch_ms(since)
         found: list[SeenRequest] = await wait(self.control, "waits/request", timeout, body)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.coordinators.groups.group import Caller
-from pykafka_broker.coordinators.share.share_group import ShareGroup
+from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from tests.coordinators.machine import Machine
 
@@ -23,7 +23,7 @@ class ShareMachine(Machine):
         reply = self.run(self.coordinator.share.heartbeat(request, self.caller(1), self.now))
         missing = self.coordinator.share.uninitialized("g")
         if missing:
-            self.run(self.coordinator.share.initialized("g", missing))
+            self.run(self.coordinator.share.initialized("g", missing, missing))
         return reply
 
     @property
@@ -62,7 +62,9 @@ def test_a_partition_is_assigned_once_it_has_a_state(machine: ShareMachine) -> N
 def test_of_a_topic_only_partitions_with_a_state_are_assigned(machine: ShareMachine) -> None:
     """Partition 0 was given out where partition 1 alone had a state, and initialized later: all began anew."""
     topic_id = machine.topics.topics["t"].id
-    machine.run(machine.coordinator.share.initialized("g", {topic_id: ("t", frozenset([1]))}))
+    some: Topics = {topic_id: ("t", frozenset([1]))}
+    machine.run(machine.coordinator.share.initialize("g", some, fenced=False))
+    machine.run(machine.coordinator.share.initialized("g", some, some))
     assert assigned(machine.beat("one", 0, ["t"])) == {topic_id: [1]}
     assert assigned(machine.beat("one", machine.group.members["one"].epoch)) == {topic_id: [0, 1]}
 
@@ -89,10 +91,10 @@ def test_a_deleted_topic_is_forgotten_for_good(machine: ShareMachine) -> None:
 def test_each_attempt_to_initialize_has_an_epoch_of_its_own(machine: ShareMachine) -> None:
     machine.beat("one", 0, ["t"])
     joined = machine.group.epoch
-    assert machine.run(machine.coordinator.share.initializing(machine.group)) == joined
-    assert machine.run(machine.coordinator.share.initializing(machine.group)) == joined + 1
+    assert machine.run(machine.coordinator.share.initialize("g", {}, fenced=True)) == joined
+    assert machine.run(machine.coordinator.share.initialize("g", {}, fenced=True)) == joined + 1
     machine.restart()
-    assert machine.run(machine.coordinator.share.initializing(machine.group)) == joined + 2
+    assert machine.run(machine.coordinator.share.initialize("g", {}, fenced=True)) == joined + 2
     assert machine.group.epoch == joined + 2
 
 

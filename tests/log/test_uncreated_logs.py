@@ -233,7 +233,7 @@ def test_without_room_the_log_is_refused_and_made_when_there_is_some(
     logs.start(NOW)
     fs.failures = {failing: number}
     logs.make("t", 0, TOPIC_ID, NOW)
-    assert "/t-0, of a new partition, is not made yet, nor are 0 others: " in caplog.text
+    assert "/t-0 of a new partition yet, and 0 others: " in caplog.text
     for _ in range(2):
         with pytest.raises(ApiError) as caught:
             logs.get("t", 0)

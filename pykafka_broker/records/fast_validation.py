@@ -25,8 +25,8 @@ _EVEN_HIGH = bytes(range(128, 256, 2))  # the first byte of a varint that is not
 _SIGNED = bytes((value >> 1 ^ -(value & 1)) + 64 for value in range(128)) + bytes(128)  # from -64 on
 _NOT_NEGATIVE = bytes(range(64, 128))
 _UP_TO = [bytes(range(value + 1)) for value in range(128)]
-_FEWEST = 4  # records, for which slices are worth it
-_BLOCK = 8192  # offset deltas of which differ in their lowest fourteen bits only
+_FEWEST = 4  # fewer records are not worth slices
+_BLOCK = 8192  # offset deltas that differ in their lowest fourteen bits only
 _DELTA_COLUMNS = (
     bytes(value << 1 & 0x7E for value in range(64)),
     bytes(value << 1 & 0x7E | 0x80 for value in range(_BLOCK)),
@@ -36,17 +36,17 @@ _DELTA_MIDDLE = bytes(value | 0x80 for value in _DELTA_COLUMNS[2])
 Bytes = bytes | bytearray
 Passed = tuple[int, int, int, int]  # position, number, greatest time delta, looks that are left
 NEVER = -(1 << 63)
-_FIRST_RUN, _LONGEST_RUN = 16, 256  # records, until it is seen again whether they are of one shape
-_ENOUGH = 20  # records that are worth the comparison
+_FIRST_RUN, _LONGEST_RUN = 16, 256  # records before the shape is compared again
+_ENOUGH = 20  # fewer records are not worth the comparison
 _NOWHERE = -(1 << 40)
-_NO_DELTA = -(1 << 70)  # no topic allows it
-_ONE_BYTE, _TWO_BYTES, _THREE_BYTES = 1 << 6, 1 << 13, 1 << 20  # numbers below have varints of so many bytes
+_NO_DELTA = -(1 << 70)  # below every topic's limit
+_ONE_BYTE, _TWO_BYTES, _THREE_BYTES = 1 << 6, 1 << 13, 1 << 20  # smaller numbers have varints of so many bytes
 _FIELDS = ("", "B", "H", "3s", "4s", "5s")  # by width
 _PAIR = Struct("<H").unpack_from
 
 
 class Shape(NamedTuple):
-    """Of a record: where what stands in it, counted from its begin."""
+    """The shape of a record: the places of fields, from the record's begin."""
 
     size: int
     time: int
@@ -58,7 +58,7 @@ class Shape(NamedTuple):
 def pass_alike(
     data: Bytes, start: int, index: int, end: int, shape: Shape, times: tuple[int, int], *, counted: bool
 ) -> tuple[int, int]:
-    """How many records from `start` on have the shape of the one before them, and their greatest time delta."""
+    """Return how many records from `start` on have the shape of the record before, and the greatest time delta."""
     size = shape.size
     count = min(_same_width(index, end), (len(data) - start) // size)
     stop = start + count * size
@@ -84,14 +84,14 @@ def pass_alike(
 
 
 def _same_width(index: int, end: int) -> int:
-    """How many offset deltas from that one on take as many bytes, and differ only where `_DELTA_COLUMNS` does."""
+    """Return how many offset deltas from `index` on take as many bytes, and differ only where `_DELTA_COLUMNS` does."""
     if index < 64:
         return min(end, 64) - index
     return min(end, (index // _BLOCK + 1) * _BLOCK) - index
 
 
 def _widths(columns: list[Bytes], count: int, first: bytes) -> int:
-    """How many of the first `count` varints in these columns are as long as there are columns."""
+    """Return how many of the first `count` varints in the columns are as long as there are columns."""
     allowed = [first, *[_HIGH] * len(columns)][: len(columns) - 1]
     for column, bytes_allowed in zip(columns, allowed, strict=False):
         if column.translate(None, bytes_allowed):
@@ -102,7 +102,7 @@ def _widths(columns: list[Bytes], count: int, first: bytes) -> int:
 
 
 def _numbered(columns: list[Bytes], index: int, count: int) -> int:
-    """How many of the first `count` offset deltas are the numbers from `index` on."""
+    """Return how many of the first `count` offset deltas are the numbers from `index` on."""
     at = index % _BLOCK
     if len(columns) == 1:
         wanted = [_DELTA_COLUMNS[0]]
@@ -118,7 +118,7 @@ def _numbered(columns: list[Bytes], index: int, count: int) -> int:
 
 
 def _extremes(columns: list[Bytes]) -> tuple[int, int]:
-    """The least and the greatest time delta; those of one byte may be negative."""
+    """Return the least and the greatest time delta; deltas of a single byte may be negative."""
     if len(columns) == 1:
         signed = columns[0].translate(_SIGNED)
         top = signed[-1]
@@ -135,7 +135,7 @@ def _extremes(columns: list[Bytes]) -> tuple[int, int]:
 
 
 def _joined(parts: tuple[int, ...]) -> int:
-    """The number, not negative, whose varint has these bytes from its last one on."""
+    """Return the number, not negative, of a varint with the given bytes from the last on."""
     value = 0
     for part in parts:
         value = value << 7 | part & 0x7F
@@ -143,7 +143,7 @@ def _joined(parts: tuple[int, ...]) -> int:
 
 
 def _extents() -> list[int]:
-    """By the first two bytes of a length: of how many bytes it and what it counts are. Null is -1."""
+    """Return a table from the first two bytes of a length to the bytes of length and content. Null is -1."""
     short = [_NOWHERE] * 128
     short[0::2] = range(1, 65)
     short[1] = 1
@@ -163,15 +163,17 @@ _LONG_EXTENTS = [_NOWHERE if pair & 0x80 == 0 else extent for pair, extent in en
 
 
 class Form(NamedTuple):
-    """Records whose first varints have these widths. Positions are those of the byte before a record."""
+    """Records whose first varints have the given widths. Positions count from the byte before a record."""
 
-    head: Callable[[Bytes, int], tuple[Any, ...]]  # that byte, size, time delta, offset delta, length of the key
+    head: Callable[
+        [Bytes, int], tuple[Any, ...]
+    ]  # reads the byte before, size, time delta, offset delta, length of the key
     extents: list[int]  # by the size that was read
-    values: list[int]  # by the length of the key that was read: how far it is to that of the value
+    values: list[int]  # by the length of the key as read: the distance to the length of the value
     size_bytes: int
     time_bytes: int
     offset_bytes: int
-    end: int  # its offset deltas are below
+    end: int  # offset deltas of the form are below
 
 
 @cache
@@ -198,9 +200,10 @@ def pass_common(
     keyed: bool,
     counted: bool,
 ) -> Passed:
-    """As many records as are of the common form, from number `index` on and not beyond `end` or what `looks` allow (one
-    is worth about a third of a microsecond); the data may end in the middle of one. Those at the begin of the data are
-    not looked at.
+    """Pass as many records as have the common form, from number `index` on and not beyond `end` or the given `looks`.
+
+    A look is worth about a third of a microsecond. The data may end in the middle of a record; bytes at its begin that
+    belong to no record are not looked at.
 
     times: what a time delta may be. keyed: a key must not be null. counted: offset deltas must be the numbers, also
     where they are compared by columns.
@@ -243,8 +246,9 @@ def pass_common(
 
 
 def pass_one(data: Bytes, position: int, times: tuple[int, int], *, keyed: bool) -> tuple[int, int]:
-    """The record at `position`, which is alone in its batch: where it ends and its time delta; -1 and any number if it
-    is not of the common form. To read it costs less than to find its form, which pays for those that follow.
+    """Return the end and the time delta of a record alone in a batch; -1 and any number without the common form.
+
+    To read it costs less than to find its form, which pays for those that follow.
     """
     try:
         size = data[position]
@@ -257,7 +261,7 @@ def pass_one(data: Bytes, position: int, times: tuple[int, int], *, keyed: bool)
                 at += 1
             at += 1
             delta = _delta(data[start:at])
-        key = _DELTAS[data[at + 1]]  # of no length that is common, or negative
+        key = _DELTAS[data[at + 1]]  # negative, or no common length
         if data[at] or key < (0 if keyed else -1) or at - start > 5 or not times[0] <= delta <= times[1]:
             return -1, delta
         at += 2 + key if key > 0 else 2
@@ -270,7 +274,7 @@ def pass_one(data: Bytes, position: int, times: tuple[int, int], *, keyed: bool)
 
 
 def _form_at(data: Bytes, position: int, index: int, keyed: bool) -> Form | None:
-    """Of the record after `position`."""
+    """Return the form of the record after `position`, if common."""
     size_bytes = 1 if data[position + 1] < 128 else 2
     at = position + size_bytes + 2
     time_bytes = 1
@@ -283,7 +287,7 @@ def _form_at(data: Bytes, position: int, index: int, keyed: bool) -> Form | None
 
 
 def _seem_alike(data: Bytes, position: int) -> bool:
-    """Whether three records have one size."""
+    """Return whether three records have the same size."""
     (size,) = _PAIR(data, position + 1)
     extent = _EXTENTS[size]
     at = position + 1 + extent
@@ -293,7 +297,8 @@ def _seem_alike(data: Bytes, position: int) -> bool:
 def _run(
     data: Bytes, position: int, index: int, end: int, form: Form, times: tuple[int, int], high: int
 ) -> tuple[int, int, int]:
-    """Records one after the other: the position and the number after the last sound one, and the greatest time delta.
+    """Pass records in a row; return position and number after the last sound record, and the greatest time delta.
+
     A record with a last byte of zero is sound if its value ends right before that; it is compared with the next record.
     """
     first, mistaken = index, -1
@@ -343,7 +348,7 @@ def _run(
 
 
 def _numbers(index: int, end: int, width: int) -> Sequence[int | bytes]:
-    """Offset deltas of more than one byte as they are read."""
+    """Return offset deltas of more than a byte, as they are read."""
     if width == 2:
         return _two_byte_numbers()[index:end]
     doubled = range(2 * index, 2 * end, 2)
@@ -356,7 +361,7 @@ def _two_byte_numbers() -> list[int]:
 
 
 def _delta(read: int | Bytes) -> int:
-    """The time delta of more than one byte; none if it is not as wide as what was read."""
+    """Return a time delta of more than a byte; none if narrower than the bytes read."""
     parts = (read & 0xFF, read >> 8) if isinstance(read, int) else read
     value = shift = 0
     for part in parts:
@@ -368,7 +373,7 @@ def _delta(read: int | Bytes) -> int:
 
 
 def _headers_end(data: Bytes, position: int) -> int:
-    """Where the headers end whose count stands there; -1 if a varint of theirs is longer than common."""
+    """Return the end of the headers counted at `at`; -1 if a header's varint is longer than common."""
     if position < 0:
         return -1
     count = data[position]
@@ -390,7 +395,7 @@ def _headers_end(data: Bytes, position: int) -> int:
 
 
 def _shape(data: Bytes, position: int, form: Form) -> Shape:
-    """Of the sound record after `position`."""
+    """Return the shape of the sound record after `position`."""
     _, size, _, _, key = form.head(data, position)
     start = position + 1
     value_at = position + form.values[key]
@@ -413,7 +418,7 @@ def _shape(data: Bytes, position: int, form: Form) -> Shape:
 def _shape_without_headers(
     widths: tuple[int, int, int], size: int, key: int, value_at: int, value: int, headers: int
 ) -> Shape:
-    """Its lengths are those up to the count of headers."""
+    """Return the shape of a record with lengths up to the count of headers."""
     time_at = widths[0] + 1
     offset_at = time_at + widths[1]
     key_at = offset_at + widths[2]

@@ -1,8 +1,8 @@
 """The outcome of a coordinator's decision, for its host to carry out.
 
-Rule: a coordinator decides and hands back `Effects`; the host appends `records` as one batch, replays them into the
-coordinator, waits until they are committed, and only then releases `reply` and `completions`. If the append fails
-nothing has changed and every waiting request gets the error.
+Rule: a coordinator decides and hands back a `CoordinatorResult`; the host appends `records` as one batch, replays them
+into the coordinator, waits until they are committed, and only then releases `reply` and `completions`. If the append
+fails nothing has changed and every waiting request gets the error.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ Token = Any  # opaque to the coordinator: the host's handle for a request that m
 R = TypeVar("R")
 
 
-class Effects(Generic[R]):
+class CoordinatorResult(Generic[R]):
     """The outcome of a call. (Kafka: CoordinatorResult)
 
     records: To append, in this order, as one batch.
     reply: The answer to the caller, released once the records are committed. A request that may wait under its token
-        has `Effects[Response | None]`, and None while it waits; other requests fill the reply in before they hand the
-        effects back.
+        has `CoordinatorResult[Response | None]`, and None while it waits; other requests fill the reply in before they
+        hand the result back.
     completions: Answers to requests that waited under these tokens, released with the same records.
     key: The group id or transactional id that the call is about; its hash names the log for the records.
     """
@@ -46,5 +46,6 @@ class Effects(Generic[R]):
 
     def __repr__(self) -> str:
         return (
-            f"Effects({self.key!r}, reply={self.reply!r}, records={self.records!r}, completions={self.completions!r})"
+            f"CoordinatorResult({self.key!r}, reply={self.reply!r}, records={self.records!r}, "
+            f"completions={self.completions!r})"
         )

@@ -26,19 +26,19 @@ logger = logging.getLogger(__name__)
 _MADE_AT_ONCE = 200
 
 
-class FreshFolders:
+class UncreatedLogs:
     """The folders of created partitions with logs never loaded, by path."""
 
     def __init__(self, fs: FileSystem, submit: Submit, on_error: Callable[[str, OSError], object]) -> None:
         self._fs = fs
         self._submit = submit
-        self._on_error = on_error  # told the path as well, which the error of a write doesn't know
+        self._on_error = on_error  # gets the path too, which the error of a write lacks
         self._topic_ids: dict[str, bytes] = {}
         self._job_submitted = False
-        self._turn = threading.Condition()  # guards what follows, which the job's thread looks at too
-        self._waiting: dict[str, bytes] = {}  # to be made, in this order
-        self._refused: dict[str, bytes] = {}  # there was no room for them, or no descriptor
-        self._in_hand: str | None = None  # the job is making it
+        self._turn = threading.Condition()  # guards the fields below, which the job's thread uses too
+        self._waiting: dict[str, bytes] = {}  # folders to be made, in this order
+        self._refused: dict[str, bytes] = {}  # folders for which room or a descriptor was missing
+        self._in_hand: str | None = None  # the folder that the job is making
 
     def note(self, path: str, topic_id: bytes) -> None:
         """Have a created partition's folder made, in a job; no file of the name exists."""
@@ -100,7 +100,7 @@ class FreshFolders:
     def _make_later(self) -> None:
         if not self._job_submitted:
             self._job_submitted = True
-            self._submit(MakeFoldersJob(self))
+            self._submit(CreateFoldersJob(self))
 
     def make_some(self, most: int = _MADE_AT_ONCE) -> list[tuple[str, OSError]]:
         """Make up to `most` waiting folders in the job's thread, and return the failures."""
@@ -131,9 +131,7 @@ class FreshFolders:
     def _tell(self, failed: list[tuple[str, OSError]]) -> None:
         if failed:
             path, error = failed[0]
-            logger.warning(
-                "%s, of a new partition, is not made yet, nor are %d others: %s", path, len(failed) - 1, error
-            )
+            logger.warning("Could not make %s of a new partition yet, and %d others: %s", path, len(failed) - 1, error)
         for path, error in failed:
             self._on_error(path, error)
 
@@ -161,8 +159,8 @@ class FreshFolders:
             raise
 
 
-class MakeFoldersJob:
-    def __init__(self, folders: FreshFolders) -> None:
+class CreateFoldersJob:
+    def __init__(self, folders: UncreatedLogs) -> None:
         self._folders = folders
         self._failed: list[tuple[str, OSError]] = []
 

@@ -82,7 +82,7 @@ class _Round(_Task):
             self._end()
 
 
-class Upkeep:
+class LogMaintenance:
     """The periodic tasks of a log manager."""
 
     def __init__(self, manager: LogManager) -> None:
@@ -91,7 +91,7 @@ class Upkeep:
         self.checkpoints = CheckpointWriter(manager.fs, manager.submit, manager.path_failed)
         self._retention = _Task(config.log_retention_check_interval_ms, self._retain)
         self._expiry = self._round(config.producer_id_expiration_check_interval_ms, self._expire_producers)
-        self._due = _NEVER  # the earliest of the tasks' times, which is asked for after every request
+        self._due = _NEVER  # the earliest due time of the tasks, asked for after every request
         self._tasks = [
             self._round(config.log_flush_scheduler_interval_ms, self._flush_due),
             self._round(
@@ -227,7 +227,7 @@ class Upkeep:
         for name, offsets in self.offsets(directory):
             self.checkpoints.now(directory.file(name), offsets)
 
-    def disown(self, directory: LogDirectory, *keys: TopicPartition) -> None:
+    def drop_checkpoints(self, directory: LogDirectory, *keys: TopicPartition) -> None:
         """Remove partitions from the checkpoints before logs of the same names are made or put aside.
 
         Otherwise, after a crash, offsets of the earlier log would be taken for the new one's.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.log import upkeep
+from pykafka_broker.log import maintenance
 from pykafka_broker.log.checkpoints import HIGH_WATERMARKS, LOG_START_OFFSETS, RECOVERY_POINTS, read_offsets
 from pykafka_broker.log.filesystem import OsFileSystem
 from tests.log.support import NOW, TOPIC_ID, batch, manager
@@ -15,7 +15,7 @@ from tests.log.support import NOW, TOPIC_ID, batch, manager
 def test_all_logs_are_looked_at_some_at_a_time_and_then_written_down(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(upkeep, "_LOOKED_AT_ONCE", 2)
+    monkeypatch.setattr(maintenance, "_LOOKED_AT_ONCE", 2)
     logs = manager(tmp_path)
     logs.start(NOW)
     for number in range(5):
@@ -55,7 +55,7 @@ def test_a_clock_that_stands_does_not_keep_retention_from_any_log(tmp_path: Path
 
 
 def test_a_log_that_goes_in_the_middle_is_not_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(upkeep, "_LOOKED_AT_ONCE", 2)
+    monkeypatch.setattr(maintenance, "_LOOKED_AT_ONCE", 2)
     logs = manager(tmp_path)
     logs.start(NOW)
     for number in range(4):
