@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.assignments import AssignmentsManager
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.log_listening import BrokerLogListener
-from pykafka_broker.broker.lone_broker import LoneBroker
-from pykafka_broker.broker.metadata_publisher import MetadataPublisher
+from pykafka_broker.broker.membership.lone_broker import LoneBroker
+from pykafka_broker.broker.metadata.assignments import AssignmentsManager
+from pykafka_broker.broker.metadata.log_listening import BrokerLogListener
+from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.services import Endpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.broker.slices import Later
+from pykafka_broker.broker.waiting.slices import Later
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.cluster.image import MetadataDelta
@@ -31,9 +31,9 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pykafka_broker.broker.metadata_source import MetadataLeader
-    from pykafka_broker.broker.metering import Metering
-    from pykafka_broker.broker.startup import BrokerStartup
+    from pykafka_broker.broker.membership.startup import BrokerStartup
+    from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
+    from pykafka_broker.broker.requests.metering import Metering
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
     from pykafka_broker.peers import Peers
     from pykafka_broker.security.hooks.quota_callback import HookedQuotas
@@ -89,7 +89,7 @@ class Broker:
             self._lone_broker = LoneBroker(node.led_metadata, node.logs)
             self._assignments.on_change = self._lone_broker.directories_changed
         elif node.roles.broker:
-            from pykafka_broker.broker.startup import BrokerStartup  # nor for that
+            from pykafka_broker.broker.membership.startup import BrokerStartup  # nor for that
 
             self.startup = BrokerStartup(node, self._assignments)
             node.logs.topics_are_known = False
@@ -142,13 +142,15 @@ class Broker:
         if controller_listeners:
             self._control_others(metadata, controller_listeners)
         if self.node.config.delegation_token_secret_key is not None:
-            from pykafka_broker.broker.token_sweep import TokenSweep
+            from pykafka_broker.broker.controller.token_sweep import TokenSweep
 
             self._timed.append(TokenSweep(self.node))
 
     def _control_others(self, metadata: MetadataLeader, listeners: Sequence[Endpoint]) -> None:
-        from pykafka_broker.broker.controller_role import ControllerRole  # few nodes are controllers for others
-        from pykafka_broker.broker.controller_router import ControllerRouter
+        from pykafka_broker.broker.controller.controller_role import (
+            ControllerRole,  # few nodes are controllers for others
+        )
+        from pykafka_broker.broker.requests.controller_router import ControllerRouter
 
         endpoints = [_endpoint(each) for each in listeners]
         router = ControllerRouter(self.services)
@@ -244,7 +246,7 @@ class Broker:
     def _apply_quotas(self) -> None:
         quotas = self.node.image.client_quotas
         if self._metering is None and (quotas or self._quota_hook is not None):
-            from pykafka_broker.broker.metering import metering_of  # few brokers have any
+            from pykafka_broker.broker.requests.metering import metering_of  # few brokers have any
 
             self._metering = metering_of(self.services, self._quota_hook)
         if self._metering is not None:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.metadata_source import MetadataLeader, MetadataSource
-from pykafka_broker.broker.producer_ids import ProducerIdManager
-from pykafka_broker.broker.purgatory import Purgatory
-from pykafka_broker.broker.replicas import Replicas
+from pykafka_broker.broker.metadata.metadata_source import MetadataLeader, MetadataSource
+from pykafka_broker.broker.metadata.producer_ids import ProducerIdManager
+from pykafka_broker.broker.partitions.replicas import Replicas
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.broker.slices import Later, Slices
+from pykafka_broker.broker.waiting.purgatory import Purgatory
+from pykafka_broker.broker.waiting.slices import Later, Slices
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
@@ -31,8 +31,8 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pykafka_broker.broker.broker_channels import BrokerChannels
-    from pykafka_broker.broker.metadata_follower import MetadataFollower
+    from pykafka_broker.broker.channels.broker_channels import BrokerChannels
+    from pykafka_broker.broker.metadata.metadata_follower import MetadataFollower
     from pykafka_broker.peers import Peers
 
 NO_EPOCH = -1
@@ -87,7 +87,7 @@ class Node:
         self.observed: MetadataFollower | None = None
         self.metadata: MetadataSource
         if self.roles.observes:
-            from pykafka_broker.broker.metadata_follower import MetadataFollower  # no other start waits for it
+            from pykafka_broker.broker.metadata.metadata_follower import MetadataFollower  # no other start waits for it
 
             assert peers is not None, "a node whose controllers are others has to reach them"
             self.logs.metadata_is_elsewhere = True
@@ -125,7 +125,7 @@ class Node:
     @cached_property
     def neighbours(self) -> BrokerChannels:
         """The channels to the other brokers."""
-        from pykafka_broker.broker.broker_channels import BrokerChannels
+        from pykafka_broker.broker.channels.broker_channels import BrokerChannels
 
         return BrokerChannels(self)
 

@@ -6,9 +6,9 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.controller_router import ControllerRouter
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.controller_router import ControllerRouter
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.cluster.features import SUPPORTED
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.encoded_reply import EncodedReply, ReplyCache
-from pykafka_broker.broker.metadata_source import MetadataLeader
+from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, ReplyCache
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType

@@ -10,12 +10,12 @@ import zlib
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.replication.fetcher import Fetcher, Follower
 from pykafka_broker.broker.replication.followed import FollowedPartition
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.broker_channels import BrokerChannels
+    from pykafka_broker.broker.channels.broker_channels import BrokerChannels
 
 _NOBODY = -1
 _Place = tuple[int, int]  # leader, number of the fetcher

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pykafka_broker.broker.metadata_source import MetadataLeader
+from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion

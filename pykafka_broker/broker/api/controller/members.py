@@ -5,11 +5,11 @@ Behaviour: `cluster/registration.py` and `cluster/heartbeats.py` decide; who ask
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.controller_routes import CONTROLLERS
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer
+from pykafka_broker.broker.waiting.future import Answer
 from pykafka_broker.cluster import registration
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
