@@ -1,8 +1,8 @@
-"""What follows from a change of the metadata on this node.
+"""The effects of a change of the metadata on this node.
 
-Rule: one change after the other, and in this order: settings, partitions, directories, whoever has subscribed. What is
-committed is a fact: nothing here raises, one step that fails does not keep the next from its turn, and what can't be
-done now is tried again by whoever has to do it.
+Rule: changes are followed one after the other, each in this order: settings, partitions, directories, subscribers. A
+committed change is a fact: nothing here raises, a step that fails does not keep the next from its turn, and a part that
+can't follow now tries again by itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataPublisher:
-    """Takes the changes of the metadata of one node."""
+    """The receiver of one node's changes of the metadata (Kafka: BrokerMetadataPublisher)."""
 
     def __init__(self, node: Node, assignments: AssignmentsManager) -> None:
         self._node = node
@@ -34,7 +34,7 @@ class MetadataPublisher:
     def follow(self, delta: MetadataDelta) -> None:
         """Act on what has changed. Never raises."""
         if self.follows_partitions:
-            _tell(delta)
+            _log_topics(delta)
         if delta.configs:
             self._step(partial(self._follow_configs, delta.configs))
         if self.follows_partitions:
@@ -51,8 +51,9 @@ class MetadataPublisher:
             logger.exception("a defect while following a change of the metadata")
 
     def follow_broker_configs(self, touched: bool = False) -> None:
-        """Lay the dynamic configs over the static ones (KIP-226). touched: this broker's own were set, perhaps to what
-        they were: files that they name are to be read again.
+        """Lay the dynamic configs over the static ones (KIP-226).
+
+        touched: this broker's own were set, perhaps to the values that they had: files that they name are read again.
         """
         node = self._node
         default = node.image.config(ConfigResourceType.BROKER, "")
@@ -75,8 +76,8 @@ class MetadataPublisher:
                 node.logs.reconfigure(name, topic.partitions, node.topic_config(name))
 
 
-def _tell(delta: MetadataDelta) -> None:
-    """Which topics have come, grown and gone: who waits for records of a mistyped name finds it in the log."""
+def _log_topics(delta: MetadataDelta) -> None:
+    """Log which topics have come, grown and gone: a reader who waits for records of a mistyped name finds it there."""
     for topic in delta.created:
         logger.info("topic %s is created: %d partitions, id %s", topic.name, len(topic.partitions), uuid_text(topic.id))
     created = {topic.id for topic in delta.created}

@@ -10,12 +10,12 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
+from pykafka_broker.broker.broker_channels import inter_broker_listener
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.encoded_reply import ReplyCache
 from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.metadata_source import MetadataSource
-from pykafka_broker.broker.neighbours import inter_broker_listener
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Rights, denial, log_denial

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def put_strays_aside(node: Node) -> None:
-    """Before any log of clients' is used."""
+    """Put the logs that are not this node's aside. Called before any log of clients' is used."""
     strays: dict[LogDirectory, list[TopicPartition]] = {}
     for key, directory in node.logs.copies():
         if key[0] == CLUSTER_METADATA or not directory.online:

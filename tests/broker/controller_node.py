@@ -59,6 +59,11 @@ class ControllerNode(DrivenBroker):
         self.controller_router = ControllerRouter(self.services)
         self.clock.set(NOW)
         self.whole.start(self.listeners, [BoundListener("CONTROLLER", "127.0.0.1", 9093)])
+        if self.whole.startup is not None:
+            unfenced: list[bool] = []
+            self.whole.startup.on_unfenced = lambda: unfenced.append(True)
+            while not unfenced:
+                self.on_deadline(max(self.clock.now, self.whole.next_deadline() or 0))
 
     def ask(self, request: Message, version: int | None = None, connection: ConnectionContext = CONNECTION) -> Any:
         """The answer, or a `Waiting`."""

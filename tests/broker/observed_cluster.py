@@ -191,11 +191,11 @@ class ObservedCluster:
             setup=Setup(cluster_id=CLUSTER_ID),
             peers=self.network,
         )
-        assert self.broker.observing is not None
-        self.observing = self.broker.observing
-        self.observing.on_serving = lambda: self.events.append("serving")
-        self.observing.on_unfenced = lambda: self.events.append("unfenced")
-        self.observing.on_refused = self.events.append
+        assert self.broker.startup is not None
+        self.startup = self.broker.startup
+        self.startup.on_serving = lambda: self.events.append("serving")
+        self.startup.on_unfenced = lambda: self.events.append("unfenced")
+        self.startup.on_refused = self.events.append
         self.router = new_router(self.broker.services)
 
     def start(self, rounds: int = 40) -> None:

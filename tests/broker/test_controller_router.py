@@ -399,7 +399,7 @@ def test_a_broker_asks_the_controller_in_its_own_process(tmp_path: Path) -> None
 def test_a_combined_node_is_never_silent_and_keeps_its_id(tmp_path: Path) -> None:
     node = ControllerNode(tmp_path, roles="broker,controller")
     node.join(1)
-    for passed in (4_000, 8_000, 9_000):
+    for passed in (4_000, 8_000, 9_100):
         node.on_deadline(NOW + passed)
     assert node.image.brokers[1].fenced
     assert not node.image.brokers[NODE].fenced

@@ -65,7 +65,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_directories.py": (
         "fails directories and moves logs between them",
         """
-        broker/log_listening
+        broker/log_listening broker/lone_broker
         """,
     ),
     "broker/test_emulated_router.py": (
@@ -89,7 +89,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_observing.py": (
         "runs a whole broker under a controller of the test's",
         """
-        broker/assignments broker/membership broker/observed_metadata broker/strays
+        broker/assignments broker/metadata_follower broker/strays
         """,
     ),
     "broker/test_power_cuts.py": (

@@ -41,7 +41,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.observed_metadata import ObservedMetadata
+    from pykafka_broker.broker.metadata_follower import MetadataFollower
 
 # What is wrong with these is told before rights are asked for: a broker of Kafka looks at it, its controller at rights.
 _CHECKED_FIRST = (ConfigResourceType.BROKER,)
@@ -70,7 +70,7 @@ def alter_all_configs(
 
 
 def _replaced(
-    services: Services, context: RequestContext, request: AlterConfigsRequest, observed: ObservedMetadata
+    services: Services, context: RequestContext, request: AlterConfigsRequest, observed: MetadataFollower
 ) -> Answer[replaced.AlterConfigsResponse]:
     alter = partial(alter_configs, observed.checks)
     refused = _refused_here(services, context, request.resources, _replacing, alter)

@@ -1,43 +1,33 @@
-"""The metadata on a node whose controllers are other nodes: it observes their quorum.
+"""The metadata on a node whose controllers are other nodes: the node observes their quorum.
 
-Rule: the image holds what is committed, and is changed and delivered in the order of the log. What only a controller
-decides is asked of the active one; this node changes nothing by itself, and finds what has become of it in the log.
+Rule: the image holds what is committed, and is changed and delivered in the order of the log. The active controller is
+asked for its decisions; this node changes nothing by itself, and reads the outcome in the log.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.controller_line import ControllerLine
+from pykafka_broker.broker.controller_channel import NodeToControllerChannel
 from pykafka_broker.broker.forwarding import forward
-from pykafka_broker.broker.metadata_source import Decide, Deliver, Q, Quorum
+from pykafka_broker.broker.metadata_source import Decide, MetadataSource, Q, Quorum
 from pykafka_broker.broker.waiting import DONE, Answer, Future, R
 from pykafka_broker.clock import Clock
-from pykafka_broker.cluster.controller import (
-    Controller,
-    Spend,
-    broker_record_version,
-    partition_record_version,
-    unlimited,
-)
-from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, become
-from pykafka_broker.cluster.image_records import image_records
+from pykafka_broker.cluster.controller import Controller, Spend, unlimited
+from pykafka_broker.cluster.image import MetadataImage, become
 from pykafka_broker.cluster.raft.followed_log import FollowedLog
 from pykafka_broker.cluster.raft.observer import Leader, Observer
-from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
-from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
-from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.cluster.records import MetadataError
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import Roles
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
-from pykafka_broker.log.scan import remedy
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.peers import LinkError, OnReply, Peers
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -49,8 +39,13 @@ logger = logging.getLogger(__name__)
 _CREATION_MS = 30_000
 
 
-class ObservedMetadata:
-    """`on_refused` hears why this node can't go on."""
+class MetadataFollower(MetadataSource):
+    """The metadata as an observer of the quorum reads it.
+
+    on_refused: called with the reason why this node can't go on.
+    """
+
+    log: FollowedLog
 
     def __init__(
         self,
@@ -64,56 +59,29 @@ class ObservedMetadata:
         new_uuid: Callable[[], bytes],
         submit: Submit,
     ) -> None:
-        self.image = MetadataImage()
-        self.log: FollowedLog
-        self.snapshots: SnapshotKeeper
+        super().__init__(config, clock, fs, logs, submit)
         self.checks = Controller(self.image, config, config.node, new_uuid)  # of what is altered of this broker itself
         self.on_refused: Callable[[str], None] = logger.critical
-        self._config = config
         self._roles = roles
-        self._clock = clock
-        self._fs = fs
-        self._logs = logs
         self._peers = peers
-        self._submit = submit
-        self._controller = ControllerLine(peers, clock, str(config.node))
+        self._controller = NodeToControllerChannel(peers, clock, str(config.node))
         self._observer: Observer
         self._observes = False
-        self._deliver: Deliver
         self._being_created: set[str] = set()
 
     # -- life
 
-    def load(self, deliver: Deliver) -> MetadataDelta:
-        """Read what is on disk and begin to observe. `deliver` hears of every change from now on; returns what has been
-        read. `LogDirectoryError` if the metadata is damaged.
-        """
-        self._deliver = deliver
-        logs, clock = self._logs, self._clock
-        log = logs.metadata_log(clock.now)
-        directory = logs.directory_of((CLUSTER_METADATA, 0))
-        assert directory is not None
-        self.log = FollowedLog(log, self._fs, self._config.node, directory.id, list(self._roles.voters))
-        self.snapshots = SnapshotKeeper(
-            self.log,
-            self._fs,
-            self._config,
-            submit=self._submit,
-            flush=lambda now, waiter: logs.flush(log, now, waiter),
-            records=self._image_records,
-            clock=clock,
-        )
-        try:
-            loaded = self.log.load(self.image)
-        except MetadataError as error:
-            raise LogDirectoryError(f"{error}; {remedy(directory.path)}") from error
-        self._observer = Observer(self.log, self._peers, clock, self._config, self._roles, logs.cluster_id)
+    def _open(self, log: PartitionLog, directory_id: bytes) -> FollowedLog:
+        return FollowedLog(log, self._fs, self._config.node, directory_id, list(self._roles.voters))
+
+    def _begin(self, directory: str) -> None:
+        """Begin to observe."""
+        self._observer = Observer(self.log, self._peers, self._clock, self._config, self._roles, self._logs.cluster_id)
         self._observes = True
         self._observer.start(self)
-        return loaded
 
     def close(self) -> None:
-        """Ask nobody any more; also where a start has failed before anybody was asked."""
+        """Ask nobody any more. May be called when a start has failed before anybody was asked."""
         if self._observes:
             self._observer.close()
         self._controller.close()
@@ -121,14 +89,11 @@ class ObservedMetadata:
     def reconfigure(self, config: BrokerConfig) -> None:
         self.checks.config = config
 
-    def _image_records(self) -> Iterable[ApiMessageAndVersion]:
-        return image_records(self.image, partition_record_version(self.image), broker_record_version(self.image))
-
     # -- what the observer tells
 
     def on_leader(self, leader: Leader | None) -> None:
         if leader is not None:
-            self._controller.go_to(leader.address)
+            self._controller.use_controller(leader.address)
 
     def on_progress(self) -> None:
         """Apply what is committed."""
@@ -145,7 +110,7 @@ class ObservedMetadata:
         self.snapshots.on_commit(self._clock.now)
 
     def on_snapshot(self) -> None:
-        """A snapshot of the leader's takes the place of what was known."""
+        """Replace the image by a snapshot of the leader's."""
         newer = MetadataImage()
         try:
             self.log.replace(newer)
@@ -162,14 +127,6 @@ class ObservedMetadata:
     # -- as it is
 
     @property
-    def applied_offset(self) -> int:
-        return self.log.applied_end - 1
-
-    @property
-    def kraft_version(self) -> int:
-        return self.log.kraft_version
-
-    @property
     def quorum(self) -> Quorum:
         log = self.log
         return Quorum(log.leader_id, log.epoch, log.high_watermark, ZERO_UUID)
@@ -184,26 +141,26 @@ class ObservedMetadata:
         return self.relay(context, request)
 
     def relay(self, context: RequestContext, request: Message) -> Future[Any]:
-        """To the active controller, and its answer back."""
+        """Return the future of the active controller's answer to a request."""
         return forward(self.ask, context, request)
 
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         self._controller.ask(request, on_reply, timeout_ms)
 
     def narrowed(self, api_key: int, lowest: int, highest: int) -> tuple[int, int]:
-        """Those of these versions that the active controller serves as well, as far as that is known."""
+        """Return the versions from `lowest` to `highest` that the active controller serves too, as far as known."""
         served = self._controller.served(api_key)
         return (lowest, highest) if served is None else (max(lowest, served[0]), min(highest, served[1]))
 
     def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
-        """They are there when the log says so: until then a coordinator is not available, and a topic is unknown."""
+        """Ask for topics. Until the log has them a coordinator is not available, and a topic is unknown."""
         wanted = [topic for topic in topics if topic.name not in self._being_created]
         names = [topic.name for topic in wanted]
         self._being_created.update(names)
 
         def created(reply: Message | LinkError) -> None:
             self._being_created.difference_update(names)
-            _tell_of_creation(reply)
+            _log_failures(reply)
 
         if wanted:
             self.ask(CreateTopicsRequest(wanted, _CREATION_MS), created, _CREATION_MS)
@@ -225,7 +182,7 @@ class ObservedMetadata:
                 machine.on_deadline(now)
 
 
-def _tell_of_creation(reply: Message | LinkError) -> None:
+def _log_failures(reply: Message | LinkError) -> None:
     if isinstance(reply, LinkError):
         logger.warning("a topic was not created: %s", reply)
         return

@@ -1,4 +1,4 @@
-"""A node that is a broker and the controller of others at once leaves."""
+"""A node that is a broker and the controller of others at once comes and leaves as every broker does."""
 
 from __future__ import annotations
 
@@ -22,12 +22,36 @@ def node(tmp_path: Path) -> ControllerNode:
 def leaving(node: ControllerNode) -> list[bool]:
     left: list[bool] = []
     node.whole.leave(lambda: left.append(True))
+    node.on_deadline(node.clock.now)
     return left
 
 
 def led_here(node: ControllerNode) -> None:
     assigned = CreatableTopic("t", -1, -1, [CreatableReplicaAssignment(0, [NODE, 1])], [])
     assert node.ask(CreateTopicsRequest([assigned])).topics[0].error_code == 0
+
+
+def test_it_serves_before_clients_are_sent_there(node: ControllerNode) -> None:
+    registered = next(record for record in node.written if type(record).__name__ == "RegisterBrokerRecord")
+    unfenced = node.written[-1]
+    assert registered.fenced
+    assert (type(unfenced).__name__, unfenced.fenced) == ("BrokerRegistrationChangeRecord", -1)
+    assert not node.image.brokers[NODE].fenced
+
+
+def test_a_directory_that_fails_is_told_and_others_lead_what_it_had(tmp_path: Path) -> None:
+    node = ControllerNode(tmp_path / "a", roles="broker,controller", log_dirs=f"{tmp_path}/a,{tmp_path}/b")
+    node.join(1)
+    assigned = [CreatableReplicaAssignment(index, [NODE, 1]) for index in range(4)]
+    assert node.ask(CreateTopicsRequest([CreatableTopic("t", -1, -1, assigned, [])])).topics[0].error_code == 0
+    lost = node.logs.directories[1]
+    there = [each for each in node.image.topics["t"].partitions.values() if each.directory_of(NODE) == lost.id]
+    assert there, "each replica's directory is known at once"
+    node.logs.take_offline(lost, OSError(5, "broken"))
+    node.on_deadline(node.clock.now)
+    assert lost.id not in node.image.brokers[NODE].log_dirs
+    for index in (each.partition for each in there):
+        assert node.image.topics["t"].partitions[index].leader == 1
 
 
 def test_others_lead_and_know_it_before_it_goes(node: ControllerNode) -> None:
@@ -58,7 +82,7 @@ def test_it_does_not_wait_for_ever(node: ControllerNode) -> None:
         node.beat(1, current_metadata_offset=0)
         node.on_deadline(NOW + passed)
     assert not left
-    node.on_deadline(NOW + 10_000)
+    node.on_deadline(NOW + 10_100)
     assert left == [True]
 
 

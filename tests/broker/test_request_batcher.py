@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.gathering import Gathering, told
+from pykafka_broker.broker.request_batcher import RequestBatcher, told
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
@@ -15,7 +15,7 @@ from pykafka_broker.protocol.runtime import Message
 from tests.broker.neighbourhood import Neighbourhood
 
 
-class Asking(Gathering[str]):
+class Asking(RequestBatcher[str]):
     """Wants topics to be described, two at a time."""
 
     client_id = "asking-%d"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.controller_line import ControllerLine
+from pykafka_broker.broker.controller_channel import NodeToControllerChannel
 from pykafka_broker.clock import Clock
 from pykafka_broker.peers import Address, LinkTimeout
 from pykafka_broker.protocol.errors import ErrorCode
@@ -34,7 +34,7 @@ class Asked:
         self.got: list[tuple[Address, Message]] = []
         self.replies: list[Any] = []
         self.network = Network({ONE: self._node(ONE), TWO: self._node(TWO)}, lambda address: address not in self.down)
-        self.line = ControllerLine(self.network, self.clock, "7")
+        self.line = NodeToControllerChannel(self.network, self.clock, "7")
 
     def _node(self, address: Address) -> Callable[[Any], Message]:
         def answer(request: Any) -> Message:
@@ -64,7 +64,7 @@ def asked() -> Asked:
 
 
 def test_the_answer_comes_from_the_active_one(asked: Asked) -> None:
-    asked.line.go_to(ONE)
+    asked.line.use_controller(ONE)
     asked.ask()
     asked.network.bring()
     assert [type(reply) for reply in asked.replies] == [AllocateProducerIdsResponse]
@@ -75,26 +75,26 @@ def test_it_waits_until_one_is_known(asked: Asked) -> None:
     asked.ask()
     asked.pass_time(100)
     assert asked.replies == []
-    asked.line.go_to(TWO)
+    asked.line.use_controller(TWO)
     asked.network.bring()
     assert len(asked.replies) == 1
 
 
 def test_one_that_is_not_active_is_asked_again_and_then_the_next_one(asked: Asked) -> None:
     asked.codes[ONE] = ErrorCode.NOT_CONTROLLER
-    asked.line.go_to(ONE)
+    asked.line.use_controller(ONE)
     asked.ask()
     asked.network.bring()
     asked.pass_time(50)
     assert (len(asked.got), asked.replies) == (2, [])
-    asked.line.go_to(TWO)
+    asked.line.use_controller(TWO)
     asked.network.bring()
     assert [reply.error_code for reply in asked.replies] == [0]
 
 
 def test_a_lost_connection_is_no_answer(asked: Asked) -> None:
     asked.down.add(ONE)
-    asked.line.go_to(ONE)
+    asked.line.use_controller(ONE)
     asked.ask()
     asked.network.bring()
     assert asked.replies == []
@@ -114,21 +114,21 @@ def test_the_time_is_over(asked: Asked) -> None:
 
 def test_other_errors_are_answers(asked: Asked) -> None:
     asked.codes[ONE] = ErrorCode.STALE_BROKER_EPOCH
-    asked.line.go_to(ONE)
+    asked.line.use_controller(ONE)
     asked.ask()
     asked.network.bring()
     assert [reply.error_code for reply in asked.replies] == [ErrorCode.STALE_BROKER_EPOCH]
 
 
 def test_heartbeats_follow_the_registration_and_nothing_else_does(asked: Asked) -> None:
-    asked.line.go_to(ONE)
+    asked.line.use_controller(ONE)
     for request in (BrokerRegistrationRequest(), BrokerHeartbeatRequest(), AllocateProducerIdsRequest()):
         asked.ask(request)
     assert len(asked.network.opened) == 2
 
 
 def test_nobody_hears_anything_after_the_end(asked: Asked) -> None:
-    asked.line.go_to(ONE)
+    asked.line.use_controller(ONE)
     asked.ask()
     asked.line.close()
     asked.network.bring()

@@ -1,8 +1,8 @@
-"""The other brokers of the cluster, as this one talks to them.
+"""The channels to the other brokers of the cluster.
 
 Rule: a broker is found where the metadata says that it listens for brokers (`inter.broker.listener.name`), in its
-newest registration. Who keeps a line to a broker asks anew whenever it has something to send: a broker that has moved
-or come back is another `Peer`.
+newest registration. A sender asks for the channel anew whenever it has something to send: a broker that has moved or
+come back is another `Peer`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 _Found = tuple[Address, int]  # with the epoch of the registration
 
 
-class Neighbours:
-    """Lines to other brokers. One line serves one purpose: what goes over it is answered in its order."""
+class BrokerChannels:
+    """The channels of one node. A channel serves one purpose: its requests are answered in their order."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._open: dict[tuple[int, str], tuple[_Found, Peer]] = {}  # by broker and client id
 
     def peer(self, broker_id: int, client_id: str) -> Peer | None:
-        """The line to that broker for that purpose; None if nobody knows where it is."""
+        """Return the channel to a broker for the purpose that `client_id` names; None if its address is not known."""
         key, found = (broker_id, client_id), self._find(broker_id)
         known = self._open.get(key)
         if known is not None and known[0] == found:
@@ -41,7 +41,7 @@ class Neighbours:
         return peer
 
     def close(self) -> None:
-        """All of them."""
+        """Close all channels."""
         for _, peer in self._open.values():
             peer.close()
         self._open.clear()
@@ -60,6 +60,6 @@ class Neighbours:
 
 
 def inter_broker_listener(node: Node) -> str:
-    """The name of the listener where brokers talk to each other."""
+    """Return the name of the listener where brokers talk to each other."""
     config = node.config
     return (config.inter_broker_listener_name or config.security_inter_broker_protocol).upper()
