@@ -1,8 +1,8 @@
 """Requests of Kafka's protocol from inside the process.
 
-Rule: what an operation does to topics, records and groups it asks for as a client would, through the router, so that
-there is one way in and the same checks. It may do everything, is not counted among the requests of clients, and faults
-pass it by.
+Rule: an operation asks for topics, records and groups as a client would, through the router, so that there is one way
+in and the same checks. These requests have all rights, are not counted among the requests of clients, and meet no
+faults.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pykafka_broker.broker.context import NO_CONNECTION, ConnectionContext
-from pykafka_broker.broker.router import PendingReply, Pieces, Router, served_versions
+from pykafka_broker.broker.requests.context import NO_CONNECTION, ConnectionContext
+from pykafka_broker.broker.requests.router import PendingReply, Pieces, Router, served_versions
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.control.problems import Problem, problem_of

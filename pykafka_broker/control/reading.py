@@ -1,8 +1,8 @@
 """Records of a partition, decoded.
 
-Rule: what is read is what a consumer of that isolation level would see: no control records, with read_committed nothing
-of an aborted transaction and nothing beyond the last stable offset. The log may start within a batch (DeleteRecords),
-and records of that batch that lie below the log's start are deleted ones.
+Rule: the records are those that a consumer of the isolation level would see: no control records, with read_committed
+nothing of an aborted transaction and nothing beyond the last stable offset. The log may start within a batch
+(DeleteRecords), and records of that batch below the log's start are deleted ones.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import Record, iter_records

@@ -1,6 +1,7 @@
-"""Who serves the connections of a controller's listeners.
+"""The server of connections to a controller's listeners.
 
-Rule: everything is the server's own but the router: what may be asked there is another matter.
+Rule: everything is the server's own but the router, since other requests are allowed there. Imported by the first such
+listener.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.controller_router import ControllerRouter
-from pykafka_broker.broker.purgatory import Purgatory
+from pykafka_broker.broker.requests.controller_router import ControllerRouter
+from pykafka_broker.broker.waiting.purgatory import Purgatory
 from pykafka_broker.server.connection import Connection, Serving
 from pykafka_broker.server.framing import FrameReader
 

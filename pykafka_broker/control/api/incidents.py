@@ -1,6 +1,6 @@
-"""What befalls a cluster: leaders and coordinators that move, members that are gone, disks that are full.
+"""Incidents: leaders and coordinators that move, members that are gone, disks that are full.
 
-An incident is made as the broker itself would meet it, so that what follows is what always follows.
+An incident happens as the broker itself would meet it, so that the usual consequences follow.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.waiting.purgatory import Parked
 from pykafka_broker.cluster.image import TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
