@@ -153,7 +153,7 @@ class ObservedMetadata:
             self.on_refused(str(error))
             return
         delta = become(self.image, newer)
-        self.log.go_on_with(self.image)
+        self.log.continue_with(self.image)
         self._deliver(delta)
 
     def on_refusal(self, why: str) -> None:

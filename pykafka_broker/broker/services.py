@@ -18,7 +18,7 @@ from pykafka_broker.broker.metadata_source import MetadataSource
 from pykafka_broker.broker.neighbours import inter_broker_listener
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Rights, denial, tell_denial
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Rights, denial, log_denial
 from pykafka_broker.cluster.controller import Spend, unlimited
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import (
@@ -218,7 +218,7 @@ class Services:
         if self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
             return True
         if log:
-            tell_denial(self.authorizer, context, operation, resource, name)
+            log_denial(self.authorizer, context, operation, resource, name)
         return False
 
     def authorise(
@@ -227,7 +227,7 @@ class Services:
         """Raises TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on if that is not allowed."""
         connection = context.connection
         if not self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
-            tell_denial(self.authorizer, context, operation, resource, name)
+            log_denial(self.authorizer, context, operation, resource, name)
             raise denial(resource)
 
     def who_may_see(self, context: RequestContext) -> Callable[[str], bool] | None:

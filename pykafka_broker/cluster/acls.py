@@ -1,6 +1,9 @@
-"""ACLs as metadata (KIP-801): what is created, deleted and told. Rule: what Kafka refuses is refused, in its words.
+"""ACLs as metadata (KIP-801): created, deleted and described. Rule: requests that Kafka refuses are refused, in its
+words.
 
-An ACL that is there already is made no second time. More than 10,000 in one request, made or deleted, are none.
+An existing ACL is not made a second time. A request that would create or delete more than 10,000 ACLs does nothing.
+
+The only reader is in another layer (`broker/api`); the authorizer needs the index alone.
 """
 
 from __future__ import annotations
@@ -229,7 +232,7 @@ def delete_acls(controller: Controller, request: DeleteAclsRequest) -> Decision[
         matches += len(found)
         if len(removed) > MAX_RECORDS_PER_OPERATION or matches > _MOST_MATCHES:
             return Decision([], refused_filters(request, _TOO_MANY))
-        results.append(DeleteAclsFilterResult(0, None, [_told(acl) for acl in found]))
+        results.append(DeleteAclsFilterResult(0, None, [_matching_acl(acl) for acl in found]))
     return Decision(list(removed.values()), DeleteAclsResponse(filter_results=results))
 
 
@@ -241,7 +244,7 @@ def _problem(wanted: Filter) -> str | None:
     return None
 
 
-def _told(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
+def _matching_acl(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
     return DeleteAclsMatchingAcl(
         0,
         None,

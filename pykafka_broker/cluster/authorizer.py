@@ -1,8 +1,8 @@
-"""Who may do what.
+"""The rights of clients (Kafka: Authorizer).
 
-Rule: everything that a client asks for is asked of the authorizer first, by operation, kind of resource and name, as
+Rule: the authorizer is asked first about everything that a client asks for, by operation, kind of resource and name, as
 Kafka's documentation lists it ("Authorization and ACLs", operations and resources on protocols). Operations and kinds
-have the numbers that the protocol gives them.
+have the numbers of the protocol.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class AuthorizableRequest(Protocol):
     def connection(self) -> AuthorizableConnection: ...
 
 
-def tell_denial(
+def log_denial(
     authorizer: Authorizer, asking: AuthorizableRequest, operation: AclOperation, resource: AclResourceType, name: str
 ) -> None:
     """Log a denial in Kafka's words."""
@@ -173,7 +173,7 @@ class Rights:
         if self._authorizer.allows(self._principal, self._host, operation, resource, name):
             return True
         if log:
-            tell_denial(self._authorizer, self._asking, operation, resource, name)
+            log_denial(self._authorizer, self._asking, operation, resource, name)
         return False
 
     def allow_some(self, operation: AclOperation, resource: AclResourceType) -> bool:

@@ -1,7 +1,7 @@
-"""Creating and deleting topics and adding partitions.
+"""Decisions to create and delete topics and to add partitions.
 
-Rule: one bad topic of a request spoils only itself, a request that is too large as a whole spoils all of it. Checks
-stand in Kafka's order (ReplicationControlManager), because a request with two faults is answered with the first.
+Rule: a bad topic of a request fails alone; a request that is too large as a whole fails as a whole. Checks stand in
+Kafka's order (ReplicationControlManager), because a request with two faults is answered with the first.
 """
 
 from __future__ import annotations
