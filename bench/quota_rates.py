@@ -84,7 +84,7 @@ def of_bytes(quotas: Quotas) -> Measured:
 def of_request_time(quotas: Quotas) -> Measured:
     """Requests a second without a quota and with one percent of a thread, and the one in percent of the other. What a
     request costs is each program's own, and without a quota the client may be what is slow: neither figure is the share
-    of the thread that a quota grants (tests/broker/test_metering.py looks at that).
+    of the thread that a quota grants (tests/broker/requests/test_metering.py looks at that).
     """
     for connections in (1, 8):
         for label, size in (("small", 0), ("middle", 50_000), ("large", 900_000)):

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.produce_checks import Prepared, check_batch, read_batch
+from pykafka_broker.broker.api.produce_checks import Prepared, check_batch, read_batch
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData

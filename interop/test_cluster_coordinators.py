@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster
 from interop.raw import RawClient
 from interop.waiting import eventually
-from pykafka_broker.broker.coordinator_log import partition_for
+from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (

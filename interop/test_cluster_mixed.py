@@ -22,7 +22,7 @@ from interop.java_tools import JavaTools
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Kind, Node
 from interop.replica_sequences import told
 from interop.waiting import eventually
-from pykafka_broker.broker.coordinator_log import partition_for
+from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 
 pytestmark = [pytest.mark.java, pytest.mark.ours_only]
 

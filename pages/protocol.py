@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pages.markdown import code, plain, table
 from pykafka_broker import client
-from pykafka_broker.broker.controller_routes import CONTROLLER_ROUTES
-from pykafka_broker.broker.router import served_versions
-from pykafka_broker.broker.routes import ROUTES, Route
+from pykafka_broker.broker.requests.controller_routes import CONTROLLER_ROUTES
+from pykafka_broker.broker.requests.router import served_versions
+from pykafka_broker.broker.requests.routes import ROUTES, Route
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.releases.release import release

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.log_directory import METADATA_TOPIC

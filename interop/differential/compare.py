@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from interop.answers.script import differences
 from interop.differential.play import Outcome
 from interop.differential.steps import Step
-from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.protocol.api_keys import SPECS
 
 

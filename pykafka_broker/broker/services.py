@@ -10,14 +10,14 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pykafka_broker.broker.context import ConnectionContext, RequestContext
-from pykafka_broker.broker.coordinator_log import partition_for
-from pykafka_broker.broker.encoded_reply import ReplyCache
-from pykafka_broker.broker.fetch_session import FetchSessionCache
-from pykafka_broker.broker.metadata_source import MetadataSource
-from pykafka_broker.broker.neighbours import inter_broker_listener
+from pykafka_broker.broker.channels.broker_channels import inter_broker_listener
+from pykafka_broker.broker.coordinators.coordinator_log import partition_for
+from pykafka_broker.broker.metadata.metadata_source import MetadataSource
 from pykafka_broker.broker.node import Node
-from pykafka_broker.broker.partition import NO_EPOCH, Partition
+from pykafka_broker.broker.partitions.fetch_session import FetchSessionCache
+from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
+from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.requests.encoded_reply import ReplyCache
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Rights, denial, log_denial
 from pykafka_broker.cluster.controller import Spend, unlimited
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
@@ -34,11 +34,11 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.controller_role import ControllerRole
-    from pykafka_broker.broker.emulation import Emulation
-    from pykafka_broker.broker.group_host import GroupHost
-    from pykafka_broker.broker.share_host import ShareHost
-    from pykafka_broker.broker.transaction_host import TransactionHost
+    from pykafka_broker.broker.controller.controller_role import ControllerRole
+    from pykafka_broker.broker.coordinators.group_host import GroupHost
+    from pykafka_broker.broker.coordinators.share_host import ShareHost
+    from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
+    from pykafka_broker.broker.requests.emulation import Emulation
     from pykafka_broker.config.extensions import OwnSettings
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
@@ -124,14 +124,14 @@ class Services:
     @cached_property
     def groups(self) -> GroupHost:
         """Groups and their offsets."""
-        from pykafka_broker.broker.group_host import GroupHost
+        from pykafka_broker.broker.coordinators.group_host import GroupHost
 
         return self._made(GroupHost(self.node))
 
     @cached_property
     def transactions(self) -> TransactionHost:
         """Transactional ids."""
-        from pykafka_broker.broker.transaction_host import TransactionHost
+        from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
 
         return self._made(TransactionHost(self.node, self.offsets_decided))
 
@@ -142,7 +142,7 @@ class Services:
     @cached_property
     def shares(self) -> ShareHost:
         """The state of share groups, and the share partitions of this node."""
-        from pykafka_broker.broker.share_host import ShareHost
+        from pykafka_broker.broker.coordinators.share_host import ShareHost
 
         return self._made(ShareHost(self.node, lambda group_id: self.groups.settings(group_id)))
 
@@ -281,7 +281,7 @@ class Services:
         """Create what a client or a coordinator needs; names that can't be topics, and those that are too many for the
         quota of the client, stay missing.
         """
-        from pykafka_broker.broker.topic_creation import create_missing_topics
+        from pykafka_broker.broker.metadata.topic_creation import create_missing_topics
 
         create_missing_topics(self.node, names, spend)
 
@@ -343,6 +343,6 @@ def _no_time_passes() -> int:
 def _emulation(own: OwnSettings) -> Emulation | None:
     if own.release is None:
         return None
-    from pykafka_broker.broker.emulation import Emulation  # no other start waits for it
+    from pykafka_broker.broker.requests.emulation import Emulation  # no other start waits for it
 
     return Emulation(own.release)

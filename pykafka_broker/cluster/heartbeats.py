@@ -59,7 +59,7 @@ Following = Callable[[Controller, BrokerImage], Iterator[ApiMessageAndVersion]]
 
 
 class Sessions:
-    """The sessions of all brokers but the controller's own, which always runs.
+    """The sessions of all brokers. The broker in the controller's own process is never fenced for its silence.
 
     unfinished: the changes that heartbeats have begun and the controller has to continue, with the broker's epoch.
     """
@@ -112,8 +112,6 @@ class Sessions:
 
     def is_running(self, broker_id: int, epoch: int, now: int) -> bool:
         """Return whether a heartbeat of the incarnation came within the time-out."""
-        if broker_id == self._node_id:
-            return True
         session = self._sessions.get(broker_id)
         return session is not None and session.epoch == epoch and now < session.last_contact + self.timeout_ms
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pykafka_broker.broker.context import NO_CONNECTION, ConnectionContext
-from pykafka_broker.broker.router import PendingReply, Pieces, Router, served_versions
+from pykafka_broker.broker.requests.context import NO_CONNECTION, ConnectionContext
+from pykafka_broker.broker.requests.router import PendingReply, Pieces, Router, served_versions
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.control.problems import Problem, problem_of

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import Record, iter_records

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 
-from pykafka_broker.broker.partition import NotLeader, Partition
+from pykafka_broker.broker.partitions.partition import NotLeader, Partition
 from pykafka_broker.control.inside import CurrentClient
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import end_of, records_from

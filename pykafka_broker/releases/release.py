@@ -1,7 +1,7 @@
 """What one release of Kafka served, by its own word: versions, error codes, config keys and features.
 
 Rule: facts about Kafka only, as `data.json` records them; what this broker does to pass for a release stands in
-`broker/emulation.py`. The file is read once, on first use, and only by a broker that emulates.
+`broker/requests/emulation.py`. The file is read once, on first use, and only by a broker that emulates.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.controller_router import ControllerRouter
-from pykafka_broker.broker.purgatory import Purgatory
+from pykafka_broker.broker.requests.controller_router import ControllerRouter
+from pykafka_broker.broker.waiting.purgatory import Purgatory
 from pykafka_broker.server.connection import Connection, Serving
 from pykafka_broker.server.framing import FrameReader
 

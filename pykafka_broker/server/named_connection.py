@@ -6,7 +6,7 @@ disconnected. Imported by the first listener that has such a class.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.errors import FrameError
 from pykafka_broker.security.hooks.loading import HookFailed
 from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity

@@ -13,9 +13,9 @@ import secrets
 from collections.abc import Callable
 from struct import Struct
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.router import PendingReply
+from pykafka_broker.broker.waiting.purgatory import Parked
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.config import ConfigError, UnusableError
 from pykafka_broker.errors import FrameError

@@ -21,8 +21,8 @@ import socket
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.emulated_router import new_router
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.emulated_router import new_router
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.accepting import Accepting, ConnectionQuota

@@ -39,7 +39,7 @@ from pykafka_broker.server.signals import StopSignals
 from pykafka_broker.server.system_clock import SystemClock, seconds
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.observing import Observing
+    from pykafka_broker.broker.membership.startup import BrokerStartup
     from pykafka_broker.server.link_peers import LinkPeers
     from pykafka_broker.server.server import Server
 
@@ -186,19 +186,19 @@ def _conclude(job: Job, error: Exception | None) -> None:
 
 
 class Unfenced:
-    """The start and end of a broker under controllers of other nodes.
+    """The start and end of one broker of several.
 
     `stopped` is set when the process is to end.
     """
 
-    def __init__(self, observing: Observing, server: Server, stopped: asyncio.Event) -> None:
+    def __init__(self, startup: BrokerStartup, server: Server, stopped: asyncio.Event) -> None:
         self.is_refused = False
         self._server = server
         self._stopped = stopped
         self._settled = asyncio.Event()  # the broker is unfenced, or never will be
-        observing.on_serving = server.accept
-        observing.on_unfenced = self._settled.set
-        observing.on_refused = self._refuse
+        startup.on_serving = server.accept
+        startup.on_unfenced = self._settled.set
+        startup.on_refused = self._refuse
 
     def _refuse(self, why: str) -> None:
         if not self.is_refused:
@@ -217,14 +217,9 @@ class Unfenced:
     async def leave(self) -> None:
         """Wait until the controller allows the shutdown."""
         if not self.is_refused:
-            await leave(self._server)
-
-
-async def leave(server: Server) -> None:
-    """Wait until other brokers lead the broker's partitions."""
-    left = asyncio.Event()
-    server.turns.run(lambda: server.broker.leave(left.set))
-    await left.wait()
+            left = asyncio.Event()
+            self._server.turns.run(lambda: self._server.broker.leave(left.set))
+            await left.wait()
 
 
 class BrokerShare(NamedTuple):
@@ -335,10 +330,10 @@ async def _serve(
             broker.node.cluster_id,
             ", ".join(config.data_dirs),
         )
-        if broker.observing is None:
+        if broker.startup is None:
             server.start()
         else:
-            waiting = Unfenced(broker.observing, server, stopped)
+            waiting = Unfenced(broker.startup, server, stopped)
             await waiting.wait()
         if beside is not None:
             await beside.open(Running(server, turns, clock, jobs, listeners, peers, new_broker))
@@ -348,8 +343,6 @@ async def _serve(
         log.info("stopping")
         if waiting is not None:
             await waiting.leave()
-        elif server.broker.services.controller_role is not None:
-            await leave(server)
     finally:
         if beside is not None:
             await beside.close()

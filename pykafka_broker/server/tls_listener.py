@@ -23,8 +23,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-from pykafka_broker.broker.context import ANONYMOUS, ConnectionContext
-from pykafka_broker.broker.purgatory import Parked
+from pykafka_broker.broker.requests.context import ANONYMOUS, ConnectionContext
+from pykafka_broker.broker.waiting.purgatory import Parked
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
 from pykafka_broker.errors import FrameError

@@ -6,9 +6,9 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.controller_router import ControllerRouter
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.controller_router import ControllerRouter
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.cluster.features import SUPPORTED
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -59,6 +59,11 @@ class ControllerNode(DrivenBroker):
         self.controller_router = ControllerRouter(self.services)
         self.clock.set(NOW)
         self.whole.start(self.listeners, [BoundListener("CONTROLLER", "127.0.0.1", 9093)])
+        if self.whole.startup is not None:
+            unfenced: list[bool] = []
+            self.whole.startup.on_unfenced = lambda: unfenced.append(True)
+            while not unfenced:
+                self.on_deadline(max(self.clock.now, self.whole.next_deadline() or 0))
 
     def ask(self, request: Message, version: int | None = None, connection: ConnectionContext = CONNECTION) -> Any:
         """The answer, or a `Waiting`."""

@@ -6,17 +6,17 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.broker.broker import Broker
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.emulated_router import new_router
-from pykafka_broker.broker.group_host import GroupHost
-from pykafka_broker.broker.metadata_source import LocalMetadata
-from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.purgatory import Purgatory
-from pykafka_broker.broker.router import PendingReply, Pieces
+from pykafka_broker.broker.coordinators.group_host import GroupHost
+from pykafka_broker.broker.coordinators.share_host import ShareHost
+from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
+from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.emulated_router import new_router
+from pykafka_broker.broker.requests.router import PendingReply, Pieces
 from pykafka_broker.broker.services import Endpoint, Services
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.broker.share_host import ShareHost
-from pykafka_broker.broker.transaction_host import TransactionHost
+from pykafka_broker.broker.waiting.purgatory import Purgatory
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -104,7 +104,7 @@ class DrivenBroker:
         return self.services.logs
 
     @property
-    def metadata(self) -> LocalMetadata:
+    def metadata(self) -> MetadataLeader:
         return self.whole.node.led_metadata
 
     @property

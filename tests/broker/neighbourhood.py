@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.coordinator_log import read_batches
-from pykafka_broker.broker.router import PendingReply
-from pykafka_broker.broker.waiting import Future
+from pykafka_broker.broker.coordinators.coordinator_log import read_batches
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.router import PendingReply
+from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.partition_log import Origin

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pykafka_broker.broker.broker import Broker
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.emulated_router import new_router
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.emulated_router import new_router
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
@@ -191,11 +191,11 @@ class ObservedCluster:
             setup=Setup(cluster_id=CLUSTER_ID),
             peers=self.network,
         )
-        assert self.broker.observing is not None
-        self.observing = self.broker.observing
-        self.observing.on_serving = lambda: self.events.append("serving")
-        self.observing.on_unfenced = lambda: self.events.append("unfenced")
-        self.observing.on_refused = self.events.append
+        assert self.broker.startup is not None
+        self.startup = self.broker.startup
+        self.startup.on_serving = lambda: self.events.append("serving")
+        self.startup.on_unfenced = lambda: self.events.append("unfenced")
+        self.startup.on_refused = self.events.append
         self.router = new_router(self.broker.services)
 
     def start(self, rounds: int = 40) -> None:

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.broker.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.api_keys import ApiKey

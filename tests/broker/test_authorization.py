@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, NOT_ASKED, AllowAll, Authorizer
 from pykafka_broker.cluster.controller import ConfigAlteration, TopicCreation
 from pykafka_broker.errors import ApiError

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.clock import Clock
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.protocol.errors import ErrorCode

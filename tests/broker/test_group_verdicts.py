@@ -18,7 +18,7 @@ from pykafka_broker.broker.api.offset_commit import offset_commit
 from pykafka_broker.broker.api.offset_fetch import offset_fetch
 from pykafka_broker.broker.api.share_group_heartbeat import share_group_heartbeat
 from pykafka_broker.broker.api.share_group_state import read
-from pykafka_broker.broker.waiting import Future, Lost, TooLate
+from pykafka_broker.broker.waiting.future import Future, Lost, TooLate
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.groups.offsets import no_change_record
 from pykafka_broker.coordinators.share.state import ShareKey

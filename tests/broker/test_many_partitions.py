@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import PendingReply
-from pykafka_broker.broker.slices import PARTITIONS_A_SLICE, Slices, are_many, shares
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.router import PendingReply
+from pykafka_broker.broker.waiting.slices import PARTITIONS_A_SLICE, Slices, are_many, shares
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segment import LogSegment

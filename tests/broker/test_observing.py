@@ -237,7 +237,7 @@ def test_a_disk_that_fails_just_then_keeps_nobody_from_serving(tmp_path: Path, m
     def fail(fs: FileSystem, path: str) -> bytes | None:
         raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
-    monkeypatch.setattr("pykafka_broker.broker.strays.read_partition_metadata", fail)
+    monkeypatch.setattr("pykafka_broker.broker.membership.strays.read_partition_metadata", fail)
     cluster.new_broker()
     cluster.events.clear()
     cluster.start()

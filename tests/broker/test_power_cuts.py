@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.jobs import Job, run_inline

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.encoded_reply import EncodedReply, ReplyCache
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply, ReplyCache
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
@@ -62,7 +62,7 @@ def test_a_topic_for_which_there_was_no_room_is_tried_again(node: RealBroker, mo
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
     with monkeypatch.context() as full:
-        full.setattr(LocalMetadata, "commit", refuse)
+        full.setattr(MetadataLeader, "commit", refuse)
         assert [ask(node, create=True) for _ in range(2)] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
     assert ask(node, create=True) == ErrorCode.NONE
 

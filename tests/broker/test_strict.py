@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.routes import BETWEEN_NODES, ROUTES
+from pykafka_broker.broker.requests.routes import BETWEEN_NODES, ROUTES
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

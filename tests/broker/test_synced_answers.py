@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.errors import ErrorCode

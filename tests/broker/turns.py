@@ -7,9 +7,9 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pykafka_broker.broker.router import PendingReply
-from pykafka_broker.broker.slices import Slices
-from pykafka_broker.broker.waiting import Future
+from pykafka_broker.broker.requests.router import PendingReply
+from pykafka_broker.broker.waiting.future import Future
+from pykafka_broker.broker.waiting.slices import Slices
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Message
 from tests.broker.api.real_broker import RealBroker

@@ -12,7 +12,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         """
         broker/api/create_partitions broker/api/create_topics broker/api/delete_topics
         broker/api/describe_log_dirs broker/api/metadata broker/api/quorum_members broker/api/update_features
-        broker/api/user_scram_credentials broker/context cluster/bootstrap
+        broker/api/user_scram_credentials broker/requests/context cluster/bootstrap
         """,
     ),
     "broker/api/test_cordoned_log_dirs.py": (
@@ -24,7 +24,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/api/test_fetch.py": (
         "reads through it",
         """
-        broker/partition_reader
+        broker/api/partition_reader
         """,
     ),
     "broker/api/test_like_kafka.py": (
@@ -54,60 +54,60 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/replication/fetchers broker/replication/followed broker/replication/replica_news
         """,
     ),
-    "broker/test_controller_router.py": (
+    "broker/requests/test_controller_router.py": (
         "frames go in on a controller's listener",
         """
         broker/api/controller/api_versions broker/api/controller/describe_cluster broker/api/controller/envelope
         broker/api/controller/members broker/api/controller/raft broker/api/controller/votes
-        broker/controller_role
+        broker/controller/controller_role
         """,
     ),
     "broker/test_directories.py": (
         "fails directories and moves logs between them",
         """
-        broker/log_listening
+        broker/metadata/log_listening broker/membership/lone_broker
         """,
     ),
-    "broker/test_emulated_router.py": (
+    "broker/requests/test_emulated_router.py": (
         "asks for the features of releases",
         """
         cluster/features
         """,
     ),
-    "broker/test_group_host.py": (
+    "broker/coordinators/test_group_host.py": (
         "works on a whole broker",
         """
         broker/broker
         """,
     ),
-    "broker/test_metering.py": (
+    "broker/requests/test_metering.py": (
         "reads the throttle times of answers of every kind",
         """
-        broker/throttled_answer
+        broker/requests/throttled_answer
         """,
     ),
     "broker/test_observing.py": (
         "runs a whole broker under a controller of the test's",
         """
-        broker/assignments broker/membership broker/observed_metadata broker/strays
+        broker/metadata/assignments broker/metadata/metadata_follower broker/membership/strays
         """,
     ),
     "broker/test_power_cuts.py": (
         "cuts the power in the middle of transactions",
         """
-        broker/transaction_markers
+        broker/coordinators/transaction_markers
         """,
     ),
-    "broker/test_router.py": (
+    "broker/requests/test_router.py": (
         "raises it in handlers",
         """
         errors
         """,
     ),
-    "broker/test_share_state_requests.py": (
+    "broker/coordinators/test_share_state_requests.py": (
         "asks before the topic of states is made",
         """
-        broker/awaited_topic
+        broker/coordinators/awaited_topic
         """,
     ),
     "cli/test_main.py": (
@@ -344,7 +344,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/alter_share_group_offsets broker/api/delete_share_group_offsets
         broker/api/describe_share_group_offsets broker/api/share_acknowledge broker/api/share_fetch
         broker/api/share_group_describe broker/api/share_group_heartbeat broker/api/share_group_offsets
-        broker/api/share_requests broker/share_partitions
+        broker/api/share_requests broker/coordinators/share_partitions
         """,
     ),
     "scenarios/transactions/test_answers.py": (
@@ -353,7 +353,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/add_offsets_to_txn broker/api/add_partitions_to_txn broker/api/describe_producers
         broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator
         broker/api/init_producer_id broker/api/list_transactions broker/api/txn_offset_commit
-        broker/api/write_txn_markers broker/produce_joining
+        broker/api/write_txn_markers broker/api/produce_joining
         """,
     ),
     "server/test_link.py": (

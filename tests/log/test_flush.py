@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.replicas import Replicas
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.partitions.replicas import Replicas
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.errors import ApiError

@@ -10,7 +10,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.log.jobs import Job, run_inline
 from tests.broker.driven import DrivenBroker
 from tests.scenarios.groups.local import LocalWire, LocalWorld

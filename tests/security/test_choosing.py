@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import BrokerConfig

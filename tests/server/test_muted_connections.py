@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.waiting import Future
+from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.server.server import Server
 from tests.server.support import run, until

@@ -13,12 +13,12 @@ from random import Random
 from typing import Any
 
 from pykafka_broker.broker.broker import Broker
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.controller_router import ControllerRouter
-from pykafka_broker.broker.emulated_router import new_router
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.controller_router import ControllerRouter
+from pykafka_broker.broker.requests.emulated_router import new_router
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.setup import NO_SETUP, Setup
+from pykafka_broker.broker.waiting.purgatory import Parked
 from pykafka_broker.cluster.formatting import FormatRequest, StorageFormatter
 from pykafka_broker.cluster.formatting import StorageNode as FormatNode
 from pykafka_broker.config import BrokerConfig
@@ -101,12 +101,12 @@ class SimNode(Host):
 
     def _begin(self) -> None:
         listeners = listeners_of(self.broker.config)
-        observing = self.broker.observing
-        if observing is not None:
-            observing.on_serving = lambda: self.open(listeners)
-            observing.on_refused = self._refused
+        startup = self.broker.startup
+        if startup is not None:
+            startup.on_serving = lambda: self.open(listeners)
+            startup.on_refused = self._refused
         start_broker(self.broker, listeners)
-        if observing is None:
+        if startup is None:
             self.open(listeners)
 
     def open(self, listeners: list[Listener]) -> None:
@@ -152,7 +152,7 @@ class SimNode(Host):
 
     def stop(self) -> None:
         """In order: others lead before it goes, if they can be told."""
-        if self.broker.observing is None and self.broker.services.controller_role is None:
+        if self.broker.startup is None:
             self._end()
         else:
             self.turn(lambda: self.broker.leave(lambda: self._end_soon(self.life)))

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.coordinator_log import partition_for
-from pykafka_broker.broker.group_host import GroupHost
+from pykafka_broker.broker.coordinators.coordinator_log import partition_for
+from pykafka_broker.broker.coordinators.group_host import GroupHost
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest

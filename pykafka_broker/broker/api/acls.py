@@ -7,10 +7,10 @@ Versions: 1 patterns by prefix (KIP-290), 3 users as resources (KIP-373); they m
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer
+from pykafka_broker.broker.waiting.future import Answer
 from pykafka_broker.cluster import acls
 from pykafka_broker.cluster.authorizer import AllowAll, Rights
 from pykafka_broker.cluster.controller import Controller, Decision

@@ -13,10 +13,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from pykafka_broker.broker.api import broker_loggers
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer, then
+from pykafka_broker.broker.waiting.future import Answer, then
 from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.config_changes import (
     ConfigOp,
@@ -41,7 +41,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.observed_metadata import ObservedMetadata
+    from pykafka_broker.broker.metadata.metadata_follower import MetadataFollower
 
 # What is wrong with these is told before rights are asked for: a broker of Kafka looks at it, its controller at rights.
 _CHECKED_FIRST = (ConfigResourceType.BROKER,)
@@ -70,7 +70,7 @@ def alter_all_configs(
 
 
 def _replaced(
-    services: Services, context: RequestContext, request: AlterConfigsRequest, observed: ObservedMetadata
+    services: Services, context: RequestContext, request: AlterConfigsRequest, observed: MetadataFollower
 ) -> Answer[replaced.AlterConfigsResponse]:
     alter = partial(alter_configs, observed.checks)
     refused = _refused_here(services, context, request.resources, _replacing, alter)

@@ -15,10 +15,10 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.encoded_reply import EncodedReply
-from pykafka_broker.broker.router import handles, served_versions
-from pykafka_broker.broker.routes import ROUTES
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.broker.requests.router import handles, served_versions
+from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.features import KRAFT_VERSION, shown_levels, supported_features
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -32,8 +32,8 @@ from pykafka_broker.protocol.messages.api_versions_response import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.emulation import Emulation
-    from pykafka_broker.broker.observed_metadata import ObservedMetadata
+    from pykafka_broker.broker.metadata.metadata_follower import MetadataFollower
+    from pykafka_broker.broker.requests.emulation import Emulation
 
 _SOFTWARE_FROM = 3
 _LEVEL_ZERO_FROM = 4
@@ -112,9 +112,9 @@ def _ranges(services: Services) -> list[ApiVersion]:
     return [ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)]
 
 
-def _ranges_of_both(metadata: ObservedMetadata) -> list[ApiVersion]:
+def _ranges_of_both(metadata: MetadataFollower) -> list[ApiVersion]:
     """What goes on to a controller is told in the versions that this one serves as well."""
-    from pykafka_broker.broker.controller_routes import FORWARDED  # few brokers have a controller elsewhere
+    from pykafka_broker.broker.requests.controller_routes import FORWARDED  # few brokers have a controller elsewhere
 
     ranges = []
     for api_key in sorted(ROUTES):

@@ -6,8 +6,8 @@ null only beside an error, as with Kafka. Versions: 1 is the flexible encoding.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import quotas
 from pykafka_broker.cluster.authorizer import Rights

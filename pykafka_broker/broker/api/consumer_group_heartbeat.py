@@ -7,10 +7,10 @@ Versions: 1 patterns (`SubscribedTopicRegex`), and member ids that the client ch
 from __future__ import annotations
 
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, offers, verdict
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer
+from pykafka_broker.broker.waiting.future import Answer
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode

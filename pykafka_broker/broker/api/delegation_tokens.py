@@ -9,10 +9,10 @@ Versions: 3 names the requester too, and may ask for a token of another owner (K
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import ANONYMOUS, RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import ANONYMOUS, RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer
+from pykafka_broker.broker.waiting.future import Answer
 from pykafka_broker.cluster import delegation_tokens as tokens
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError

@@ -13,13 +13,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps, shares
-from pykafka_broker.broker.waiting import Answer
+from pykafka_broker.broker.waiting.future import Answer
+from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.slices import Steps, shares
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation

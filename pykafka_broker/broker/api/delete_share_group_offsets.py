@@ -6,11 +6,11 @@ Behaviour: the group must be there and have no members. It begins with a deleted
 from __future__ import annotations
 
 from pykafka_broker.broker.api.share_group_offsets import NOT_HOSTED, delete_states, empty_group
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
-from pykafka_broker.broker.waiting import Answer, all_of, when_committed
+from pykafka_broker.broker.waiting.future import Answer, all_of, when_committed
+from pykafka_broker.broker.waiting.slices import Steps
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError

@@ -7,8 +7,8 @@ anything else; 2 fenced brokers (KIP-1073).
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.protocol.api_keys import ApiKey

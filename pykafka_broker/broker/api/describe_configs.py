@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from pykafka_broker.broker.api.broker_loggers import describe_loggers
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
-from pykafka_broker.broker.waiting import Answer
+from pykafka_broker.broker.waiting.future import Answer
+from pykafka_broker.broker.waiting.slices import Steps
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.describe import (
     ConfigEntry,

@@ -7,10 +7,10 @@ Versions: 3 authorized operations (KIP-430), 4 static members, 6 errors with a m
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer, when_committed
+from pykafka_broker.broker.waiting.future import Answer, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey

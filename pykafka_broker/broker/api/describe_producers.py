@@ -7,8 +7,8 @@ answer, too.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.errors import ApiError

@@ -7,10 +7,10 @@ directory ids and nodes (KIP-853); the id is zero as long as kraft.version is 0.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer
+from pykafka_broker.broker.waiting.future import Answer
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.protocol.api_keys import ApiKey

@@ -7,12 +7,12 @@ Versions: 1 tells the lag (KIP-1226).
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.coordinators.share_host import is_enabled
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.share_host import is_enabled
-from pykafka_broker.broker.slices import Steps
-from pykafka_broker.broker.waiting import Answer, all_of, when_committed
+from pykafka_broker.broker.waiting.future import Answer, all_of, when_committed
+from pykafka_broker.broker.waiting.slices import Steps
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT, ShareKey

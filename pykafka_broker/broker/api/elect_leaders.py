@@ -6,8 +6,8 @@ partitions for which it was needed. Versions: 1 unclean elections and an error o
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.elections import elect_leaders as decide

@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
-from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.partition_reader import NOT_SHOWN, PartitionReader
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.api.partition_reader import NOT_SHOWN, PartitionReader
+from pykafka_broker.broker.partitions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
-from pykafka_broker.broker.waiting import Answer, Future
+from pykafka_broker.broker.waiting.future import Answer, Future
+from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.slices import Steps
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.log.segments import MORE_THAN_A_SEGMENT
@@ -52,7 +52,7 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
         return _all_failed(request, ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
     attempts: type[FetchAttempt] = FetchAttempt
     if request.replica_state.replica_id >= 0 or request.replica_id >= 0:
-        from pykafka_broker.broker.replication.replica_fetch import (
+        from pykafka_broker.broker.api.replica_fetch import (
             ReplicaFetchAttempt,
         )  # no node that is alone needs it
 

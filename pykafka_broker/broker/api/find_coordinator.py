@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import re
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.coordinator_log import partition_for
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.coordinators.coordinator_log import partition_for
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer, when_committed
+from pykafka_broker.broker.waiting.future import Answer, when_committed
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, denial
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.errors import MALFORMED

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
-from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.errors import ApiError

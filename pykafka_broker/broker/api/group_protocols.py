@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import AllowAll
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS

@@ -6,10 +6,10 @@ Versions: 3 static members (KIP-345).
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer, when_committed
+from pykafka_broker.broker.waiting.future import Answer, when_committed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode

@@ -9,10 +9,10 @@ commit (KIP-939).
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer, all_of, when_committed
+from pykafka_broker.broker.waiting.future import Answer, all_of, when_committed
 from pykafka_broker.coordinators.transactions.coordinator import ProducerReply
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey

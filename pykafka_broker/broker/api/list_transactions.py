@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer, when_committed
+from pykafka_broker.broker.waiting.future import Answer, when_committed
 from pykafka_broker.coordinators.transactions.coordinator import TransactionFilters, matching_transactions
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey

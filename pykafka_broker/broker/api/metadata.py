@@ -13,12 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.encoded_reply import EncodedReply
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
-from pykafka_broker.broker.waiting import Answer, when_committed
+from pykafka_broker.broker.waiting.future import Answer, when_committed
+from pykafka_broker.broker.waiting.slices import Steps
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem

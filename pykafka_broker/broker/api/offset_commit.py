@@ -13,10 +13,10 @@ from typing import Any
 
 from pykafka_broker.broker.api.group_protocols import may_lack_groups
 from pykafka_broker.broker.api.zookeeper_offsets import make_room
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import then
+from pykafka_broker.broker.waiting.future import then
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType

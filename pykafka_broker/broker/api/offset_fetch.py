@@ -9,10 +9,10 @@ Versions: 0 is ZooKeeper's, 2 an error of the whole, and null topics, 5 leader e
 from __future__ import annotations
 
 from pykafka_broker.broker.api.zookeeper_offsets import OF_ZOOKEEPER, as_zookeeper_said, make_room
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer, when_committed
+from pykafka_broker.broker.waiting.future import Answer, when_committed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode

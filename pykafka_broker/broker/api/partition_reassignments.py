@@ -7,8 +7,8 @@ where it is, so nothing is ever under way there. Versions: 1 of Alter may forbid
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import replication_control
 from pykafka_broker.cluster.authorizer import Rights, denial

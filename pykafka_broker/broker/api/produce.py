@@ -16,9 +16,7 @@ from collections.abc import Iterable
 from functools import partial
 from typing import Any, NamedTuple
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.partition import NotLeader, Partition
-from pykafka_broker.broker.produce_checks import (
+from pykafka_broker.broker.api.produce_checks import (
     BatchCheck,
     Buffer,
     Explained,
@@ -29,17 +27,19 @@ from pykafka_broker.broker.produce_checks import (
     check_batch,
     read_batch,
 )
-from pykafka_broker.broker.produce_joining import (
+from pykafka_broker.broker.api.produce_joining import (
     Joining,
     RefusedByCoordinator,
     TopicAndPartitions,
     refusal,
 )
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.partitions.partition import NotLeader, Partition
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps, shares
-from pykafka_broker.broker.waiting import Answer, Future, all_of, lost
+from pykafka_broker.broker.waiting.future import Answer, Future, all_of, lost
+from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.slices import Steps, shares
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import ApiKey

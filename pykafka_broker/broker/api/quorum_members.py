@@ -8,9 +8,9 @@ removed.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.metadata_source import Quorum
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.metadata.metadata_source import Quorum
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import registration
 from pykafka_broker.cluster.authorizer import Rights

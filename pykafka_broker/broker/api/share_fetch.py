@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import chain
 
+from pykafka_broker.broker.api.share_reader import ACQUIRE_MODES, Found, Refused, ShareReader
 from pykafka_broker.broker.api.share_requests import (
     AckResult,
     TopicPartition,
@@ -25,13 +26,12 @@ from pykafka_broker.broker.api.share_requests import (
     member_of,
     show_all,
 )
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.share_reader import ACQUIRE_MODES, Found, Refused, ShareReader
-from pykafka_broker.broker.slices import Steps
-from pykafka_broker.broker.waiting import Answer, when_committed
+from pykafka_broker.broker.waiting.future import Answer, when_committed
+from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.slices import Steps
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
 from pykafka_broker.coordinators.share.share_partition import AckBatch

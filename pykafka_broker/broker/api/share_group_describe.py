@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pykafka_broker.broker.api.group_describe import describe_each
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.coordinators.share_host import is_enabled
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.share_host import is_enabled
-from pykafka_broker.broker.waiting import Answer, when_committed
+from pykafka_broker.broker.waiting.future import Answer, when_committed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from pykafka_broker.protocol.messages.share_group_describe_response import DescribedGroup, ShareGroupDescribeResponse

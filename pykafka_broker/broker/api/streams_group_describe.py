@@ -9,10 +9,10 @@ from collections.abc import Iterable
 
 from pykafka_broker.broker.api.group_describe import describe_each
 from pykafka_broker.broker.api.group_protocols import offers
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer, when_committed
+from pykafka_broker.broker.waiting.future import Answer, when_committed
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from pykafka_broker.protocol.messages.streams_group_describe_response import (

@@ -8,10 +8,10 @@ is told in the status of this one.
 from __future__ import annotations
 
 from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_hold, may_name, offers, verdict
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer, all_of, when_committed
+from pykafka_broker.broker.waiting.future import Answer, all_of, when_committed
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, are_plain, name_problem
 from pykafka_broker.coordinators.streams.topology import MISSING_INTERNAL_TOPICS, mentioned
 from pykafka_broker.protocol.api_keys import ApiKey

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.joining import Joined, refused_join
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.coordinators.joining import Joined, refused_join
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import DONE, Answer, lost, when_committed
+from pykafka_broker.broker.waiting.future import DONE, Answer, lost, when_committed
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
@@ -32,7 +32,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.join_requests import Question
+    from pykafka_broker.broker.coordinators.join_requests import Question
 
 ABORTABLE_FROM = 4
 IMPLICIT_ADD_FROM = 5

@@ -6,8 +6,8 @@ not see them is told so for each user, without its name, as by Kafka.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import scram
 from pykafka_broker.cluster.authorizer import Rights

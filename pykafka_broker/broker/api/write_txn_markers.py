@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.partition import Partition
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.coordinators.transaction_markers import write_marker
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.slices import Steps
-from pykafka_broker.broker.transaction_markers import write_marker
-from pykafka_broker.broker.waiting import Answer, when_committed
+from pykafka_broker.broker.waiting.future import Answer, when_committed
+from pykafka_broker.broker.waiting.slices import Steps
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType

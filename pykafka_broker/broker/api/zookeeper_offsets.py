@@ -7,7 +7,7 @@ after FindCoordinator; in a cluster the broker that is asked must be the coordin
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
+from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.protocol.errors import ErrorCode

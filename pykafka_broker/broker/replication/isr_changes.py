@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable
 from typing import NamedTuple, Protocol, cast
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.clock import Clock
 from pykafka_broker.peers import LinkError, OnReply
 from pykafka_broker.protocol.errors import ErrorCode

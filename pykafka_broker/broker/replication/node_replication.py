@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.replication.fetchers import Fetchers
 from pykafka_broker.broker.replication.isr_changes import IsrChanges
 from pykafka_broker.broker.replication.throttles import Throttle
-from pykafka_broker.broker.waiting import Future
+from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import cast
 
-from pykafka_broker.broker.fetch_session import FetchSession, Key
-from pykafka_broker.broker.partition import NO_EPOCH
+from pykafka_broker.broker.partitions.fetch_session import FetchSession, Key
+from pykafka_broker.broker.partitions.partition import NO_EPOCH
 
 
 class ReplicaNews:

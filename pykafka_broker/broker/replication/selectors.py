@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partitions.partition import Partition
 
 if TYPE_CHECKING:
     from pykafka_broker.cluster.image import MetadataImage

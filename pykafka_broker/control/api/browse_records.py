@@ -15,7 +15,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -137,7 +137,7 @@ def reset_settings(control: Control, keep: list[str] | None = None) -> Cluster:
     return cluster(control)
 
 
-def _leading(control: Control) -> LocalMetadata:
+def _leading(control: Control) -> MetadataLeader:
     """Return the metadata the node leads. Raises `Problem` 409."""
     local = control.broker.node.local
     if local is None:

@@ -17,7 +17,7 @@ from struct import error as StructError
 from struct import unpack_from
 from typing import NamedTuple
 
-from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 

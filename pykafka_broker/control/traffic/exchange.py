@@ -12,7 +12,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, NamedTuple
 
-from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.request_header import RequestHeader

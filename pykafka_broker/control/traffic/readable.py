@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from pykafka_broker.broker.context import ANONYMOUS
+from pykafka_broker.broker.requests.context import ANONYMOUS
 from pykafka_broker.config.describe import is_secret
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.exchange import Exchange, error_name

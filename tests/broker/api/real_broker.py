@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import OsFile, OsFileSystem

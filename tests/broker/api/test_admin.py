@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.api import broker_loggers
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import served_versions
-from pykafka_broker.broker.routes import BETWEEN_NODES, ROUTES
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.router import served_versions
+from pykafka_broker.broker.requests.routes import BETWEEN_NODES, ROUTES
 from pykafka_broker.config.describe import documentation
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import LOST
@@ -303,7 +303,7 @@ def logger_levels(node: RealBroker) -> dict[str, str]:
 
 
 def test_logger_levels_are_told_and_set(node: RealBroker) -> None:
-    name = "pykafka_broker.broker.router"
+    name = "pykafka_broker.broker.requests.router"
     logger = logging.getLogger(name)
     try:
         assert alter_logger(node, name, "TRACE") == 0

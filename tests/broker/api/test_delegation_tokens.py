@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.cluster.delegation_tokens import MAX_RENEWERS
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

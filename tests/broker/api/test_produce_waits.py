@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.api_keys import ApiKey

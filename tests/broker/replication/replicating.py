@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.peers import OnReply
 from pykafka_broker.protocol.errors import ErrorCode

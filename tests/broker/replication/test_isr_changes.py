@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.replication.isr_changes import IsrChanges
 from pykafka_broker.broker.replication.node_replication import NodeReplication
 from pykafka_broker.peers import LinkClosed, OnReply

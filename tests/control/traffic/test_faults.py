@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.faults import Action, Match, Rule
 from pykafka_broker.protocol.api_keys import ApiKey

@@ -5,7 +5,7 @@ Entries that were put away come out as they went in.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import ConnectionContext
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Entry, Mark, thinned
 from pykafka_broker.control.traffic.request_log import FULL, SEALED_AT, RequestLog, SealedEntries
 

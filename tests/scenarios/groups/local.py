@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.request_header import RequestHeader

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from pykafka_broker.broker.coordinator_log import partition_for
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.coordinators.coordinator_log import partition_for
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.coordinators.transactions.transaction import transaction_record
 from tests.broker.api.real_broker import RealBroker

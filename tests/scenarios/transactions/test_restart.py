@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker import shards
-from pykafka_broker.broker.coordinator_log import partition_for
-from pykafka_broker.broker.transaction_markers import write_marker
+from pykafka_broker.broker.coordinators import shards
+from pykafka_broker.broker.coordinators.coordinator_log import partition_for
+from pykafka_broker.broker.coordinators.transaction_markers import write_marker
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.coordinators.transactions.coordinator import Markers
 from pykafka_broker.coordinators.transactions.transaction import TransactionMetadata, transaction_record

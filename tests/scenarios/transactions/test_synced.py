@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.router import PendingReply
+from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.log.jobs import Job, run_inline
 from tests.broker.frames import joined
 from tests.scenarios.transactions.client import Client

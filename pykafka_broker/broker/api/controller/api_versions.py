@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from pykafka_broker.broker.api.api_versions import answered
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.controller_routes import CONTROLLER_ROUTES, CONTROLLERS
-from pykafka_broker.broker.encoded_reply import EncodedReply
-from pykafka_broker.broker.router import handles, served_versions
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.controller_routes import CONTROLLER_ROUTES, CONTROLLERS
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.broker.requests.router import handles, served_versions
 from pykafka_broker.broker.services import Services
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest

@@ -6,9 +6,9 @@ UNSUPPORTED_ENDPOINT_TYPE for anything else.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.controller_routes import CONTROLLERS
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.protocol.api_keys import ApiKey

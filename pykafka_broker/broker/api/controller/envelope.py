@@ -11,11 +11,11 @@ from __future__ import annotations
 import ipaddress
 import struct
 
-from pykafka_broker.broker.context import ConnectionContext, RequestContext
-from pykafka_broker.broker.controller_routes import CONTROLLERS, FORWARDED
-from pykafka_broker.broker.router import PendingReply, Pieces, handles
+from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.requests.controller_routes import CONTROLLERS, FORWARDED
+from pykafka_broker.broker.requests.router import PendingReply, Pieces, handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer
+from pykafka_broker.broker.waiting.future import Answer
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType

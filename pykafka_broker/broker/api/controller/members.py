@@ -5,12 +5,12 @@ Behaviour: `cluster/registration.py` and `cluster/heartbeats.py` decide; who ask
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.controller_routes import CONTROLLERS
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting import Answer
-from pykafka_broker.cluster import heartbeats, registration
+from pykafka_broker.broker.waiting.future import Answer
+from pykafka_broker.cluster import registration
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
@@ -32,14 +32,7 @@ def register_broker(
     def decide(
         controller: Controller, context: RequestContext, request: BrokerRegistrationRequest
     ) -> Decision[BrokerRegistrationResponse]:
-        return registration.register_broker(
-            controller,
-            role.sessions,
-            request,
-            cluster_id=services.cluster_id,
-            next_offset=services.metadata.applied_offset + 1,
-            now=context.now,
-        )
+        return role.register_broker(controller, request)
 
     return services.metadata.submit(context, request, decide)
 
@@ -54,8 +47,7 @@ def heartbeat(
     def decide(
         controller: Controller, context: RequestContext, request: BrokerHeartbeatRequest
     ) -> Decision[BrokerHeartbeatResponse]:
-        next_offset = services.metadata.applied_offset + 1
-        return heartbeats.broker_heartbeat(controller, role.sessions, request, next_offset=next_offset, now=context.now)
+        return role.heartbeat(controller, request)
 
     return services.metadata.submit(context, request, decide)
 

@@ -5,9 +5,9 @@ Behaviour: the decisions stand in `cluster/`; who asks needs the right to CLUSTE
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.controller_routes import CONTROLLERS
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.cluster import registration, replication_control
 from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.controller import Controller, Decision

@@ -6,12 +6,12 @@ knows, or until `max_wait_ms` is over. For all else see `cluster/raft/leader.py`
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.controller_role import METADATA
-from pykafka_broker.broker.controller_routes import CONTROLLERS
-from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.controller.controller_role import METADATA
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.purgatory import Parked
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType

@@ -6,9 +6,9 @@ asks in an older epoch is told the leader of this one. The voter is static (kraf
 
 from __future__ import annotations
 
-from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.controller_routes import CONTROLLERS
-from pykafka_broker.broker.router import handles
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA

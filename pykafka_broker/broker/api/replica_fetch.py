@@ -1,0 +1,208 @@
+"""Fetches of followers (`replica_id` of Fetch; from v15 on `replica_state`).
+
+Rule: a follower reads to the log's end, and by asking for an offset it says that it has all below. What it asks for is
+looked at before it is believed: it has to be a replica, of a broker that is no older than one that was here, and its
+last record has to be of this log's history. The answer does not wait once high watermark or log start have moved beyond
+what the follower was told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+
+from pykafka_broker.broker.api.fetch import FetchAttempt, Found, slices_of
+from pykafka_broker.broker.api.partition_reader import PartitionReader
+from pykafka_broker.broker.partitions.fetch_session import FetchedPartition, FetchSession, Key
+from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
+from pykafka_broker.broker.replication.replica_news import ReplicaNews
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
+
+
+class ReplicaReader(PartitionReader):
+    """Reads partitions for one follower."""
+
+    __slots__ = ("_is_follower", "_replica_id", "_throttle", "broker_epoch", "has_news", "named", "news", "no_room")
+
+    def __init__(self, services: Services, context: RequestContext, replica_id: int, broker_epoch: int) -> None:
+        super().__init__(services, context, committed=False)
+        self._replica = services.replicas.leader
+        replication = services.replicas.replication
+        self._throttle = None if replication is None else replication.leader_throttle
+        self._replica_id = replica_id
+        self.broker_epoch = broker_epoch
+        self._is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
+        self.named: set[Key] = set()  # about which the request says something that is not noted yet
+        self.news: ReplicaNews | None = None
+        self.has_news = False  # high watermark or start of one of them are beyond what the follower was told
+        self.no_room: dict[Key, None] = {}  # there is more to read of these
+
+    def _authorise(self, topic: str) -> None:
+        if not self._is_follower:
+            raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+
+    def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
+        partition = self._find(wanted)
+        log = partition.log
+        partition.check_follower(self._replica_id, self.broker_epoch)
+        data = PartitionData(
+            wanted.partition,
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if wanted.last_fetched_epoch >= 0 and self._diverges(log, wanted, data):
+            return data
+        self._read_records(partition, wanted, max_bytes, at_least_one, data)
+        if (wanted.topic, wanted.partition) in self.named:
+            self._hear(partition, wanted)
+            data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
+        if max(wanted.high_watermark, 0) < log.high_watermark or -1 < wanted.log_start_offset < log.log_start_offset:
+            self.has_news = True
+        return data
+
+    def _read_records(
+        self, partition: Partition, wanted: FetchedPartition, max_bytes: int, at_least_one: bool, data: PartitionData
+    ) -> None:
+        log, throttle, now = partition.log, self._throttle, self._services.clock.now
+        if throttle is not None and throttle.held_ms(partition, self._replica_id, now):
+            read = None
+        else:
+            read = log.read(wanted.fetch_offset, max_bytes, log.log_end_offset, min_one=at_least_one)
+        if read is not None:
+            data.records = read.records
+            if throttle is not None:
+                throttle.record(partition, len(data.records), now)
+        elif wanted.fetch_offset < log.log_end_offset:
+            self.no_room[wanted.topic, wanted.partition] = None
+
+    def bytes_there(self, wanted: FetchedPartition, data: PartitionData) -> int:
+        try:
+            partition = self._find(wanted)
+            if self._throttle is not None and self._throttle.held_ms(
+                partition, self._replica_id, self._services.clock.now
+            ):
+                return 0
+            log = partition.log
+            return log.bytes_between(wanted.fetch_offset, log.log_end_offset)
+        except ApiError:
+            return 0  # the next look at the partition tells the error
+
+    def _hear(self, partition: Partition, wanted: FetchedPartition) -> None:
+        """Once for each request: tried again, it says nothing more."""
+        key = wanted.topic, wanted.partition
+        self.named.remove(key)
+        partition.fetched_by(
+            self._replica_id,
+            wanted.fetch_offset,
+            self._services.clock.now,
+            broker_epoch=self.broker_epoch,
+            log_start_offset=wanted.log_start_of_replica,
+            watch=None if self.news is None else (self.news, key),
+        )
+
+
+class ReplicaFetchAttempt(FetchAttempt):
+    """One fetch of a follower."""
+
+    __slots__ = ("_replica_reader",)
+    PRIVILEGED = True
+
+    def __init__(self, services: Services, context: RequestContext, request: FetchRequest) -> None:
+        super().__init__(services, context, request)
+        session, reader = self._session, self._replica_reader
+        if session is not None and session.news is None:
+            session.news = ReplicaNews(session, services.purgatory.touch)
+        reader.news = None if session is None else session.news
+        if reader.news is not None:
+            reader.news.broker_epoch = reader.broker_epoch
+        if not self._incremental:
+            reader.named = {(one.topic, one.partition) for one in self._partitions}
+
+    def _reader_for(self, services: Services, context: RequestContext, request: FetchRequest) -> PartitionReader:
+        state = request.replica_state
+        epoch = state.replica_epoch if state.replica_id >= 0 else NO_EPOCH
+        self._replica_reader = ReplicaReader(services, context, max(state.replica_id, request.replica_id), epoch)
+        return self._replica_reader
+
+    def _to_read(self, session: FetchSession, named: list[FetchedPartition]) -> list[FetchedPartition]:
+        """What is new, and what the request names."""
+        reader = self._replica_reader
+        if session.news is not None and session.news.broker_epoch != reader.broker_epoch:
+            # The follower's broker is registered anew: it says with that epoch what it has of idle partitions, too.
+            named = list(session.partitions.values())
+        reader.named = {(one.topic, one.partition) for one in named}
+        news = [] if session.news is None else session.news.take()
+        return _those_of(session, [*news, *((one.topic, one.partition) for one in named)])
+
+    def watched(self) -> Sequence[Hashable]:
+        news = self._replica_reader.news
+        return super().watched() if news is None else (news,)
+
+    def poll(self, now: int) -> FetchResponse | None:
+        news = self._replica_reader.news
+        while True:
+            self._take_news()
+            found, size, failed = self._look()
+            if not self._waits(found, size, failed):
+                return self._finish(found)
+            if news is None:
+                return None
+            # The others come back when there is something new in them.
+            no_room = self._replica_reader.no_room
+            self._partitions = [each for each, _, got in found if got or (each.topic, each.partition) in no_room]
+            if not news:
+                return None
+
+    def answer(self, now: int) -> FetchResponse:
+        self._take_news()
+        return self._finish(self._look()[0])
+
+    def poll_in_slices(self, may_wait: Callable[[], bool]) -> Steps[FetchResponse | list[Partition]]:
+        """So many are named only where a session begins: that answer is not waited with."""
+        if self._session is None:
+            return (yield from super().poll_in_slices(may_wait))
+        found: list[Found] = []
+        size = 0
+        for some in slices_of(self._partitions):
+            more, size, _ = self._read(some, size)
+            found += more
+            yield None
+        return self._finish(found)
+
+    def _take_news(self) -> None:
+        news, session = self._replica_reader.news, self._session
+        if news and session is not None:
+            known = {(one.topic, one.partition) for one in self._partitions}
+            self._partitions += _those_of(session, [key for key in news.take() if key not in known])
+
+    def _look(self) -> tuple[list[Found], int, bool]:
+        self._replica_reader.no_room = {}
+        return self._read(self._partitions, 0)
+
+    def _finish(self, found: list[Found]) -> FetchResponse:
+        reader = self._replica_reader
+        if reader.news is not None and reader.no_room:
+            reader.news.put_back(list(reader.no_room))
+        return self._respond(self._told(found))
+
+    def _waits(self, found: list[Found], size: int, failed: bool) -> bool:
+        if self._session is None:  # nobody knows what was told
+            return super()._waits(found, size, failed)
+        if failed or size >= self._min_bytes or not self._patient or self._replica_reader.has_news:
+            return False
+        # Each error is told at once, since the next fetch does not look at the partition again.
+        return not any(data.error_code for _, data, _ in found) and not self._has_enough(found)
+
+
+def _those_of(session: FetchSession, keys: list[Key]) -> list[FetchedPartition]:
+    partitions = session.partitions
+    return [partitions[key] for key in dict.fromkeys(keys) if key in partitions]

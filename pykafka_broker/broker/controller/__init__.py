@@ -1,0 +1,1 @@
+"""Run the controller where this node has one."""

@@ -1,0 +1,1 @@
+"""Run the coordinators on this broker's partitions: groups, transactions, share groups."""

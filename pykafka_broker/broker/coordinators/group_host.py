@@ -1,0 +1,314 @@
+"""The group coordinator's host: its logs, and what handlers ask.
+
+Rule: what the coordinator decides is appended to the group's partition of `__consumer_offsets` as one batch, replayed
+into it, and answered when it is committed. No member is told that it is none any more, and no offsets, by a node that
+was away and has not heard yet that another one is the coordinator: where there are other replicas, that rests on a
+record that is committed anew, which such a node can't do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, overload
+
+from pykafka_broker.broker.coordinators.coordinator_log import read_batches, replay_batch
+from pykafka_broker.broker.coordinators.shards import CoordinatorShards
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
+from pykafka_broker.broker.waiting.future import Answer, Future, TooLate, when_committed
+from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.cluster.image import MetadataDelta
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
+from pykafka_broker.config.group import GroupConfig
+from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
+from pykafka_broker.coordinators.groups.group import Caller
+from pykafka_broker.coordinators.groups.offsets import no_change_record
+from pykafka_broker.coordinators.record import decode
+from pykafka_broker.coordinators.result import CoordinatorResult, R
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
+from pykafka_broker.protocol.messages.offset_commit_response import OffsetCommitResponse
+from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from pykafka_broker.protocol.messages.txn_offset_commit_response import TxnOffsetCommitResponse
+from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
+from pykafka_broker.records.control import read_end_transaction_marker
+from pykafka_broker.records.header import NO_PRODUCER_ID
+from pykafka_broker.records.record import Record
+
+log = logging.getLogger(__name__)
+
+Completions = list[tuple[Any, Any]]
+# Members give up what they have by these, by what is known of the group here; some clients end.
+_FINAL = frozenset(
+    {
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.INCONSISTENT_GROUP_PROTOCOL,
+        ErrorCode.GROUP_MAX_SIZE_REACHED,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.UNRELEASED_INSTANCE_ID,
+    }
+)
+
+
+class GroupHost:
+    """All partitions of `__consumer_offsets` that this node leads, behind one coordinator."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self.coordinator = GroupCoordinator(
+            node.config,
+            node.image,
+            self._new_id,
+            self._group_config,
+            node.setup.absent_member_ms,
+            self._wall_at,
+        )
+        self.shards = CoordinatorShards(
+            node, CONSUMER_OFFSETS, self, timeout_ms=lambda _: node.config.offsets_commit_timeout_ms
+        )
+        self.coordinator.on_topics_changed((), True, node.metadata.applied_offset)
+        node.subscribe(self._on_metadata)
+        self.shards.start()
+
+    def _new_id(self) -> str:
+        """A random UUID as text."""
+        text = self._node.new_uuid().hex()
+        return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+    def _wall_at(self, now: int) -> int:
+        return now + self._node.clock.wall - self._node.clock.now
+
+    def _group_config(self, group_id: str) -> Mapping[str, str]:
+        return self._node.image.config(ConfigResourceType.GROUP, group_id)
+
+    def settings(self, group_id: str) -> GroupConfig:
+        """The group's settings over the broker's."""
+        return self.coordinator.table.group_settings(group_id)
+
+    # -- shards
+
+    def load(self, number: int, partition: Partition) -> Iterator[int]:
+        """Replay batch after batch; yields the size of each."""
+        now = self._node.clock.now
+        for header, batch in read_batches(partition.log):
+            if header.is_control:
+                marker = read_end_transaction_marker(batch)
+                if marker is not None:
+                    self._replay_marker(number, marker.producer_id, marker.commit)
+            else:
+                producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+                replay_batch(header, batch, partial(self._replay, now=now, producer_id=producer_id))
+            yield header.size
+
+    def _replay(self, record: Record, *, now: int, producer_id: int) -> None:
+        decoded = decode(record.key or b"", record.value, GROUP_RECORDS)
+        if decoded is not None:
+            self.coordinator.replay(decoded, now, record.offset, producer_id)
+
+    def loaded(self, number: int, epoch: int) -> None:
+        """The sessions of its members begin."""
+        if self._node.setup.leader_epoch >= 0:
+            for group_id in self._groups_of(number):
+                self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], self._node.clock.now)
+        self._apply_unasked(self.coordinator.on_loaded(self._groups_of(number), self._node.clock.now))
+
+    def unload(self, number: int) -> None:
+        """Whoever waits is sent to another node."""
+        self._apply_unasked(self.coordinator.unload(self._groups_of(number)))
+
+    def _groups_of(self, number: int) -> list[str]:
+        number_of = self.shards.number_of
+        return [group_id for group_id in self.coordinator.groups if number_of(group_id) == number]
+
+    def _replay_marker(self, number: int, producer_id: int, committed: bool) -> None:
+        number_of = self.shards.number_of
+        self.coordinator.replay_end_txn(producer_id, committed, lambda group_id: number_of(group_id) == number)
+
+    # -- what handlers ask
+
+    def refusal(self, group_id: str) -> ErrorCode:
+        """Why this node can't speak for the group; NONE if it can."""
+        return self.shards.refusal(group_id)
+
+    def require(self, group_id: str) -> None:
+        """Raises the refusal."""
+        self.shards.find(group_id)
+
+    def committed(self, *group_ids: str) -> Future[None]:
+        """Return the future of all that is known of these groups being committed."""
+        return self.shards.committed(*group_ids)
+
+    def confirm_by_append(self, group_id: str, *verdicts: int) -> None:
+        """Append a record that only the group's coordinator can have committed, if one of these error codes is final
+        for a member: the answer waits for it. ApiError if the log refuses.
+        """
+        if not _FINAL.isdisjoint(verdicts):
+            self.confirm_offsets_by_append(group_id)
+
+    def confirm_offsets_by_append(self, *group_ids: str) -> None:
+        """Append such a record for an answer that tells what these groups have committed. ApiError if the log
+        refuses.
+        """
+        for group_id in group_ids:
+            if self.shards.refusal(group_id) is ErrorCode.NONE:
+                self.shards.confirm(self.shards.number_of(group_id), no_change_record(group_id))
+
+    def has_replicas(self, group_id: str) -> bool:
+        """Return whether other nodes have replicas of the group's log, and so may become its coordinator."""
+        return self.shards.has_replicas(self.shards.number_of(group_id))
+
+    def confirmed(self, group_id: str) -> Steps[None]:
+        """Wait until a record of the group is committed anew, before another node changes something for it: only the
+        group's coordinator gets that far. Raises what `require` and the log raise.
+        """
+        self.require(group_id)
+        if self.has_replicas(group_id):
+            self.apply(CoordinatorResult(records=[no_change_record(group_id)], key=group_id))
+            yield self.committed(group_id)
+            self.require(group_id)
+
+    def caller(self, context: RequestContext, may_see: Callable[[str], bool] | None = None) -> Caller:
+        """Who asks, as groups keep it."""
+        return Caller(context.api_version, context.client_id or "", f"/{context.connection.client_host}", may_see)
+
+    def heard(self, context: RequestContext, group_id: str, member_id: str) -> None:
+        """A member has been answered on this connection."""
+        self.coordinator.disconnected.note_contact(context.connection.id, group_id, member_id)
+
+    def connection_closed(self, connection: ConnectionContext) -> None:
+        """Members that were heard of on it may have gone."""
+        self.coordinator.disconnected.on_connection_closed(connection.id, self._node.clock.now)
+
+    @overload
+    def answer(self, group_id: str, effects: CoordinatorResult[R]) -> Answer[R]: ...
+
+    @overload
+    def answer(self, group_id: str, effects: CoordinatorResult[R | None], later: Future[R]) -> Answer[R]: ...
+
+    def answer(self, group_id: str, effects: CoordinatorResult[Any], later: Future[Any] | None = None) -> Any:
+        """Return the answer to a request on this group: the reply, once its records are committed, or `later` if the
+        request has to wait for a reply.
+        """
+        self.apply(effects)
+        if effects.reply is None:
+            return later
+        self.confirm_by_append(group_id, getattr(effects.reply, "error_code", 0))
+        return when_committed(effects.reply, self.committed(group_id))
+
+    def apply(self, effects: CoordinatorResult[Any]) -> None:
+        """Append, replay, and answer those who waited. If the log refuses, they are told so and nothing has changed."""
+        if effects.records:
+            try:
+                self._append(self.shards.number_of(effects.key), effects)
+            except ApiError as error:
+                _refuse(effects.completions, error.code)
+                raise
+        if effects.completions:
+            verdicts = (getattr(reply, "error_code", 0) for _, reply in effects.completions)
+            self.confirm_by_append(effects.key, *verdicts)
+            self.committed(effects.key).add_done_callback(partial(_complete, effects.completions))
+
+    def _append(
+        self, shard: int, effects: CoordinatorResult[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1
+    ) -> None:
+        """Append the records to the log of the shard, and replay them."""
+        now = self._node.clock.now
+        appended = self.shards.append(shard, effects.records, producer_id=producer_id, producer_epoch=producer_epoch)
+        for offset, record in enumerate(effects.records, appended.base_offset):
+            self.coordinator.replay(record, now, offset, producer_id)
+
+    def listed(self) -> GroupCoordinator:
+        """The coordinator, once all of its logs have been read. Raises COORDINATOR_LOAD_IN_PROGRESS."""
+        if self.shards.loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return self.coordinator
+
+    # -- offsets
+
+    def commit_offsets(self, request: OffsetCommitRequest, context: RequestContext) -> Any:
+        """The answer, once it is committed; ApiError if this node can't take them. The short form of `answer`, for what
+        is asked more often than all else: nobody else waits for a commit.
+        """
+        shards, now = self.shards, context.now
+        number = shards.find(request.group_id)
+        effects = self.coordinator.offset_requests.commit(request, context.api_version, now)
+        if effects.records:
+            self._append(number, effects)
+        else:
+            self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
+        return when_committed(effects.reply, shards.shards_committed((number,)))
+
+    def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
+        """Offsets that count once the producer's commit marker is there; ApiError if this node can't take them."""
+        self.require(request.group_id)
+        effects = self.coordinator.offset_requests.txn_commit(request, self.caller(context), context.now)
+        if effects.records:
+            self._append(self.shards.number_of(effects.key), effects, request.producer_id, request.producer_epoch)
+        else:
+            self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
+        return effects.reply
+
+    def end_transaction(self, number: int, producer_id: int, committed: bool) -> None:
+        """A marker has been written to this partition of `__consumer_offsets`."""
+        if self.shards.is_ready(number):  # if not, the marker is still to be read
+            self._replay_marker(number, producer_id, committed)
+
+    # -- metadata
+
+    def _on_metadata(self, delta: MetadataDelta) -> None:
+        self.coordinator.table.config = self._node.config
+        self.shards.follow(delta)
+        deleted = {topic.name for topic in delta.deleted}
+        created = {topic.name for topic in delta.created}
+        changed = created | deleted | {topic.name for topic, _ in delta.new_partitions}
+        if changed:
+            self.coordinator.on_topics_changed(changed, bool(created), self._node.metadata.applied_offset)
+        if deleted:
+            self._apply_unasked(self.coordinator.on_topics_deleted(deleted))
+
+    def _apply_unasked(self, several: Iterable[CoordinatorResult[Any]]) -> None:
+        """What no request waits for: if the log refuses it, there is nobody to tell."""
+        for effects in several:
+            try:
+                self.apply(effects)
+            except ApiError as error:
+                log.warning("group %s: %s", effects.key, error)
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        """When a group has something to do, or logs are to be read on."""
+        due, reading = self.coordinator.next_deadline(), self.shards.next_deadline()
+        return due if reading is None else reading if due is None else min(due, reading)
+
+    def on_deadline(self, now: int) -> None:
+        self.shards.on_deadline(now)
+        while (due := self.coordinator.next_deadline()) is not None and due <= now:
+            self._apply_unasked([self.coordinator.on_deadline(now)])
+
+
+def _verdicts(reply: OffsetCommitResponse | TxnOffsetCommitResponse) -> Iterator[int]:
+    return (one.error_code for topic in reply.topics for one in topic.partitions)
+
+
+def _complete(completions: Completions, committed: Future[None]) -> None:
+    error = committed.error
+    if error is not None:
+        _refuse(completions, error.code if isinstance(error, TooLate) else ErrorCode.NOT_COORDINATOR)
+        return
+    for token, reply in completions:
+        token.complete(reply)
+
+
+def _refuse(completions: Completions, code: ErrorCode) -> None:
+    for token, reply in completions:
+        token.complete(type(reply)(error_code=code))

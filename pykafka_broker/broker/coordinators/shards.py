@@ -1,0 +1,415 @@
+"""Which coordinators live on this node, and how their logs become what they know.
+
+Rule: a coordinator speaks for a key only where this node leads the key's partition and has read its log to the end: a
+shard. Leadership alone begins a load and ends a shard, no question does. A load is read a slice at a time between
+requests; who asks meanwhile is told COORDINATOR_LOAD_IN_PROGRESS. A shard whose log can't be read is out of service
+alone, says why once, and tries again where time may help. A decision is appended, replayed at once, and told to nobody
+before it is committed (`committed`), or not within `offsets.commit.timeout.ms` or its like. What a node that was away
+must not tell, since another may have become the coordinator meanwhile, waits for a record that is committed anew
+(`confirm`).
+
+The same for groups, transactions and shares: the host says what a batch means.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol
+
+from pykafka_broker.broker.coordinators.coordinator_log import SenselessRecord, as_its_coordinator_tells, partition_for
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.waiting.future import DONE, Future, TooLate, all_of
+from pykafka_broker.cluster.image import MetadataDelta, PartitionImage
+from pykafka_broker.coordinators.record import CoordinatorRecord, encode
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.partition_log import AppendInfo, Origin
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.builder import build_keyed_batch
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import NO_PRODUCER_ID
+
+logger = logging.getLogger(__name__)
+
+# How much of the logs is read before the first request may come, and between requests after that.
+FIRST_SLICE_BYTES = 1 << 20
+SLICE_BYTES = 1 << 18
+_RETRY_MS = 1_000
+
+
+class ShardHost(Protocol):
+    """Whoever knows what is in the logs."""
+
+    def load(self, number: int, partition: Partition) -> Iterator[int]:
+        """Replay one batch after the other; yields the size of each."""
+
+    def loaded(self, number: int, epoch: int) -> None:
+        """The shard may be asked from now on; this node leads it in that epoch. What was never written to is not
+        loaded before.
+        """
+
+    def unload(self, number: int) -> None:
+        """Forget what belongs to this shard: another node leads it, or it is gone."""
+
+
+class Shard:
+    """One partition of a coordinator's topic that this node leads in `epoch`."""
+
+    __slots__ = ("confirmed", "epoch", "for_good", "loading", "number", "partition", "problem", "ready", "told")
+
+    def __init__(self, number: int, epoch: int) -> None:
+        self.number = number
+        self.epoch = epoch
+        self.partition: Partition | None = None  # looked up when it is first needed
+        self.loading: Iterator[int] | None = None
+        self.ready = False
+        self.problem: ApiError | None = None
+        self.for_good = False  # time does not mend the problem
+        self.told = ""  # of the problem, to the log
+        self.confirmed = (-1, -1)  # when, and up to where, something was last appended for `confirm`
+
+
+class _Late(NamedTuple):
+    """A wait for a commit, and when it has lasted long enough."""
+
+    at: int
+    order: int  # of two with the same deadline the older one comes first
+    commit: Future[None]
+    answer: Future[None]
+
+
+class CoordinatorShards:
+    """The shards of one coordinator on this node, by partition of its topic. `timeout_ms`: how long an answer that
+    tells of these keys waits for records to be committed.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        topic: str,
+        host: ShardHost,
+        timeout_ms: Callable[[Iterable[str]], int] | None = None,
+    ) -> None:
+        self.topic = topic
+        self._node = node
+        self._host = host
+        self._timeout_ms = timeout_ms
+        self._expected: list[_Late] = []  # a heap
+        self._order = itertools.count()
+        self._shards: dict[int, Shard] = {}
+        self._loading: list[Shard] = []
+        self._retry_at: int | None = None
+        self._count = 0
+
+    # -- which
+
+    @property
+    def count(self) -> int:
+        """How many partitions the topic has; 0 if it is not there."""
+        return self._count
+
+    def number_of(self, key: str) -> int:
+        """The shard of a key; only where the topic is there."""
+        return partition_for(key, self._count)
+
+    def find(self, key: str) -> int:
+        """The shard of a key, which can be asked. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
+        if self._count:
+            number = partition_for(key, self._count)
+            shard = self._shards.get(number)
+            if shard is not None and shard.ready:
+                return number
+        raise ApiError(self.refusal(key))
+
+    def refusal(self, key: str) -> ErrorCode:
+        """Why this node can't speak for the key; NONE if it can."""
+        if not self._count:
+            return ErrorCode.NOT_COORDINATOR
+        shard = self._shards.get(partition_for(key, self._count))
+        if shard is not None and shard.ready:
+            return ErrorCode.NONE
+        if shard is None or shard.problem is not None:
+            return ErrorCode.NOT_COORDINATOR
+        return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+
+    def is_ready(self, number: int) -> bool:
+        """Whether this shard may be asked."""
+        shard = self._shards.get(number)
+        return shard is not None and shard.ready
+
+    @property
+    def loading(self) -> bool:
+        """Whether some shard is still being read."""
+        return bool(self._loading)
+
+    def partition(self, number: int) -> Partition:
+        """The partition behind a shard. ApiError, in the coordinator's words, if it can't be had."""
+        shard = self._shards.get(number)
+        if shard is not None and shard.partition is not None and shard.partition.is_leader:
+            return shard.partition
+        try:
+            partition = self._node.replicas.leader(self.topic, number)
+        except ApiError as error:
+            raise as_its_coordinator_tells(error) from error
+        if shard is not None:
+            shard.partition = partition
+        return partition
+
+    # -- append, and what answers rest on
+
+    def append(
+        self,
+        number: int,
+        records: Sequence[CoordinatorRecord],
+        *,
+        producer_id: int = NO_PRODUCER_ID,
+        producer_epoch: int = -1,
+    ) -> AppendInfo:
+        """Append a decision's records as one batch, transactional if a producer is named. A refusal is told as its
+        coordinator tells it: so is a batch above `max.message.bytes`, but for one that only forgets, which may be
+        several.
+        """
+        wall = self._node.clock.wall
+        batch, header = build_keyed_batch(
+            map(encode, records), wall, producer_id=producer_id, producer_epoch=producer_epoch
+        )
+        partition = self.partition(number)
+        config = partition.log.config
+        try:
+            if len(batch) > config.max_message_bytes:
+                return self._append_divided(number, records)
+            wanted = config.min_insync_replicas
+            if wanted > 1:
+                partition.check_insync(wanted)
+            return partition.append(batch, wall, header=header, origin=Origin.COORDINATOR)
+        except ApiError as error:
+            raise as_its_coordinator_tells(error) from error
+
+    def _append_divided(self, number: int, records: Sequence[CoordinatorRecord]) -> AppendInfo:
+        if len(records) == 1 or any(record.value is not None for record in records):
+            raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
+        half = len(records) // 2
+        first = self.append(number, records[:half])
+        self.append(number, records[half:])
+        return first
+
+    def committed(self, *keys: str) -> Future[None]:
+        """Return the future of all that is known of these keys being committed; `TooLate` if that takes too long. More
+        keys than shards are likely to be in all of them.
+        """
+        if len(keys) > self._count:
+            return self.shards_committed(self._shards, keys)
+        return self.shards_committed({partition_for(key, self._count) for key in keys}, keys) if self._count else DONE
+
+    def all_committed(self) -> Future[None]:
+        """Return the same for an answer that tells of everything."""
+        return self.shards_committed(self._shards)
+
+    def shards_committed(self, numbers: Iterable[int], keys: Iterable[str] = ()) -> Future[None]:
+        """Return the same for an answer that tells of these shards, or of these keys in them."""
+        behind = self.uncommitted(numbers)
+        if not behind:
+            return DONE
+        if self._timeout_ms is None:
+            return all_of(*(partition.committed(offset) for partition, offset in behind))
+        until = self._node.clock.now + self._timeout_ms(keys)
+        return all_of(*(self._in_time(partition.committed(offset), until) for partition, offset in behind))
+
+    def _in_time(self, commit: Future[None], until: int) -> Future[None]:
+        if commit.done:
+            return commit
+        answer = commit.then(_nothing_more)
+        heapq.heappush(self._expected, _Late(until, next(self._order), commit, answer))
+        return answer
+
+    def uncommitted(self, numbers: Iterable[int]) -> tuple[tuple[Partition, int], ...]:
+        """Return the partitions of these shards with records that are not committed yet, and where their logs end."""
+        behind = []
+        for number in numbers:
+            shard = self._shards.get(number)
+            if shard is not None and shard.partition is not None:
+                log = shard.partition.log
+                if log.high_watermark < log.log_end_offset:
+                    behind.append((shard.partition, log.log_end_offset))
+        return tuple(behind)
+
+    def has_replicas(self, number: int) -> bool:
+        """Whether other nodes have replicas of a shard's log, and so may become its coordinator. A refusal is told as
+        its coordinator tells it.
+        """
+        return len(self.partition(number).state.replicas) > 1
+
+    def confirm(self, number: int, record: CoordinatorRecord) -> None:
+        """Have what answers rest on committed anew, by a record that changes nothing: only who still leads the log can
+        do that. One is enough for all that is asked in the same turn. Nothing happens where there are no other
+        replicas, nor where there are too few in sync: nobody could be told anything then.
+        """
+        if not self.has_replicas(number):
+            return
+        shard, log, now = self._shards[number], self.partition(number).log, self._node.clock.now
+        if shard.confirmed == (now, log.log_end_offset):
+            return
+        try:
+            self.append(number, [record])
+        except ApiError as error:
+            if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                raise
+        shard.confirmed = now, log.log_end_offset
+
+    def _refuse_late(self, now: int) -> None:
+        while self._expected and self._expected[0].at <= now:
+            late = heapq.heappop(self._expected)
+            if not late.answer.done:
+                late.commit.cancel()
+                late.answer.fail(TooLate(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+
+    # -- leadership
+
+    def start(self) -> None:
+        """Begin with what this node leads."""
+        topic = self._node.image.topics.get(self.topic)
+        if topic is None:
+            return
+        self._count = len(topic.partitions)
+        for state in topic.partitions.values():
+            self._follow(state)
+        self.read_on(FIRST_SLICE_BYTES)
+
+    def follow(self, delta: MetadataDelta) -> None:
+        """Load what this node leads now, and forget what it does not lead any more."""
+        if any(topic.name == self.topic for topic in delta.deleted):
+            self.drop_all()
+        topic = self._node.image.topics.get(self.topic)
+        self._count = 0 if topic is None else len(topic.partitions)
+        for of, state in (*delta.new_partitions, *delta.changed_partitions):
+            if topic is not None and of.id == topic.id:
+                self._follow(topic.partitions[state.partition])
+
+    def _follow(self, state: PartitionImage) -> None:
+        shard = self._shards.get(state.partition)
+        leads = state.leader == self._node.id
+        if shard is not None and not (leads and shard.epoch == state.leader_epoch):
+            self._drop(shard)
+            shard = None
+        if leads and shard is None:
+            shard = self._shards[state.partition] = Shard(state.partition, state.leader_epoch)
+            if self._node.logs.is_fresh(self.topic, state.partition):
+                self._is_loaded(shard)  # without opening the log: fifty of them are made for the first group
+            else:
+                self._begin(shard)
+
+    def _drop(self, shard: Shard) -> None:
+        del self._shards[shard.number]
+        if shard in self._loading:
+            self._loading.remove(shard)
+        if shard.ready or shard.loading is not None:
+            self._host.unload(shard.number)
+
+    def drop_all(self) -> None:
+        """This node speaks for none any more."""
+        for shard in list(self._shards.values()):
+            self._drop(shard)
+        self._count = 0
+
+    # -- load
+
+    def _begin(self, shard: Shard) -> None:
+        shard.problem = None
+        try:
+            partition = self.partition(shard.number)
+        except ApiError as error:
+            self._fail(shard, error)
+            return
+        shard.loading = self._host.load(shard.number, partition)
+        if partition.log.log_start_offset < partition.log.log_end_offset:
+            self._loading.append(shard)
+        else:
+            self._read(shard, 1)
+
+    def read_on(self, budget: int) -> None:
+        """Read another slice of what is being loaded, one shard after the other."""
+        while self._loading and budget > 0:
+            budget = self._read(self._loading[0], budget)
+
+    def read_to_end(self, number: int) -> None:
+        """Read all of one shard now, if it is being read."""
+        shard = self._shards.get(number)
+        if shard is not None and shard.loading is not None:
+            self._read(shard, 1 << 62)
+
+    def _read(self, shard: Shard, budget: int) -> int:
+        """Read on in one shard; what is left of the budget."""
+        assert shard.loading is not None
+        try:
+            for size in shard.loading:
+                budget -= size
+                if budget <= 0:
+                    return 0
+            self._is_loaded(shard)
+        except ApiError as error:
+            self._fail(shard, as_its_coordinator_tells(error))
+        except Exception as error:
+            # Records that make no sense, or a defect of ours: the others must not suffer for either.
+            logger.debug("while %s-%d was read", self.topic, shard.number, exc_info=True)
+            kind = "" if isinstance(error, SenselessRecord | CorruptBatch) else f"{type(error).__name__}: "
+            self._fail(shard, ApiError(ErrorCode.NOT_COORDINATOR, f"{kind}{error}"), for_good=True)
+        return budget
+
+    def _is_there(self, shard: Shard) -> bool:
+        """Its leadership may end while it is read: the disk fails, and that is in the metadata at once."""
+        return self._shards.get(shard.number) is shard
+
+    def _is_loaded(self, shard: Shard) -> None:
+        if not self._is_there(shard):
+            return
+        if shard in self._loading:
+            self._loading.remove(shard)
+        shard.loading, shard.told = None, ""
+        shard.ready = True
+        self._host.loaded(shard.number, shard.epoch)
+
+    def _fail(self, shard: Shard, error: ApiError, *, for_good: bool = False) -> None:
+        if not self._is_there(shard):
+            return
+        if shard.told != str(error):
+            shard.told = str(error)
+            logger.error(
+                "%s-%d can't be read, so its coordinator is out of service: %s", self.topic, shard.number, error
+            )
+        if shard in self._loading:
+            self._loading.remove(shard)
+        if shard.loading is not None or shard.ready:
+            shard.loading, shard.ready = None, False
+            self._host.unload(shard.number)
+        shard.problem, shard.for_good = error, for_good
+        if not for_good:
+            self._retry_at = self._node.clock.now + _RETRY_MS
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        """At once while there is something to read."""
+        if self._loading:
+            return 0
+        expected = self._expected
+        while expected and expected[0].answer.done:
+            heapq.heappop(expected)
+        if not expected:
+            return self._retry_at
+        return expected[0].at if self._retry_at is None else min(expected[0].at, self._retry_at)
+
+    def on_deadline(self, now: int) -> None:
+        self._refuse_late(now)
+        if self._retry_at is not None and self._retry_at <= now:
+            self._retry_at = None
+            for shard in list(self._shards.values()):
+                if shard.problem is not None and not shard.for_good and self._is_there(shard):
+                    self._begin(shard)
+        self.read_on(SLICE_BYTES)
+
+
+def _nothing_more(committed: None) -> None:
+    """Follow a commit, so that an answer can give up the wait for it."""

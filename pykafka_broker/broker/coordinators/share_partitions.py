@@ -1,0 +1,377 @@
+"""The share partitions of this node: brought up when somebody reads, fed from the partition's log.
+
+Rule: a share partition is made from what the share coordinator knows and writes its changes back there; one whose
+write is fenced is dropped and made anew at its next use. Where the coordinator is another node, whoever reads waits
+until it has answered, and one change of a share partition waits for the one before it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.waiting.future import DONE, Future
+from pykafka_broker.config.group import GroupConfig
+from pykafka_broker.coordinators.share.sessions import ShareSession
+from pykafka_broker.coordinators.share.share_partition import (
+    AckBatch,
+    Change,
+    LogBatch,
+    SharePartition,
+    SharePartitionLimits,
+    reset_time,
+)
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareKey, StateRun
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.records.header import iter_batches
+from pykafka_broker.steps import at_once
+
+log = logging.getLogger(__name__)
+
+_RETRY_MS = 1_000
+READ_COMMITTED = "read_committed"
+EARLIEST, LATEST = "earliest", "latest"
+
+
+class ReadBatches:
+    """What one read of a log has found. Markers of transactions are handed out like records, as Kafka does it; clients
+    know them."""
+
+    __slots__ = ("_data", "_places", "batches")
+
+    def __init__(self, data: bytes, is_aborted: Callable[[int, int], bool]) -> None:
+        self._data = memoryview(data)
+        self.batches: list[LogBatch] = []
+        self._places: list[tuple[int, int]] = []
+        position = 0
+        for header, _ in iter_batches(data):
+            aborted = (
+                header.is_transactional and not header.is_control and is_aborted(header.producer_id, header.base_offset)
+            )
+            self.batches.append(LogBatch(header.base_offset, header.last_offset, not aborted))
+            self._places.append((position, position + header.size))
+            position += header.size
+
+    @property
+    def size(self) -> int:
+        return len(self._data)
+
+    def between(self, first: int, last: int) -> memoryview:
+        """The batches that hold these offsets."""
+        start, end = 0, 0
+        for batch, (_, ends) in zip(self.batches, self._places, strict=True):
+            if batch.last < first:
+                start = ends
+            if batch.first <= last:
+                end = ends
+        return self._data[start:end]
+
+
+class Refused(ApiError):
+    """The coordinator refuses a change: this node does not know the state that there is."""
+
+
+class NotYet(ApiError):
+    """Another node is being asked; whoever watches the share partition is told when it has answered."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+class Stored(Protocol):
+    """What the coordinator knows."""
+
+    @property
+    def start_offset(self) -> int: ...
+
+    @property
+    def runs(self) -> Sequence[StateRun]: ...
+
+    @property
+    def state_epoch(self) -> int: ...
+
+
+class Taken(NamedTuple):
+    """Acknowledgements that were taken: `show` makes them visible, but of those that another node is told of, who show
+    when it has them.
+    """
+
+    show: Callable[[], None]
+    writing: Future[Any] | None
+
+    def refusal(self) -> ApiError | None:
+        """Why they are not kept after all, once that is known."""
+        error = None if self.writing is None else self.writing.error
+        assert error is None or isinstance(error, ApiError)
+        if error is None or error.code in ANOTHER_TIME:
+            return error
+        return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
+
+
+class StateKeeper(Protocol):
+    """Whoever keeps the states of share partitions."""
+
+    def read(self, key: ShareKey, leader_epoch: int) -> Stored:
+        """Its state; raises `NotYet` while another node is asked, and what is wrong with it."""
+
+    def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Future[Any] | None:
+        """Keep a change; None if it is kept, else the answer of the node that keeps it. Raises what is wrong."""
+
+
+class SharePartitions:
+    """All of them, by group, topic id and partition."""
+
+    def __init__(self, node: Node, host: StateKeeper, settings: Callable[[str], GroupConfig]) -> None:
+        self._node = node
+        self._host = host
+        self.settings = settings
+        self._partitions: dict[ShareKey, SharePartition] = {}
+        self._made_in: dict[ShareKey, int] = {}  # the leader epoch of the partition that is read
+        self._writing: dict[ShareKey, Future[Any]] = {}  # changes on their way to other nodes
+        self._due: int | None = None  # no lock ends before
+
+    # -- life
+
+    def get(self, key: ShareKey) -> SharePartition:
+        """Bring it up if need be, anew in each leader epoch: another leader may have gone on with it in between.
+        ApiError if it can't be read.
+        """
+        partition = self.partition_of(key)
+        epoch = partition.leader_epoch
+        found = self._partitions.get(key)
+        if found is None or self._made_in[key] != epoch:
+            state = self._host.read(key, epoch)
+            start = state.start_offset
+            if start == UNINITIALIZED:
+                start = self._first_offset(key.group_id, partition.log)
+            found = self._partitions[key] = SharePartition(start, state.runs, state.state_epoch)
+            self._made_in[key] = epoch
+        return found
+
+    def _first_offset(self, group_id: str, partition_log: PartitionLog) -> int:
+        """Where a group begins that has never read the partition (share.auto.offset.reset)."""
+        reset = self.settings(group_id).share_auto_offset_reset
+        if reset == EARLIEST:
+            return partition_log.log_start_offset
+        if reset != LATEST:
+            found = at_once(partition_log.offset_for_timestamp(reset_time(reset, self._node.clock.wall)))
+            if found is not None:
+                return found.offset
+        return partition_log.high_watermark
+
+    def drop(self, key: ShareKey) -> None:
+        """Its state has been changed from outside: whoever waits for it looks again."""
+        partition = self._partitions.pop(key, None)
+        if partition is not None:
+            del self._made_in[key]
+            self._node.purgatory.touch(key)
+
+    def drop_once_written(self, key: ShareKey, again: Callable[[], None]) -> None:
+        """Drop it, or look `again` when the change that is on its way is there."""
+        writing = self._writing.get(key)
+        if writing is None:
+            self.drop(key)
+        else:
+            writing.add_done_callback(lambda _: again())
+
+    def has_locks(self, key: ShareKey) -> bool:
+        """Return whether a member has records of it."""
+        return self._partitions[key].has_locks
+
+    def of_group(self, group_id: str) -> list[ShareKey]:
+        return [key for key in self._partitions if key.group_id == group_id]
+
+    def drop_topic(self, topic_id: bytes) -> None:
+        for key in [key for key in self._partitions if key.topic_id == topic_id]:
+            self.drop(key)
+
+    def drop_lost(self, lost: Collection[tuple[bytes, int]]) -> None:
+        """Others lead these partitions, by topic id and number."""
+        for key in [key for key in self._partitions if (key.topic_id, key.partition) in lost]:
+            self.drop(key)
+
+    def partition_of(self, key: ShareKey) -> Partition:
+        """The partition that is read. Raises UNKNOWN_TOPIC_ID and what `Replicas.leader` raises."""
+        topic = self._node.image.topics_by_id.get(key.topic_id)
+        if topic is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        return self._node.replicas.leader(topic.name, key.partition)
+
+    def log_of(self, key: ShareKey) -> PartitionLog:
+        """Its log."""
+        return self.partition_of(key).log
+
+    def limits(self, group_id: str) -> SharePartitionLimits:
+        settings = self.settings(group_id)
+        return SharePartitionLimits(
+            settings.share_record_lock_duration_ms,
+            settings.share_delivery_count_limit,
+            settings.share_partition_max_record_locks,
+            settings.share_renew_acknowledge_enable,
+        )
+
+    # -- reading
+
+    def upper(self, key: ShareKey) -> int:
+        """Up to where the group may read."""
+        partition_log = self.log_of(key)
+        if self.settings(key.group_id).share_isolation_level == READ_COMMITTED:
+            return partition_log.last_stable_offset
+        return partition_log.high_watermark
+
+    def size(self, key: ShareKey, partition: SharePartition) -> int:
+        """Return how many bytes there are to be had; MORE_THAN_A_SEGMENT where they go on in another segment."""
+        partition_log, upper, offset = self.log_of(key), self.upper(key), partition.next_fetch_offset
+        if not partition_log.log_start_offset <= offset < upper:
+            return 0
+        return partition_log.bytes_between(offset, upper)
+
+    def read(self, key: ShareKey, partition: SharePartition, max_bytes: int, min_one: bool) -> ReadBatches | None:
+        """Return the batches from the next offset on, None if there are none. `min_one`: the first of them may be
+        larger than `max_bytes`.
+        """
+        partition_log, upper = self.log_of(key), self.upper(key)
+        if partition.next_fetch_offset < partition_log.log_start_offset:
+            partition.log_starts_at(partition_log.log_start_offset)
+        offset = partition.next_fetch_offset
+        if not partition_log.log_start_offset <= offset < upper:
+            return None
+        found = partition_log.read(offset, max_bytes, upper, min_one=min_one)
+        if found is None:
+            return None
+        aborted = []
+        if self.settings(key.group_id).share_isolation_level == READ_COMMITTED:
+            aborted = partition_log.aborted_transactions(offset, found.end_offset())
+        return ReadBatches(
+            found.records.read(),
+            lambda producer_id, at: any(
+                one.producer_id == producer_id and one.first_offset <= at <= one.last_offset for one in aborted
+            ),
+        )
+
+    def acquired(self, partition: SharePartition) -> None:
+        """Locks have been given out."""
+        self._await(partition.due)
+
+    # -- acknowledging
+
+    def before(self, key: ShareKey) -> Future[None]:
+        """Return the future of what has to be over before anything is acknowledged."""
+        writing = self._writing.get(key)
+        return DONE if writing is None else writing.settled()
+
+    def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> Taken:
+        """Raises what is wrong; then nothing has changed. Nobody has records of a partition that nobody has read."""
+        epoch = self.partition_of(key).leader_epoch
+        partition = self._partitions.get(key)
+        if partition is None or self._made_in[key] != epoch:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+        settle = partition.acknowledge(
+            member_id, batches, self.limits(key.group_id), now, self._store(key, partition, now)
+        )
+        show = self._showing(key, settle)
+        self._await(partition.due)
+        return Taken(show, self._once_written(key, partition, show))
+
+    def _showing(self, key: ShareKey, settle: Callable[[], None]) -> Callable[[], None]:
+        def show() -> None:
+            settle()
+            self._node.purgatory.touch(key)
+
+        return show
+
+    def release(self, session: ShareSession, now: int) -> None:
+        """Free what the member has in the partitions of its session. What it has in those that it has left stays its
+        own until the locks end, as with Kafka."""
+        group_id, member_id = session.member
+        keys = [ShareKey(group_id, *each) for each in session.partitions]
+        for key, partition in [(key, self._partitions[key]) for key in keys if key in self._partitions]:
+            release = partition.release
+            self._free(key, partition, lambda limits, store, to=release: to(member_id, limits, store), now)
+
+    def _free(
+        self, key: ShareKey, partition: SharePartition, free: Callable[..., Callable[[], None] | None], now: int
+    ) -> None:
+        """What nobody waits for an answer to: if it can't be stored the locks still end some time."""
+        writing = self._writing.get(key)
+        if writing is not None:
+            writing.add_done_callback(lambda _: self._free_later(key, partition, free))
+            return
+        try:
+            settle = free(self.limits(key.group_id), self._store(key, partition, now))
+        except ApiError as error:
+            log.warning("share group %s: nothing is released: %s", key.group_id, error)
+            self._await(now + _RETRY_MS)
+            return
+        if settle is not None:
+            show = self._showing(key, settle)
+            if self._once_written(key, partition, show) is None:
+                show()
+
+    def _free_later(
+        self, key: ShareKey, partition: SharePartition, free: Callable[..., Callable[[], None] | None]
+    ) -> None:
+        if self._partitions.get(key) is partition:
+            self._free(key, partition, free, self._node.clock.now)
+
+    def _store(self, key: ShareKey, partition: SharePartition, now: int) -> Callable[[Change], None]:
+        def store(change: Change) -> None:
+            epoch = self.log_of(key).leader_epoch
+            try:
+                writing = self._host.write(key, partition.state_epoch, epoch, change, now)
+            except Refused as error:
+                self.drop(key)
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from None
+            if writing is not None:
+                self._writing[key] = writing
+
+        return store
+
+    def _once_written(self, key: ShareKey, partition: SharePartition, show: Callable[[], None]) -> Future[Any] | None:
+        """Have it show when another node has the change; None if none is asked."""
+        writing = self._writing.get(key)
+        if writing is None:
+            return None
+
+        def written(_: Future[Any]) -> None:
+            if self._writing.get(key) is writing:
+                del self._writing[key]
+            if writing.error is None:
+                show()
+                self._await(partition.due)
+            elif isinstance(writing.error, ApiError) and writing.error.code in ANOTHER_TIME:
+                self._await(self._node.clock.now + _RETRY_MS)
+            elif self._partitions.get(key) is partition:
+                self.drop(key)
+
+        writing.add_done_callback(written)
+        return writing
+
+    # -- time
+
+    def _await(self, due: int | None) -> None:
+        if due is not None and (self._due is None or due < self._due):
+            self._due = due
+
+    def next_deadline(self) -> int | None:
+        return self._due
+
+    def on_deadline(self, now: int) -> None:
+        """Take records back that were locked for too long."""
+        if self._due is None or now < self._due:
+            return
+        self._due = None
+        for key, partition in list(self._partitions.items()):
+            if key in self._writing:
+                continue  # when that is over this is looked at again
+            if partition.due is not None and partition.due <= now:
+                due = partition.on_deadline
+                self._free(key, partition, lambda limits, store, to=due: to(limits, now, store), now)
+            if partition.due is not None and partition.due > now:
+                self._await(partition.due)

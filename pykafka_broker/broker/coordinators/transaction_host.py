@@ -1,0 +1,364 @@
+"""The transaction coordinator's host: its log, and what handlers ask.
+
+Rule: a decision is appended to `__transaction_state`, replayed, and answered when it is committed. What follows from an
+outcome is the business of `TransactionEnds`; a crash in between is made good when the log is loaded again. Nor is
+anything written for a producer before it is committed that the partition takes part. No producer is told that it is at
+its end by a node that was away and has not heard yet that another one is the coordinator: where there are other
+replicas, what that rests on is committed anew before, which such a node can't do.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker.broker.coordinators.coordinator_log import (
+    SENSELESS,
+    SenselessRecord,
+    partition_for,
+    read_batches,
+    replay_batch,
+)
+from pykafka_broker.broker.coordinators.joining import IMPLICIT_ADD_FROM_PRODUCE, Joined
+from pykafka_broker.broker.coordinators.shards import CoordinatorShards
+from pykafka_broker.broker.coordinators.transaction_ends import Ending, TransactionEnds
+from pykafka_broker.broker.coordinators.transaction_markers import OffsetsDecided
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.waiting.future import DONE, Future, all_of
+from pykafka_broker.cluster.image import MetadataDelta
+from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
+from pykafka_broker.coordinators.record import decode
+from pykafka_broker.coordinators.result import CoordinatorResult, R
+from pykafka_broker.coordinators.transactions.coordinator import (
+    ProducerReply,
+    TransactionCoordinator,
+    TransactionSettings,
+)
+from pykafka_broker.coordinators.transactions.transaction import TopicPartition, TransactionMetadata
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
+from pykafka_broker.records.record import Record
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.coordinators.join_requests import JoinRequests, Question
+
+log = logging.getLogger(__name__)
+
+TRANSACTION_VERSION = "transaction.version"  # the feature (KIP-890)
+# The end of a producer, or of its transaction, by what is known of it here.
+_FINAL = frozenset(
+    {
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.TRANSACTION_ABORTABLE,
+    }
+)
+
+
+class TransactionHost:
+    """All transactional ids that this node coordinates: one coordinator for each shard."""
+
+    def __init__(self, node: Node, offsets_decided: OffsetsDecided) -> None:
+        self._node = node
+        self._settings = self._current_settings()
+        self._coordinators: dict[int, TransactionCoordinator] = {}
+        self._due_ms: int | None = None
+        self.shards = CoordinatorShards(node, TRANSACTION_STATE, self, timeout_ms=self._commit_timeout_ms)
+        self._ends = TransactionEnds(node, self.shards, offsets_decided, self._record_end, self._await)
+        node.subscribe(self._on_metadata)
+        self.shards.start()
+
+    # -- shards
+
+    def load(self, number: int, partition: Partition) -> Iterator[int]:
+        """Read batch after batch; yields the size of each. Of each transactional id only the newest record counts."""
+        newest: dict[bytes, Record] = {}
+
+        def note(record: Record) -> None:
+            newest[record.key or b""] = record
+
+        for header, batch in read_batches(partition.log):
+            if not header.is_control:
+                replay_batch(header, batch, note)
+            yield header.size
+        coordinator = self._coordinators[number] = self._new_coordinator(partition.leader_epoch)
+        for key, record in newest.items():
+            try:
+                decoded = decode(key, record.value, TRANSACTION_RECORDS)
+                if decoded is not None:
+                    coordinator.replay(decoded)
+            except SENSELESS as error:
+                raise SenselessRecord(record.offset, error) from error
+        coordinator.on_loaded(self._node.clock.now)
+
+    def loaded(self, number: int, epoch: int) -> None:
+        """Write the markers that a crash or a change of leaders has kept from being written."""
+        coordinator = self._coordinators.get(number)
+        if coordinator is None:
+            coordinator = self._coordinators[number] = self._new_coordinator(epoch)
+        self._ends.go_on(number, coordinator)
+        self._await(coordinator.next_deadline())
+
+    def unload(self, number: int) -> None:
+        """Another node goes on with its transactions."""
+        coordinator = self._coordinators.pop(number, None)
+        if coordinator is not None:
+            self._ends.forget(coordinator.transactions)
+
+    def _new_coordinator(self, epoch: int) -> TransactionCoordinator:
+        next_id, now = self._node.producer_ids.next_id, self._node.clock.now
+        return TransactionCoordinator(self._settings, next_id, epoch, now)
+
+    def _on_metadata(self, delta: MetadataDelta) -> None:
+        if TRANSACTION_VERSION in delta.features:
+            self._settings = self._current_settings()
+            for coordinator in self._coordinators.values():
+                coordinator.settings = self._settings
+        self.shards.follow(delta)
+        if delta.changed_partitions or delta.deleted:
+            self._ends.follow()
+            if "_questions" in self.__dict__:
+                self._questions.forget_moved()
+
+    def _current_settings(self) -> TransactionSettings:
+        config = self._node.config
+        return TransactionSettings(
+            max_timeout_ms=config.transaction_max_timeout_ms,
+            transactional_id_expiration_ms=config.transactional_id_expiration_ms,
+            abort_interval_ms=config.transaction_abort_timed_out_transaction_cleanup_interval_ms,
+            expiration_interval_ms=config.transaction_remove_expired_transaction_cleanup_interval_ms,
+            two_phase_commit=config.transaction_two_phase_commit_enable,
+            transaction_version=self._node.image.features.get(TRANSACTION_VERSION, 0),
+        )
+
+    # -- what there is
+
+    def _find(self, transactional_id: str) -> tuple[int, TransactionCoordinator]:
+        """The shard and its coordinator; ApiError if this node can't speak for the transactional id."""
+        number = self.shards.find(transactional_id)
+        self.shards.partition(number)  # its log has to be there
+        return number, self._coordinators[number]
+
+    def committed(self, transactional_id: str, error: ErrorCode = ErrorCode.NONE) -> Future[None]:
+        """Return the future of all that is known of a transactional id being committed: its records, and the markers of
+        its end.
+
+        CONCURRENT_TRANSACTIONS claims nothing, since its client comes back: where other brokers have to act before
+        the records are committed, it is told at once.
+        """
+        markers = self._ends.committed(transactional_id)
+        comes_back = error is ErrorCode.CONCURRENT_TRANSACTIONS
+        if comes_back and self.shards.has_replicas(self.shards.number_of(transactional_id)):
+            return markers
+        return all_of(self.shards.committed(transactional_id), markers)
+
+    def _commit_timeout_ms(self, transactional_ids: Iterable[str]) -> int:
+        """Return how long answers wait for records to be committed: for the time-out of the transaction, as in Kafka.
+        Its client may ask again after that (COORDINATOR_NOT_AVAILABLE).
+        """
+        longest = self._settings.max_timeout_ms
+        known = [self._timeout_ms(name) for name in transactional_ids]
+        return min(max(known, default=longest), longest)
+
+    def _timeout_ms(self, transactional_id: str) -> int:
+        coordinator = self._coordinators.get(self.shards.number_of(transactional_id))
+        transaction = None if coordinator is None else coordinator.transactions.get(transactional_id)
+        return self._settings.max_timeout_ms if transaction is None else transaction.timeout_ms
+
+    def all_committed(self) -> Future[None]:
+        """Return the same for an answer that tells of all of them."""
+        return self.shards.all_committed()
+
+    def transactions(self) -> list[tuple[str, TransactionMetadata]]:
+        """Every transactional id. Raises COORDINATOR_LOAD_IN_PROGRESS while they are being loaded."""
+        if self.shards.loading:
+            raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        return [item for coordinator in self._coordinators.values() for item in coordinator.transactions.items()]
+
+    def transaction(self, transactional_id: str) -> TransactionMetadata | None:
+        """One of them; ApiError if this node can't say."""
+        return self._find(transactional_id)[1].transactions.get(transactional_id)
+
+    def unwritten(self, transactional_id: str, transaction: TransactionMetadata) -> frozenset[TopicPartition]:
+        """The partitions that take part and have no marker yet."""
+        return transaction.partitions - self._ends.done(transactional_id)
+
+    # -- what handlers ask
+
+    def new_producer_id(self) -> int:
+        """One that nobody has had."""
+        return self._node.producer_ids.next_id()
+
+    def init_producer_id(
+        self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
+    ) -> ProducerReply:
+        """InitProducerId with a transactional id. ApiError if this node can't say."""
+        number, coordinator = self._find(transactional_id)
+        effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
+        self.confirm_by_append(transactional_id, effects.reply.error)
+        return self._run(number, coordinator, effects, now)
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partitions: Iterable[TopicPartition],
+        client_version: int,
+        now: int,
+    ) -> ErrorCode:
+        """Let partitions take part in a transaction."""
+        number, coordinator = self._find(transactional_id)
+        effects = coordinator.add_partitions(
+            transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
+        )
+        self.confirm_by_append(transactional_id, effects.reply)
+        return self._run(number, coordinator, effects, now)
+
+    def verify_partitions(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, ErrorCode]:
+        """Do these partitions take part? Nothing changes; a final verdict is told after `confirm_by_append`."""
+        coordinator = self._find(transactional_id)[1]
+        return coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
+
+    def confirm_by_append(self, transactional_id: str, *verdicts: ErrorCode | None) -> None:
+        """Commit what is known anew if one of these verdicts is final, so that the answer waits for that: only who
+        still is the coordinator can. ApiError if the log refuses.
+        """
+        number, coordinator = self._find(transactional_id)
+        if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(number).state.replicas) > 1:
+            self._commit(number, coordinator, coordinator.as_it_is(transactional_id))
+
+    def end_transaction(
+        self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
+    ) -> ProducerReply:
+        """Commit or abort, markers included."""
+        number, coordinator = self._find(transactional_id)
+        effects = coordinator.end_transaction(
+            transactional_id, producer_id, producer_epoch, commit, client_version, now
+        )
+        self.confirm_by_append(transactional_id, effects.reply.error)
+        return self._run(number, coordinator, effects, now)
+
+    def asks_produce(self, producer_id: int, producer_epoch: int, partition: Partition, version: int) -> bool:
+        """Whether transactional records of this producer need a verdict (`join`) before they are written (KIP-890).
+
+        A new producer joins by producing; of an older one the partition must have been added before. While a
+        transaction of that epoch is open in the partition nobody needs to be asked.
+        """
+        return not partition.log.producers.has_open_transaction(producer_id, producer_epoch) and (
+            version >= IMPLICIT_ADD_FROM_PRODUCE or self._node.config.transaction_partition_verification_enable
+        )
+
+    def join(
+        self,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        partition: Partition,
+        implicit: bool,
+    ) -> Joined | Question:
+        """Add a partition (KIP-890), or look whether it was added: here, or at the node whose business it is."""
+        asker = (transactional_id, producer_id, producer_epoch, not implicit)
+        if self._other_coordinator(transactional_id) is not None:
+            return self._questions.ask(asker, partition)
+        joined = self._join_here(asker, (partition.topic, partition.number))
+        if joined.verdict in _FINAL and not joined.committed.succeeded:
+            return self._questions.settle(asker, partition, joined)
+        concurrent = joined.verdict is ErrorCode.CONCURRENT_TRANSACTIONS
+        if concurrent and implicit and self._ends.is_elsewhere(transactional_id):
+            return self._questions.ask_again(asker, partition)
+        return joined
+
+    def _join_here(self, asker: tuple[str, int, int, bool], where: TopicPartition) -> Joined:
+        transactional_id, producer_id, producer_epoch, verify_only = asker
+        try:
+            if verify_only:
+                verdict = self.verify_partitions(transactional_id, producer_id, producer_epoch, [where])[where]
+                self.confirm_by_append(transactional_id, verdict)
+                return Joined(verdict, self.shards.committed(transactional_id) if verdict in _FINAL else DONE)
+            now = self._node.clock.now
+            error = self.add_partitions(transactional_id, producer_id, producer_epoch, [where], 2, now)
+            return Joined(error, self.shards.committed(transactional_id))
+        except ApiError as error:
+            return Joined(error.code, DONE)
+
+    def _other_coordinator(self, transactional_id: str) -> int | None:
+        """The other node that speaks for this id; None if that is this one, or nobody."""
+        count = self.shards.count
+        if not count:
+            return None
+        state = self._node.image.partition(TRANSACTION_STATE, partition_for(transactional_id, count))
+        return None if state is None or state.leader in (self._node.id, -1) else state.leader
+
+    @cached_property
+    def _questions(self) -> JoinRequests:
+        from pykafka_broker.broker.coordinators.join_requests import (
+            JoinRequests,  # few have coordinators at other nodes
+        )
+
+        return JoinRequests(self._node, self._other_coordinator, self._join_here)
+
+    # -- decisions and markers
+
+    def _run(self, number: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R], now: int) -> R:
+        if effects.records:
+            self._commit(number, coordinator, effects)
+            self._ends.go_on(number, coordinator)
+            self._await(coordinator.next_deadline())
+        return effects.reply
+
+    def _commit(self, number: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[Any]) -> None:
+        if not effects.records:
+            return
+        try:
+            self.shards.append(number, effects.records)
+        except Exception:
+            coordinator.discard(effects)
+            raise
+        for record in effects.records:
+            coordinator.replay(record)
+
+    def _record_end(self, ending: Ending) -> None:
+        effects = ending.coordinator.markers_written(ending.name, self._node.clock.now)
+        self._commit(ending.number, ending.coordinator, effects)
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        """When a transaction or a transactional id may be due, a marker that was refused is tried again, or a log is to
+        be read on.
+        """
+        due, reading = self._due_ms, self.shards.next_deadline()
+        if "_questions" in self.__dict__ and (asking := self._questions.next_deadline()) is not None:
+            due = asking if due is None else min(due, asking)
+        return due if reading is None else reading if due is None else min(reading, due)
+
+    def _await(self, due: int | None) -> None:
+        """Something is due then; what is due earlier stays. Being woken for nothing is harmless."""
+        if due is not None and (self._due_ms is None or due < self._due_ms):
+            self._due_ms = due
+
+    def on_deadline(self, now: int) -> None:
+        """Do what is due, and try markers again that were refused."""
+        self.shards.on_deadline(now)
+        if "_questions" in self.__dict__:
+            self._questions.on_deadline(now)
+        if self._due_ms is None or now < self._due_ms:
+            return
+        self._due_ms = None
+        for number, coordinator in list(self._coordinators.items()):
+            if not self.shards.is_ready(number):
+                continue
+            try:
+                self._run(number, coordinator, coordinator.on_deadline(now), now)
+            except ApiError as error:
+                log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, number, error)
+            self._ends.go_on(number, coordinator)
+            self._await(coordinator.next_deadline())

@@ -1,0 +1,1 @@
+"""Join the cluster and leave it: registration, heartbeats, controlled shutdown."""

@@ -1,0 +1,363 @@
+"""The metadata of a node, and the way to the controller that decides about it.
+
+Rule: append, apply, deliver, one change after the other. Only records in the log change the image; the receiver of a
+delivery acts on them. A delivery may bring further changes; they are in the image at once and are delivered next.
+
+`MetadataSource` is what both kinds of nodes have. `MetadataLeader` leads `__cluster_metadata-0` and so has the active
+controller in its process (a quorum of one voter, KIP-500); for `MetadataFollower` see `metadata_follower.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R, when_committed
+from pykafka_broker.clock import Clock
+from pykafka_broker.cluster import bootstrap
+from pykafka_broker.cluster.controller import (
+    Controller,
+    Decision,
+    Spend,
+    broker_record_version,
+    partition_record_version,
+    unlimited,
+)
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.metadata_log import MetadataLog
+from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
+from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.scan import DamagedLog, remedy
+from pykafka_broker.peers import Address, OnReply
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import Message
+
+if TYPE_CHECKING:
+    from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
+    from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
+
+Deliver = Callable[[MetadataDelta], None]
+SyncWaiter = Callable[[OSError | None], None]
+Q = TypeVar("Q")  # a request
+Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
+
+
+class Quorum(NamedTuple):
+    """The quorum that keeps the metadata log (KIP-595). `voter_directory_id` is zero while kraft.version is 0."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voter_directory_id: bytes
+
+
+class MetadataSource(ABC):
+    """The metadata as this node knows it: the image, the log that it was read from, and the way to the controller.
+
+    Changes are delivered in the order of the log; a receiver must not raise.
+    """
+
+    log: MetadataLog
+    snapshots: SnapshotKeeper
+
+    def __init__(self, config: BrokerConfig, clock: Clock, fs: FileSystem, logs: LogManager, submit: Submit) -> None:
+        self.image = MetadataImage()
+        self._config = config
+        self._clock = clock
+        self._fs = fs
+        self._logs = logs
+        self._submit = submit
+        self._deliver: Deliver
+
+    # -- the log
+
+    def load(self, deliver: Deliver) -> MetadataDelta:
+        """Read what is on disk and return it.
+
+        Args:
+            deliver: takes every change from now on.
+
+        Raises:
+            LogDirectoryError: the metadata is damaged.
+        """
+        self._deliver = deliver
+        logs, clock = self._logs, self._clock
+        log = logs.metadata_log(clock.now)
+        directory = logs.directory_of((CLUSTER_METADATA, 0))
+        assert directory is not None
+        self.log = self._open(log, directory.id)
+        self.snapshots = SnapshotKeeper(
+            self.log,
+            self._fs,
+            self._config,
+            submit=self._submit,
+            flush=lambda now, waiter: logs.flush(log, now, waiter),
+            records=self._image_records,
+            clock=clock,
+        )
+        try:
+            loaded = self.log.load(self.image)
+            self._begin(directory.path)
+        except (MetadataError, DamagedLog) as error:
+            raise LogDirectoryError(f"{error}; {remedy(directory.path)}") from error
+        return loaded
+
+    @abstractmethod
+    def _open(self, log: PartitionLog, directory_id: bytes) -> MetadataLog:
+        """Return the metadata log over the log of its partition."""
+
+    @abstractmethod
+    def _begin(self, directory: str) -> None:
+        """Lead or follow the log, which is read. `directory` is the path of the log directory that has the log."""
+
+    def _image_records(self) -> Iterable[ApiMessageAndVersion]:
+        from pykafka_broker.cluster.image_records import image_records  # few starts write a snapshot
+
+        return image_records(self.image, partition_record_version(self.image), broker_record_version(self.image))
+
+    @property
+    def applied_offset(self) -> int:
+        """The offset of the newest record in the image."""
+        return self.log.applied_end - 1
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of a feature that the quorum keeps, not the controller (KIP-853)."""
+        return self.log.kraft_version
+
+    @property
+    @abstractmethod
+    def quorum(self) -> Quorum:
+        """The quorum of now."""
+
+    @abstractmethod
+    def committed(self) -> Future[None]:
+        """Return the future of the newest change being committed."""
+
+    # -- the controller
+
+    @abstractmethod
+    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
+        """Return the controller's answer to a client's request, or the future of it.
+
+        Raises what is wrong with the whole request.
+        """
+
+    @abstractmethod
+    def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
+        """Bring a request of this broker itself to the active controller.
+
+        While there is time, a controller that is not active any more, or can't be reached, is left for the next one.
+        `on_reply` is called once, by a controller in this process before this method returns. The records that its
+        answer tells of are there for good when `committed` is done.
+        """
+
+    @abstractmethod
+    def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
+        """Create topics that this broker itself needs. The image has them afterwards, or soon, or a result says why
+        not.
+        """
+
+    @abstractmethod
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Decide by other settings from now on."""
+
+    # -- time
+
+    @abstractmethod
+    def next_deadline(self) -> int | None: ...
+
+    @abstractmethod
+    def on_deadline(self, now: int) -> None: ...
+
+
+class MetadataLeader(MetadataSource):
+    """The leader of the metadata log, with the controller of this node: a quorum of one voter."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        fs: FileSystem,
+        logs: LogManager,
+        *,
+        new_uuid: Callable[[], bytes],
+        submit: Submit,
+    ) -> None:
+        super().__init__(config, clock, fs, logs, submit)
+        self.controller = Controller(self.image, config, config.node, new_uuid)
+        # What the controller decides besides what every one does, by API key: it has sessions of brokers.
+        self.decisions: dict[int, Callable[[Controller, Any], Decision[Any]]] = {}
+        self.voter_endpoints: Sequence[Address] = ()  # where others reach this controller
+        self.on_synced: SyncWaiter | None = None  # called with the outcome of each sync of the log
+        self._undelivered: deque[MetadataDelta] = deque()
+        self._later: deque[Callable[[], None]] = deque()
+        self._appending = self._delivering = False
+
+    def _open(self, log: PartitionLog, directory_id: bytes) -> MetadataLog:
+        return MetadataLog(log, self._fs, self._config.node, directory_id)
+
+    def _begin(self, directory: str) -> None:
+        """Begin to lead, and make the first records of a new cluster."""
+        self.log.lead(self._clock.wall)
+        self.controller.kraft_version = self.log.kraft_version
+        if not self.image.features:
+            first = bootstrap.bootstrap_records(self._fs, directory, self._clock.wall)
+            self.commit(bootstrap.first_records(self.controller, first))
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        self.controller.config = config
+
+    def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
+        try:
+            decide = self.decisions.get(request.API_KEY) or _decision_function(request)
+            decision = decide(self.controller, request)
+            self.commit(decision.records)
+            reply = decision.reply
+        except ApiError as error:
+            reply = SPECS[ApiKey(request.API_KEY)].response_class().failed(request, error.code, error.message)
+        on_reply(reply)
+
+    # -- changes
+
+    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
+        decision = decide(self.controller, context, request)
+        self.commit(decision.records)
+        if decision.kraft_version:
+            self._raise_kraft_version(decision.kraft_version)
+        return when_committed(decision.reply, self.committed())
+
+    def commit(self, records: Sequence[ApiMessageAndVersion]) -> None:
+        """Append `records` as one batch, apply them and deliver what they changed; they are synced beside the event
+        loop. If the disk refuses them nothing has changed and the error is raised.
+        """
+        if not records:
+            return
+        delta = MetadataDelta()
+        self._appending = True
+        try:
+            self.log.append(records, self._clock.wall)
+            self._logs.flush(self.log.log, self._clock.now, self.on_synced)
+            self.log.apply([record.message for record in records], self.image, delta)
+            self._undelivered.append(delta)
+        finally:
+            self._appending = False
+            self._deliver_all()
+        self.snapshots.on_commit(self._clock.now)
+
+    def _raise_kraft_version(self, level: int) -> None:
+        """Write the voter, which stood in the configuration, into the log. Raises KAFKA_STORAGE_ERROR."""
+        from pykafka_broker.cluster.formatting import voter, voters_record
+        from pykafka_broker.cluster.snapshot import Voters
+
+        record = voters_record([voter(self.controller.node_id, self.log.directory_id, self.voter_endpoints)])
+        self._appending = True
+        try:
+            self.log.raise_kraft_version(Voters(level, record), self._clock.wall)
+            self._logs.flush(self.log.log, self._clock.now, self.on_synced)
+            self.controller.kraft_version = level
+            self.image.generation += 1  # answers that tell of features are made anew
+        finally:
+            self._appending = False
+            self._deliver_all()
+
+    def _deliver_all(self) -> None:
+        if self._delivering:
+            return  # the delivery under way continues with this one
+        self._delivering = True
+        try:
+            while self._undelivered or self._later:
+                if self._undelivered:
+                    self._deliver(self._undelivered.popleft())
+                else:
+                    self._later.popleft()()
+        finally:
+            self._delivering = False
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Call `action` when no change is under way: now, or right after the present one.
+
+        For events in the middle of a change, as a disk that fails.
+        """
+        self._later.append(action)
+        if not self._appending:
+            self._deliver_all()
+
+    def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
+        from pykafka_broker.cluster.topics import create_topics
+        from pykafka_broker.protocol.messages.create_topics_request import CreateTopicsRequest
+        from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
+
+        decision = create_topics(self.controller, CreateTopicsRequest(topics), 0, spend=spend)
+        try:
+            self.commit(decision.records)
+        except ApiError as error:
+            code, message = error.code, error.message
+            return [CreatableTopicResult(topic.name, error_code=code, error_message=message) for topic in topics]
+        return decision.reply.topics
+
+    # -- the quorum
+
+    @property
+    def quorum(self) -> Quorum:
+        log = self.log
+        return Quorum(self._config.node, log.epoch, log.last_offset + 1, log.voter_directory_id)
+
+    # -- what is committed
+
+    def committed(self) -> Future[None]:
+        """Return the future of all that is in the log now being committed: the one voter has it when it is synced."""
+        log = self.log.log
+        if log.recovery_point >= log.log_end_offset:
+            return DONE
+        future: Future[None] = Future()
+        self._logs.flush(log, self._clock.now, partial(_synced, future))
+        return future
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        left = (self._undelivered or self._later) and not self._delivering  # for later, or by a defect
+        return 0 if left else self.snapshots.next_deadline()
+
+    def on_deadline(self, now: int) -> None:
+        self._deliver_all()
+        self.snapshots.on_deadline(now)
+
+
+def _decision_function(request: Message) -> Callable[[Controller, Any], Decision[Any]]:
+    """Return the function that decides what a broker asks of the controller in its own process."""
+    match request.API_KEY:
+        case ApiKey.ALLOCATE_PRODUCER_IDS:
+            from pykafka_broker.cluster.registration import allocate_producer_ids
+
+            return allocate_producer_ids
+        case ApiKey.ASSIGN_REPLICAS_TO_DIRS:
+            from pykafka_broker.cluster.replication_control import assign_replicas_to_dirs
+
+            return assign_replicas_to_dirs
+        case ApiKey.ALTER_PARTITION:
+            from pykafka_broker.cluster.replication_control import alter_partition
+
+            return alter_partition
+    raise AssertionError(f"no broker asks {type(request).__name__} of its controller")
+
+
+def _synced(future: Future[None], error: OSError | None) -> None:
+    if error is None:
+        future.complete(None)
+    else:
+        future.fail(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))

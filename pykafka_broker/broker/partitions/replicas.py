@@ -1,0 +1,385 @@
+"""The partitions of which this node has a replica.
+
+Rule: what exists and who leads it follows from the metadata alone, through `follow`, which never raises: what is
+committed is a fact, and what can't be done about it now is logged and tried again. A `Partition` is made when it is
+first asked for, so that ten thousand idle ones cost nothing; nobody is served from a log that is not the topic's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from pykafka_broker.broker.partitions.partition import NO_EPOCH, NotLeader, Partition, Replication
+from pykafka_broker.broker.waiting.slices import Slices, Steps
+from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage, PartitionImage, TopicImage
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import UNASSIGNED
+from pykafka_broker.log.loading import ZERO_ID
+from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.steps import at_once
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.replication.throttles import Throttle
+
+logger = logging.getLogger(__name__)
+
+Key = tuple[str, int]
+_NOBODY = -1
+_DELETED_AT_ONCE = 200  # partitions, in a millisecond or two
+
+
+class ImageHolder(Protocol):
+    """Whoever has the metadata image of the moment."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+class Replicating(Replication, Protocol):
+    """Who follows and leads partitions with several replicas."""
+
+    @property
+    def leader_throttle(self) -> Throttle:
+        """What followers that are to catch up slowly are given."""
+
+    @property
+    def selects_by_rack(self) -> bool:
+        """Whether clients are sent to a replica in their rack."""
+
+    def changed(self, partition: Partition) -> None:
+        """It is here from now on, or the metadata says something else of it."""
+
+    def gone(self, key: Key) -> None:
+        """It is not here any more."""
+
+    def synced(self, partition: Partition) -> None:
+        """What it has is there for good now."""
+
+
+class Replicas:
+    """`touch` wakes the requests that watch a partition; `on_made` hears of logs that were made when they were first
+    asked for, so that the metadata can be told their directory.
+    """
+
+    def __init__(
+        self,
+        node_id: int,
+        metadata: ImageHolder,
+        logs: LogManager,
+        clock: Clock,
+        touch: Callable[[Partition], None],
+        slices: Slices | None = None,
+    ) -> None:
+        self._node_id = node_id
+        self._metadata = metadata
+        self._logs = logs
+        self._clock = clock
+        self._touch = touch
+        self.slices = slices or Slices(None)
+        self._hosted: dict[Key, Partition] = {}
+        self._going: dict[str, deque[tuple[int, Partition | None]]] = {}  # what is still here of deleted topics
+        self._given_up = False
+        self.on_made: Callable[[Key], None] | None = None
+        self.replication: Replicating | None = None  # a node that is alone has none
+
+    # -- what is here
+
+    def leader(self, topic: str, number: int, epoch: int = NO_EPOCH) -> Partition:
+        """The partition, which this node leads, and in that epoch if one is named (KIP-320). Raises
+        UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER or, if its log
+        can't be had, KAFKA_STORAGE_ERROR.
+        """
+        found = self._hosted.get((topic, number))
+        if found is None or not found.is_leader:
+            found = self._led(topic, number, epoch)
+        if epoch != NO_EPOCH:
+            found.check_epoch(epoch)
+        return found
+
+    def _led(self, topic: str, number: int, epoch: int) -> Partition:
+        partition = self.replica(topic, number)
+        partition.check_epoch(epoch)
+        if not partition.is_leader:
+            raise NotLeader(partition.state.leader, partition.leader_epoch)
+        return partition
+
+    def readable(self, topic: str, number: int, epoch: int = NO_EPOCH) -> Partition:
+        """The partition, which this node leads or follows, in that epoch of its leader. Raises as `leader` does."""
+        found = self.replica(topic, number)
+        found.check_epoch(epoch)
+        return found
+
+    def replica(self, topic: str, number: int) -> Partition:
+        """The partition, whoever leads it. Raises as `leader` does."""
+        found = self._hosted.get((topic, number))
+        return self._open(topic, number) if found is None else found
+
+    def _open(self, topic: str, number: int) -> Partition:
+        if self._given_up:
+            raise NotLeader(_NOBODY, NO_EPOCH)
+        image = self._metadata.image
+        described = image.topics.get(topic)
+        state = None if described is None else described.partitions.get(number)
+        if described is None or state is None:
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        if self._node_id not in state.replicas:
+            raise NotLeader(state.leader, state.leader_epoch)
+        log = self._log_of(described, state)
+        state = described.partitions[number]  # it may have been told the log's directory meanwhile
+        partition = Partition(log, state, self._node_id, self._touch, self._clock.now, self.replication)
+        self._hosted[topic, number] = partition
+        if self.replication is not None:
+            self.replication.changed(partition)
+        return partition
+
+    def hosted(self) -> list[Partition]:
+        """Those that somebody has asked for."""
+        return list(self._hosted.values())
+
+    def is_replicated(self, key: Key) -> bool:
+        """Return whether the metadata names several replicas of the partition."""
+        state = self._metadata.image.partition(*key)
+        return state is not None and len(state.replicas) > 1
+
+    def _log_of(self, topic: TopicImage, state: PartitionImage) -> PartitionLog:
+        """Its log; made now if there was no room for it when the topic was made. One with another topic id is what a
+        topic of that name has left that was deleted while its directory was away.
+        """
+        logs, number = self._logs, state.partition
+        if logs.exists(topic.name, number):
+            log = logs.get(topic.name, number)
+            if log.topic_id == topic.id:
+                return log
+        assigned = self._place_for(topic.name, state)
+        log = logs.create(topic.name, number, topic.id, self._clock.now, directory_id=assigned, new=False)
+        if self.on_made is not None:
+            self.on_made((topic.name, number))
+        return log
+
+    def _place_for(self, topic: str, state: PartitionImage) -> bytes:
+        """The directory that the metadata names. If this node has none of that id any more (another disk stands in its
+        place), and another replica leads and has the records, any one will do. What a move has left unfinished, whose
+        original is gone, is not waited for then.
+        """
+        assigned, directories = state.directory_of(self._node_id), self._logs.directory_map
+        if state.leader in (self._node_id, NO_LEADER):
+            return assigned
+        directories.abandon_copy((topic, state.partition))
+        return UNASSIGNED if directories.is_gone(assigned) else assigned
+
+    def _waits_for_a_leader(self, topic: str, state: PartitionImage) -> bool:
+        """Whether its log is gone, and another replica will lead that has the records."""
+        others, directories = {*state.isr, *state.elr} - {self._node_id}, self._logs.directory_map
+        is_gone = directories.is_gone(state.directory_of(self._node_id))
+        return bool(others) and (is_gone or directories.waits_for_copy((topic, state.partition)))
+
+    # -- start
+
+    def start(self, loaded: MetadataDelta, new_uuid: Callable[[], bytes]) -> None:
+        """Bring the logs in line with the metadata. `loaded` is what the metadata log has told. A crash may fall
+        between a record and what follows from it: logs that are missing are made, those of deleted topics taken away.
+        """
+        logs, topics = self._logs, self._metadata.image.topics
+        logs.directory_map.resolve_ambiguous(new_uuid, self._assigned, self._metadata.image.topic_id)
+        deleted = {topic.name for topic in loaded.deleted}
+        away = [
+            (topic.name, state)
+            for topic in topics.values()
+            for number, state in topic.partitions.items()
+            if (topic.name in deleted or not logs.exists(topic.name, number))
+            and self._node_id in state.replicas
+            and not self._make_again(topic, state, had_another=topic.name in deleted)
+        ]
+        waiting = sorted(f"{name}-{state.partition}" for name, state in away if self._waits_for_a_leader(name, state))
+        if waiting:
+            logger.warning("Made anew as soon as another replica leads: %s", ", ".join(waiting))
+        lost = sorted({f"{name}-{state.partition}" for name, state in away}.difference(waiting))
+        if lost:
+            logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(lost))
+        self._take_away(deleted)
+        if self.replication is not None:
+            for topic in topics.values():
+                self._open_replicated((topic, state) for state in topic.partitions.values())
+
+    def _open_replicated(self, some: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
+        """Nobody need ask for a partition that has other replicas: it follows its leader, or leads its followers."""
+        for topic, state in some:
+            if len(state.replicas) > 1 and self._node_id in state.replicas:
+                try:
+                    self.replica(topic.name, state.partition)
+                except ApiError as error:
+                    directory = self._logs.directory_of((topic.name, state.partition))
+                    told = directory is not None and not directory.online  # with all that is in it
+                    level = logging.DEBUG if told else logging.WARNING
+                    logger.log(level, "%s-%d is not replicated here: %s", topic.name, state.partition, error)
+
+    def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
+        """Whether there is a log now. `had_another`: there was an earlier topic of that name."""
+        assigned, number = self._place_for(topic.name, state), state.partition
+        logs, now = self._logs, self._clock.now
+        try:
+            if had_another and logs.exists(topic.name, number):
+                log = logs.get(topic.name, number)
+                if log.topic_id == ZERO_ID and not log.recovery_point:
+                    # A synced record has a synced id beside it. This may be what a power cut left of the earlier topic.
+                    logs.delete(topic.name, number, now)
+            logs.make(topic.name, number, topic.id, now, directory_id=assigned, new=False)
+        except ApiError as error:
+            logger.debug("%s-%d: %s", topic.name, number, error)
+            return False
+        return True
+
+    def _take_away(self, deleted: Collection[str]) -> None:
+        topics, strays = self._metadata.image.topics, []
+        for name, number in list(self._logs.partitions()):
+            known = name in topics and number in topics[name].partitions
+            if known or name == CLUSTER_METADATA:
+                continue
+            if name in deleted:
+                self._logs.delete(name, number, self._clock.now)
+            else:
+                strays.append(f"{name}-{number}")
+        if strays:
+            logger.warning("Not in the metadata and left alone: %s", ", ".join(sorted(strays)))
+
+    def _assigned(self, key: Key) -> bytes | None:
+        """The directory that the metadata names, None for a partition that it does not know."""
+        state = self._metadata.image.partition(*key)
+        return None if state is None or self._node_id not in state.replicas else state.directory_of(self._node_id)
+
+    # -- the metadata has changed
+
+    def follow(self, delta: MetadataDelta) -> None:
+        """Do what these changes ask for. Never raises."""
+        for topic in delta.deleted:
+            self._delete(topic)
+        if delta.new_partitions:
+            for name in self._going.keys() & {topic.name for topic, _ in delta.new_partitions}:
+                at_once(self._delete_going(name))
+            self._make_logs(delta.new_partitions)
+        for topic, state in delta.changed_partitions:
+            partition = self._hosted.get((topic.name, state.partition))
+            if partition is not None and partition.log.topic_id == topic.id:
+                self._update(partition, state)
+            elif partition is None and self.replication is not None:
+                self._give_back(topic, state.partition)
+        if self.replication is not None:
+            known = self._metadata.image.topics_by_id
+            changes = (*delta.new_partitions, *delta.changed_partitions)
+            self._open_replicated((topic, state) for topic, state in changes if topic.id in known)
+
+    def _delete(self, topic: TopicImage) -> None:
+        """Nobody finds its partitions any more. Those who wait for them are told, and the logs taken away, of many in
+        slices.
+        """
+        going = self._going.setdefault(topic.name, deque())
+        for number in topic.partitions:
+            partition = self._hosted.pop((topic.name, number), None)
+            if partition is not None:
+                partition.is_leader = False
+            going.append((number, partition))
+        self.slices.unasked(self._delete_going(topic.name))
+
+    def _delete_going(self, name: str) -> Steps[None]:
+        going = self._going.get(name, ())
+        while going:
+            for _ in range(min(_DELETED_AT_ONCE, len(going))):
+                number, partition = going.popleft()
+                if partition is not None:
+                    self._end(partition, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
+                self._logs.delete(name, number, self._clock.now)
+            if going:
+                yield None
+        if self._going.get(name) is going:  # else it was done at once, and this is one that was made and deleted since
+            del self._going[name]
+
+    def finish(self) -> None:
+        """Nothing goes on any more: what is left of deleted topics goes now."""
+        for name in list(self._going):
+            at_once(self._delete_going(name))
+
+    def _update(self, partition: Partition, state: PartitionImage) -> None:
+        if self._node_id in state.replicas:
+            partition.update(state, self._clock.now)
+            self._touch(partition)
+            if self.replication is not None:
+                self.replication.changed(partition)
+        else:
+            self._close((partition.topic, partition.number), NotLeader(state.leader, state.leader_epoch))
+            self._logs.delete(partition.topic, partition.number, self._clock.now)
+
+    def _give_back(self, topic: TopicImage, number: int) -> None:
+        """A log that nobody has asked for yet goes too when the partition is others'."""
+        state = self._metadata.image.partition(topic.name, number)
+        if state is None or self._node_id in state.replicas or not self._logs.exists(topic.name, number):
+            return
+        with contextlib.suppress(ApiError):  # out of service: the next start looks again
+            if self._logs.get(topic.name, number).topic_id == topic.id:
+                self._logs.delete(topic.name, number, self._clock.now)
+
+    def _make_logs(self, made: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
+        logs, node_id, image = self._logs, self._node_id, self._metadata.image
+        for topic, begun in made:
+            # These changes may hold all that became of it since, as for a node that was away for a while.
+            state = image.partition(topic.name, begun.partition) or begun
+            if topic.id not in image.topics_by_id or node_id not in state.replicas:
+                continue
+            assigned = self._place_for(topic.name, state)
+            try:
+                logs.make(topic.name, state.partition, topic.id, self._clock.now, directory_id=assigned)
+            except ApiError as error:  # whoever asks for the log has it tried again
+                logger.warning("%s-%d has no log yet: %s", topic.name, state.partition, error)
+
+    # -- the disk has news
+
+    def offline(self, lost: Iterable[Key]) -> None:
+        """These logs are in a directory that has failed."""
+        for key in lost:
+            self._close(key, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key[0]}-{key[1]} is offline"))
+
+    def give_up(self) -> None:
+        """Another broker has all of them now: whoever waits here asks there."""
+        self._given_up = True
+        for name, going in self._going.items():
+            self._hosted.update({(name, number): each for number, each in going if each is not None})
+        self._going.clear()
+        for key in list(self._hosted):
+            self._close(key, NotLeader(_NOBODY, NO_EPOCH))
+
+    def _close(self, key: Key, error: ApiError) -> None:
+        partition = self._hosted.pop(key, None)
+        if partition is not None:
+            self._end(partition, error)
+
+    def _end(self, partition: Partition, error: ApiError) -> None:
+        partition.close(error)
+        if self.replication is not None:
+            self.replication.gone((partition.topic, partition.number))
+
+    def _of(self, log: PartitionLog) -> Partition | None:
+        partition = self._hosted.get((log.topic, log.partition))
+        return partition if partition is not None and partition.log is log else None
+
+    def log_synced(self, log: PartitionLog) -> None:
+        """Commit what more of the log is durable now."""
+        partition = self._of(log)
+        if partition is not None:
+            partition.advance()
+            if self.replication is not None:
+                self.replication.synced(partition)
+
+    def log_lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
+        """Refuse the requests that wait for records from `offset` on, which are lost."""
+        partition = self._of(log)
+        if partition is not None:
+            reason = error.strerror or errno.errorcode.get(error.errno or 0, "failed")
+            partition.lost(offset, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason))

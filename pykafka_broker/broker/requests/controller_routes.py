@@ -1,0 +1,93 @@
+"""Which module answers which API on the listeners of a controller, and from which version to which.
+
+Rule: as in `routes.py`: what is not here is not served there, and the answer to ApiVersions is made from this table.
+What clients and controllers ask in the same way has the handler that clients have.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+
+from pykafka_broker.broker.requests.router import CLIENTS, Table
+from pykafka_broker.broker.requests.routes import ROUTES, Route
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+
+_LOST = ErrorCode.NOT_CONTROLLER
+
+# Served as on the listeners of clients, by the same handlers.
+_LIKE_CLIENTS = (
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.CREATE_TOPICS,
+    ApiKey.DELETE_TOPICS,
+    ApiKey.DESCRIBE_ACLS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
+    ApiKey.DESCRIBE_CONFIGS,
+    ApiKey.ALTER_CONFIGS,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.CREATE_DELEGATION_TOKEN,
+    ApiKey.RENEW_DELEGATION_TOKEN,
+    ApiKey.EXPIRE_DELEGATION_TOKEN,
+    ApiKey.DESCRIBE_DELEGATION_TOKEN,
+    ApiKey.ELECT_LEADERS,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+    ApiKey.DESCRIBE_QUORUM,
+    ApiKey.UPDATE_FEATURES,
+    ApiKey.UNREGISTER_BROKER,
+    ApiKey.ADD_RAFT_VOTER,
+    ApiKey.REMOVE_RAFT_VOTER,
+)
+
+CONTROLLER_ROUTES: dict[ApiKey, Route] = {
+    **{key: ROUTES[key] for key in _LIKE_CLIENTS},
+    ApiKey.FETCH: Route("controller.raft", min_version=4),
+    ApiKey.FETCH_SNAPSHOT: Route("controller.raft"),
+    ApiKey.VOTE: Route("controller.votes"),
+    ApiKey.BEGIN_QUORUM_EPOCH: Route("controller.votes"),
+    ApiKey.END_QUORUM_EPOCH: Route("controller.votes"),
+    ApiKey.UPDATE_RAFT_VOTER: Route("controller.votes"),
+    ApiKey.API_VERSIONS: Route("controller.api_versions"),
+    ApiKey.DESCRIBE_CLUSTER: Route("controller.describe_cluster"),
+    ApiKey.ENVELOPE: Route("controller.envelope"),
+    ApiKey.BROKER_REGISTRATION: Route("controller.members", when_lost=_LOST),
+    ApiKey.BROKER_HEARTBEAT: Route("controller.members", when_lost=_LOST),
+    ApiKey.CONTROLLER_REGISTRATION: Route("controller.members", when_lost=_LOST),
+    ApiKey.ALTER_PARTITION: Route("controller.partitions", min_version=2, when_lost=_LOST, forwarded=True),
+    ApiKey.ALLOCATE_PRODUCER_IDS: Route("controller.partitions", when_lost=_LOST, forwarded=True),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: Route("controller.partitions", when_lost=_LOST, forwarded=True),
+}
+
+CONTROLLERS = Table(CONTROLLER_ROUTES, ChainMap({}, CLIENTS.handlers))
+
+# What an Envelope may carry: what clients ask of brokers and only a controller decides (KIP-590).
+FORWARDED = frozenset(
+    [
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_ACLS,
+        ApiKey.DELETE_ACLS,
+        ApiKey.ALTER_CONFIGS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.INCREMENTAL_ALTER_CONFIGS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.ALTER_CLIENT_QUOTAS,
+        ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    ]
+)

@@ -1,0 +1,104 @@
+"""What is done so that a broker passes for an older release of Kafka.
+
+Rule: clients see the versions, the errors, the features and the config keys that the release had, and nothing of what
+came later. What a request of a version does is what it does here for clients of that age: it is the versions that a
+client is offered that make most of a release.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import Fields, Message
+from pykafka_broker.releases.release import Release
+
+Versions = tuple[int, int]
+
+# What was answered before there was a code of its own. Where the older one is too new as well, what stood before that.
+_BEFORE: dict[ErrorCode, ErrorCode] = {
+    ErrorCode.INVALID_TOPIC_EXCEPTION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ErrorCode.REQUEST_TIMED_OUT,
+    ErrorCode.INVALID_TIMESTAMP: ErrorCode.CORRUPT_MESSAGE,
+    ErrorCode.INVALID_PRODUCER_EPOCH: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_LEADER_OR_FOLLOWER,  # KIP-112
+    ErrorCode.UNKNOWN_PRODUCER_ID: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.TOPIC_DELETION_DISABLED: ErrorCode.INVALID_REQUEST,  # KIP-322
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.OFFSET_NOT_AVAILABLE: ErrorCode.LEADER_NOT_AVAILABLE,  # KIP-207
+    ErrorCode.MEMBER_ID_REQUIRED: ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID: ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.INVALID_RECORD: ErrorCode.CORRUPT_MESSAGE,  # KIP-467
+    ErrorCode.UNSTABLE_OFFSET_COMMIT: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: ErrorCode.NONE,
+    ErrorCode.PRODUCER_FENCED: ErrorCode.INVALID_PRODUCER_EPOCH,  # KIP-588
+    ErrorCode.UNKNOWN_TOPIC_ID: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.TRANSACTIONAL_ID_NOT_FOUND: ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    ErrorCode.FENCED_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.STALE_MEMBER_EPOCH: ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE,  # KIP-890
+}
+_FEATURES_FROM = (2, 7)
+_OWN_RANGE_FROM = (2, 4)  # of ApiVersions, in the answer to a version of it that is not known (KIP-511)
+
+
+class Emulation:
+    """One broker as a release of Kafka."""
+
+    __slots__ = ("_last_error", "_told", "release", "versions")
+
+    def __init__(self, release: Release) -> None:
+        self.release = release
+        # Nothing is offered that has no schema here: there is nothing of that sort in a release so far.
+        self.versions: dict[int, Versions] = {key: release.apis[key] for key in sorted(release.apis) if key in SPECS}
+        self._last_error = release.last_error
+        self._told = {int(code): self._older(code) for code in ErrorCode if code > release.last_error}
+
+    @property
+    def tells_own_range(self) -> bool:
+        """Whether a version of ApiVersions that is too new is answered with the range that will do."""
+        return self.release.number >= _OWN_RANGE_FROM
+
+    def features_epoch(self, applied_offset: int) -> int:
+        """Before 2.7 there were none (KIP-584), and with ZooKeeper they were never changed."""
+        if self.release.features:
+            return applied_offset
+        return 0 if self.release.number >= _FEATURES_FROM else -1
+
+    def _older(self, code: ErrorCode) -> ErrorCode:
+        """What this release sent instead of a code that it did not have."""
+        while code > self._last_error:
+            code = _BEFORE.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
+        return code
+
+    def told(self, reply: Any, response_type: type[Message], version: int) -> Any:
+        """The answer as the release gave it: with no error code that came later."""
+        if isinstance(reply, EncodedReply):
+            response = response_type.decode(reply.body, version)
+            return EncodedReply(response.encode(version)) if self._retell(response) else reply
+        self._retell(reply)
+        return reply
+
+    def _retell(self, value: Any) -> bool:
+        """Whether anything in there had to be changed."""
+        if isinstance(value, list):
+            retold = [self._retell(item) for item in value if isinstance(item, Fields)]  # all of them, not the first
+            return any(retold)
+        if not isinstance(value, Fields):
+            return False
+        changed = False
+        for name in value.__match_args__:
+            field = getattr(value, name)
+            if name.endswith("error_code"):
+                if field > self._last_error:
+                    setattr(value, name, self._told[field])
+                    changed = True
+            elif isinstance(field, list | Fields):
+                changed |= self._retell(field)
+        return changed

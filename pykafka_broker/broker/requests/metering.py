@@ -1,0 +1,218 @@
+"""What requests use of their clients' quotas.
+
+Rule: a request is counted when it is answered, and the answer goes out first: it tells how long the client has to wait,
+and for so long nothing more is read from its connection (KIP-219), whether the client heeds it or not. A fetch that is
+above its quota gets an empty answer, and its bytes do not count. A request is charged with the time that the broker
+works for it and that its socket takes: for reading the request, and for sending the answer before it (KIP-124). Where
+nobody has a quota nothing of this is there: `Services.quotas` is None, and that is all that the router looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker.broker.requests.context import NO_CONNECTION, RequestContext
+from pykafka_broker.broker.requests.router import Endpoint, Pieces
+from pykafka_broker.broker.requests.throttled_answer import throttled
+from pykafka_broker.cluster.controller import Spend, unlimited
+from pykafka_broker.cluster.image import QuotaEntity
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.fetch_response import FetchResponse
+from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
+from pykafka_broker.security.quotas.client_quotas import (
+    CONNECTIONS,
+    FETCHED_BYTES,
+    PRODUCED_BYTES,
+    AddressQuotas,
+    ClientQuotas,
+    Mutations,
+    QuotaMetadata,
+    quotas_of_addresses,
+)
+from pykafka_broker.security.quotas.rate import Windows
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.services import Services
+    from pykafka_broker.security.hooks.quota_callback import HookedQuotas
+
+# Brokers ask these of each other.
+_EXEMPT = frozenset(
+    (
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.INITIALIZE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE,
+        ApiKey.WRITE_SHARE_GROUP_STATE,
+        ApiKey.DELETE_SHARE_GROUP_STATE,
+        ApiKey.READ_SHARE_GROUP_STATE_SUMMARY,
+    )
+)
+_FETCHES = frozenset((ApiKey.FETCH, ApiKey.SHARE_FETCH))
+# What may change topics, and the first version whose clients know THROTTLING_QUOTA_EXCEEDED. Metadata says nothing of
+# it: topics that are too many to be created stay missing.
+_STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3, ApiKey.METADATA: 0}
+
+
+class MeteredContext(RequestContext):
+    """A request that is counted. began_ns: when what it does now has begun, None while it waits; spent_ns: what it has
+    done before took so long; is_replication: a follower's, which no quota holds up; mutations: what it may change of
+    topics, where that is limited.
+    """
+
+    __slots__ = ("began_ns", "bytes", "is_replication", "mutations", "spent_ns", "user")
+
+    def __init__(self, of: RequestContext, size: int, began_ns: int) -> None:
+        super().__init__(of.api_key, of.api_version, of.correlation_id, of.client_id, of.connection, of.now)
+        self.bytes = size
+        self.began_ns: int | None = began_ns
+        self.spent_ns = 0
+        self.is_replication = False
+        self.mutations: Mutations | None = None
+        self.user = of.connection.principal, of.client_id or ""
+
+    def spending(self) -> Spend:
+        return unlimited if self.mutations is None else self.mutations.spend
+
+
+class Metering:
+    """Counts the requests of one broker. `quotas` says what they may use."""
+
+    def __init__(
+        self, services: Services, quotas: ClientQuotas, addresses: AddressQuotas, hook: HookedQuotas | None = None
+    ) -> None:
+        self.quotas = quotas
+        self._addresses = addresses
+        self._hook = hook
+        self._services = services
+        self._clock = services.clock
+        self._endpoints: dict[int, MeteredEndpoint] = {}
+
+    def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> bool:
+        """Other quotas hold from now on; whether there are any."""
+        if self._hook is None:
+            self.quotas.source = QuotaMetadata(client_quotas)
+        else:
+            self._hook.follow(client_quotas)
+        self._addresses.quotas = quotas_of_addresses(client_quotas, CONNECTIONS)
+        return bool(self.quotas.source or self._addresses.quotas)
+
+    def connection_throttle_ms(self, host: str) -> int:
+        return self._addresses.throttle_ms(host, self._clock.now)
+
+    def metered(self, endpoint: Endpoint, context: RequestContext, size: int) -> tuple[Endpoint, RequestContext]:
+        """What takes the place of these for a request of `size` bytes. One from inside the process is not counted."""
+        connection = context.connection
+        if connection.id == NO_CONNECTION or not connection.authenticated or endpoint.api_key in _EXEMPT:
+            return endpoint, context
+        found = self._endpoints.get(endpoint.api_key)
+        if found is None or found.inner is not endpoint:
+            found = self._endpoints[endpoint.api_key] = MeteredEndpoint(endpoint, self)
+        metered = MeteredContext(context, size, self._services.nanoseconds())
+        if connection.network_ns is None:
+            self._services.time_network(connection.id)
+        else:
+            metered.spent_ns, connection.network_ns = connection.network_ns, 0
+        strict_from = _STRICT_FROM.get(endpoint.api_key)
+        if strict_from is not None:
+            strict = context.api_version >= strict_from
+            metered.mutations = self.quotas.mutations(*metered.user, context.now, strict=strict)
+        return found, metered
+
+    def works(self, context: MeteredContext) -> None:
+        """Something is done for it."""
+        if context.began_ns is None:
+            context.began_ns = self._services.nanoseconds()
+
+    def rests(self, context: MeteredContext) -> None:
+        """That is over."""
+        if context.began_ns is not None:
+            context.spent_ns += self._services.nanoseconds() - context.began_ns
+            context.began_ns = None
+
+    def most_bytes(self, context: RequestContext) -> int | None:
+        """Of one fetch."""
+        return self.quotas.most_bytes(FETCHED_BYTES, context.connection.principal, context.client_id or "")
+
+    def answered(self, context: MeteredContext, answer_bytes: int) -> int:
+        """It has an answer, or needs none: returns for how long its client is held up."""
+        api_key, now, quotas, user = context.api_key, self._clock.now, self.quotas, context.user
+        self.rests(context)
+        if context.is_replication:
+            return 0
+        throttle_ms = quotas.record_time(*user, context.spent_ns, now)
+        if api_key == ApiKey.PRODUCE:
+            throttle_ms = max(throttle_ms, quotas.record(PRODUCED_BYTES, *user, context.bytes, now))
+        elif api_key in _FETCHES:
+            throttle_ms = max(throttle_ms, quotas.record(FETCHED_BYTES, *user, answer_bytes, now))
+            if throttle_ms:
+                quotas.take_back(FETCHED_BYTES, *user, answer_bytes, now)
+        elif context.mutations is not None and api_key != ApiKey.METADATA:
+            throttle_ms = max(throttle_ms, context.mutations.throttle_ms)
+        if throttle_ms:
+            self._services.mute(context.connection.id, now + throttle_ms)
+        return throttle_ms
+
+    def withheld(self, response: Any) -> Any:
+        """The empty answer in the place of that one. Records that a share group has been given stay its, and come
+        again when their lock ends, as with Kafka.
+        """
+        if isinstance(response, FetchResponse):
+            return FetchResponse(session_id=self._services.fetch_sessions.withdraw(response.session_id))
+        for topic in response.responses:
+            for partition in topic.partitions:
+                partition.records, partition.acquired_records = b"", []
+        return response
+
+
+def metering_of(services: Services, hook: HookedQuotas | None) -> Metering:
+    """For a broker that has its first quotas, or a class that says which."""
+    config = services.config
+    windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
+    controller_windows = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
+    quotas = ClientQuotas(QuotaMetadata({}) if hook is None else hook, windows, controller_windows)
+    return Metering(services, quotas, AddressQuotas(windows), hook)
+
+
+class MeteredEndpoint(Endpoint):
+    """An API whose requests are counted."""
+
+    __slots__ = ("_metering", "inner")
+
+    def __init__(self, inner: Endpoint, metering: Metering) -> None:
+        for name in Endpoint.__slots__:
+            setattr(self, name, getattr(inner, name))
+        self.inner = inner
+        self._metering = metering
+        if inner.api_key in _FETCHES:
+            self.handler = self._fetch
+
+    def _fetch(self, services: Services, context: RequestContext, request: FetchRequest | ShareFetchRequest) -> Any:
+        if isinstance(request, FetchRequest) and max(request.replica_id, request.replica_state.replica_id) >= 0:
+            if isinstance(context, MeteredContext):
+                context.is_replication = True
+            return self.inner.handler(services, context, request)
+        most = self._metering.most_bytes(context)
+        if most is not None:
+            request.max_bytes = min(request.max_bytes, most)
+        return self.inner.handler(services, context, request)
+
+    def encode(self, context: RequestContext, reply: Any) -> Pieces:
+        if not isinstance(context, MeteredContext):
+            return self.inner.encode(context, reply)
+        self._metering.works(context)
+        pieces = self.inner.encode(context, reply)
+        throttle_ms = self._metering.answered(context, sum(map(len, pieces)) - 4)
+        if not throttle_ms:
+            return pieces
+        if context.api_key in _FETCHES and not reply.error_code:
+            reply = self._metering.withheld(reply)
+        return throttled(self.inner, context, reply, pieces, throttle_ms)
+
+    def needs_no_answer(self, context: RequestContext) -> None:
+        if isinstance(context, MeteredContext):
+            self._metering.answered(context, 0)
+
+    def waits(self, context: RequestContext) -> None:
+        if isinstance(context, MeteredContext):
+            self._metering.rests(context)

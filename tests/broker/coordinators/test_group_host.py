@@ -1,0 +1,159 @@
+"""The group coordinator's host: loading beside requests, deleted topics, a log that refuses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from pykafka_broker.broker.coordinators import shards
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
+from tests.scenarios.groups.actors import Actor, ClassicMember, ConsumerMember, joined_pair
+from tests.scenarios.groups.local import LocalWorld
+from tests.scenarios.groups.settings import CONFIG
+from tests.scenarios.groups.stage import Stage
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> LocalWorld:
+    return LocalWorld(tmp_path, "group", CONFIG)
+
+
+@pytest.fixture
+def stage(world: LocalWorld) -> Stage:
+    stage = Stage(world)
+    stage.ready()
+    return stage
+
+
+def committed(actor: Actor, topic: str) -> tuple[int, ErrorCode]:
+    group = actor.fetch({topic: [0]}).groups[0]
+    if group.error_code:
+        return -1, ErrorCode(group.error_code)
+    partition = group.topics[0].partitions[0]
+    return partition.committed_offset, ErrorCode(partition.error_code)
+
+
+def test_a_group_whose_log_is_being_read_says_so(
+    world: LocalWorld, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = stage.topic("t")
+    actor = Actor(stage, "a")
+    for offset in range(5):
+        actor.commit({(topic, 0): offset})
+    monkeypatch.setattr(shards, "FIRST_SLICE_BYTES", 1)
+    monkeypatch.setattr(shards, "SLICE_BYTES", 1)
+    world.restart()
+    actor, member = Actor(stage, "a"), ClassicMember(stage, "m")
+    loading = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    assert committed(actor, topic) == (-1, loading)
+    assert actor.commit({(topic, 0): 9}).topics[0].partitions[0].error_code == loading
+    assert actor.ask(ListGroupsRequest()).error_code == loading
+    assert actor.describe().groups[0].error_code == loading
+    assert member.join().error_code == loading
+    assert member.sync().error_code == ErrorCode.REBALANCE_IN_PROGRESS, "its generation is gone"
+    assert member.ask(HeartbeatRequest(stage.group, 1, "m"), 4).error_code == ErrorCode.NONE, "nobody knows better"
+    assert ConsumerMember(stage, "c").join(topic).error_code == loading
+    assert actor.delete_groups().results[0].error_code == loading
+    world.wait(0)
+    assert committed(actor, topic) == (4, ErrorCode.NONE)
+
+
+def test_without_the_topic_there_is_no_coordinator(world: LocalWorld) -> None:
+    stage = Stage(world)
+    actor = Actor(stage, "a")
+    assert committed(actor, "t") == (-1, ErrorCode.NOT_COORDINATOR)
+    assert ClassicMember(stage, "m").join().error_code == ErrorCode.NOT_COORDINATOR
+    assert actor.describe().groups[0].error_code == ErrorCode.NOT_COORDINATOR
+    found = actor.ask(FindCoordinatorRequest(coordinator_keys=["g"]), 4).coordinators[0]
+    assert (found.error_code, found.node_id) == (ErrorCode.NONE, world.broker.node_id)
+    assert len(world.broker.image.topics["__consumer_offsets"].partitions) == 5
+    assert committed(actor, "t") == (-1, ErrorCode.NONE)
+
+
+def test_offsets_of_a_deleted_topic_are_gone_also_after_a_restart(world: LocalWorld, stage: Stage) -> None:
+    topic = stage.topic("t")
+    actor = Actor(stage, "a")
+    actor.commit({(topic, 0): 5})
+    actor.ask(DeleteTopicsRequest([DeleteTopicState(topic)], timeout_ms=1_000), 6)
+    stage.topic("t")
+    assert committed(actor, topic)[0] == -1
+    world.restart()
+    assert committed(Actor(stage, "a"), topic)[0] == -1
+
+
+def test_whoever_waits_is_sent_away_when_the_topic_goes(stage: Stage) -> None:
+    one = ClassicMember(stage, "one")
+    one.enter()
+    one.joined()
+    two = ClassicMember(stage, "two")
+    two.enter()
+    two.waits()
+    one.ask(DeleteTopicsRequest([DeleteTopicState("__consumer_offsets")], timeout_ms=1_000), 6)
+    assert two.joined().error_code == ErrorCode.NOT_COORDINATOR
+    assert one.heartbeat().error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_log_that_refuses_changes_nothing(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = stage.topic("t")
+    actor = Actor(stage, "a")
+    actor.commit({(topic, 0): 5})
+    one, two = joined_pair(stage, group=f"{stage.group}-members")
+    two.send_sync()
+
+    def refuse(*arguments: Any, **keywords: Any) -> None:
+        raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(shards.CoordinatorShards, "append", refuse)
+        unavailable = ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert actor.commit({(topic, 0): 6}).topics[0].partitions[0].error_code == unavailable
+        assert one.sync({one.member_id: b"x", two.member_id: b"y"}).error_code == unavailable
+        assert two.receive().error_code == unavailable
+        assert ConsumerMember(stage, "c").join(topic).error_code == unavailable
+    assert committed(actor, topic)[0] == 5
+    one.join()
+    assert one.sync({one.member_id: b"x", two.member_id: b"y"}).assignment == b"x"
+    assert two.sync().assignment == b"y"
+
+
+def alter(actor: Actor, kind: ConfigResourceType, resource: str, key: str, value: str) -> None:
+    request = IncrementalAlterConfigsRequest([AlterConfigsResource(kind, resource, [AlterableConfig(key, 0, value)])])
+    assert actor.ask(request, 1).responses[0].error_code == ErrorCode.NONE
+
+
+def test_settings_of_a_group_count_at_once(stage: Stage) -> None:
+    topic = stage.topic("t")
+    member = ConsumerMember(stage, "m")
+    assert member.join(topic).heartbeat_interval_ms == 200
+    alter(member, ConfigResourceType.GROUP, stage.group, "consumer.heartbeat.interval.ms", "700")
+    assert member.beat().heartbeat_interval_ms == 700
+    alter(member, ConfigResourceType.GROUP, stage.group, "consumer.session.timeout.ms", "9000")
+    member.beat()
+    stage.wait(8_000)
+    assert member.beat().error_code == ErrorCode.NONE
+
+
+def test_settings_of_the_broker_count_at_once(stage: Stage) -> None:
+    topic = stage.topic("t", 2)
+    one, two = ConsumerMember(stage, "one"), ConsumerMember(stage, "two")
+    one.join(topic)
+    alter(one, ConfigResourceType.BROKER, "", "group.consumer.assignment.interval.ms", "1000")
+    assert two.join(topic).member_epoch == 2, "the last target is not a second old"
+    stage.wait(1_000)
+    assert two.beat().member_epoch == 3

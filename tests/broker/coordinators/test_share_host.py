@@ -1,0 +1,215 @@
+"""The share coordinator's host: states come and go with the leadership of their log."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.coordinators.shards import CoordinatorShards
+from pykafka_broker.broker.coordinators.share_host import ShareHost, is_enabled
+from pykafka_broker.broker.waiting.future import DONE
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
+from pykafka_broker.coordinators.share.share_partition import LogBatch, SharePartition
+from pykafka_broker.coordinators.share.state import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
+from tests.broker.support import ANOTHER_NODE, LightBroker
+from tests.broker.test_synced_answers import SyncedBroker
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> LightBroker:
+    return LightBroker(tmp_path, share_coordinator_state_topic_num_partitions="2")
+
+
+@pytest.fixture
+def key(broker: LightBroker) -> ShareKey:
+    """A partition of which group g has read nothing yet."""
+    return ShareKey("g", broker.add("t"), 0)
+
+
+@pytest.fixture
+def host(broker: LightBroker, key: ShareKey) -> ShareHost:
+    broker.shares.initialize(key, 1, 5)
+    return broker.shares
+
+
+def start_of(host: ShareHost, key: ShareKey) -> int:
+    state = host.known(key).summary(key)
+    assert state is not None
+    return state.start_offset
+
+
+def remove(broker: LightBroker, topic_id: bytes) -> None:
+    broker.commit_metadata([ApiMessageAndVersion(RemoveTopicRecord(topic_id), 0)])
+
+
+@pytest.mark.parametrize(
+    ("features", "enabled"), [({}, False), ({"share.version": 0}, False), ({"share.version": 1}, True)]
+)
+def test_a_feature_of_the_cluster_enables_share_groups(features: dict[str, int], enabled: bool) -> None:
+    assert is_enabled(features) is enabled
+
+
+def test_the_topic_of_states_is_made_at_its_first_use(broker: LightBroker, host: ShareHost, key: ShareKey) -> None:
+    assert len(broker.image.topics[SHARE_GROUP_STATE].partitions) == 2
+    assert start_of(host, key) == 5
+
+
+def test_states_are_there_again_after_a_restart(
+    tmp_path: Path, host: ShareHost, key: ShareKey, broker: LightBroker
+) -> None:
+    broker.stop(broker.now)
+    assert start_of(LightBroker(tmp_path).shares, key) == 5
+
+
+def test_states_go_with_the_leadership_and_come_back_with_it(
+    broker: LightBroker, host: ShareHost, key: ShareKey
+) -> None:
+    partition = host.partitions.get(key)
+    broker.elect(SHARE_GROUP_STATE, ANOTHER_NODE)
+    assert host.coordinator.states == {}
+    with pytest.raises(ApiError) as caught:
+        host.known(key)
+    assert caught.value.code is ErrorCode.NOT_COORDINATOR
+    broker.elect(SHARE_GROUP_STATE, 1)
+    assert start_of(host, key) == 5, "those who read can't be told to come again: it is read at once"
+    assert host.partitions.get(key) is not partition, "made anew from what the coordinator knows"
+
+
+def test_nothing_is_left_of_a_deleted_topic(
+    broker: LightBroker, host: ShareHost, key: ShareKey, tmp_path: Path
+) -> None:
+    host.partitions.get(key)
+    remove(broker, key.topic_id)
+    assert host.coordinator.states == {}
+    assert key not in host.partitions._partitions
+    broker.stop(broker.now)
+    assert LightBroker(tmp_path).shares.coordinator.states == {}
+
+
+def test_a_log_that_refuses_keeps_no_state_from_being_forgotten(
+    broker: LightBroker,
+    host: ShareHost,
+    key: ShareKey,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    other = ShareKey("h", key.topic_id, 0)
+    host.initialize(other, 1, 7)
+    append = CoordinatorShards.append
+    refused: list[Any] = []
+
+    def refusing_first(shards: CoordinatorShards, *arguments: Any, **options: Any) -> Any:
+        if not refused:
+            refused.append(arguments)
+            raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return append(shards, *arguments, **options)
+
+    monkeypatch.setattr(CoordinatorShards, "append", refusing_first)
+    remove(broker, key.topic_id)
+    assert list(host.coordinator.states) == [key]
+    assert "is not forgotten" in caplog.text
+    assert "a defect" not in caplog.text
+
+
+def test_an_answer_rests_on_a_topic_that_was_just_made_for_it(tmp_path: Path) -> None:
+    node = SyncedBroker(tmp_path, **{"share.coordinator.state.topic.num.partitions": "1"})
+    node.sync()
+    node.broker.create_missing_topics(["t"])
+    node.sync()
+    key = ShareKey("g", node.broker.image.topics["t"].id, 0)
+    node.broker.shares.initialize(key, 1, 5)
+    committed = node.broker.shares.committed([key])
+    assert not node.broker.metadata.committed().done
+    assert not committed.done
+    node.sync()
+    assert committed.succeeded
+    assert node.broker.shares.committed([key]) is DONE
+
+
+def test_sessions_end_with_their_connection_at_the_next_deadline(broker: LightBroker, host: ShareHost) -> None:
+    connection = broker.context(ApiKey.SHARE_FETCH, 2).connection
+    member = ("g", "m")
+    host.sessions.open(member, connection.id)
+    due = host.next_deadline()
+    broker.connection_closed(connection)
+    assert (due != 0, host.next_deadline()) == (True, 0)
+    host.on_deadline(broker.now)
+    with pytest.raises(ApiError) as caught:
+        host.sessions.require(member)
+    assert caught.value.code is ErrorCode.SHARE_SESSION_NOT_FOUND
+
+
+def test_states_may_go_while_what_a_member_has_is_released(
+    broker: LightBroker, host: ShareHost, key: ShareKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails while the first release is stored: the leadership of the states goes with it."""
+    broker.add("u")
+    other = ShareKey("g", broker.image.topics["u"].id, 0)
+    host.initialize(other, 1, 0)
+    released = []
+
+    def failing(partition: SharePartition, *arguments: object) -> bool:
+        released.append(partition)
+        broker.elect(SHARE_GROUP_STATE, ANOTHER_NODE)
+        raise ApiError(ErrorCode.NOT_COORDINATOR)
+
+    both = [host.partitions.get(each) for each in (key, other)]
+    monkeypatch.setattr(SharePartition, "release", failing)
+    session = host.sessions.open(("g", "m"), 1)
+    for each in (key, other):
+        session.add((each.topic_id, each.partition))
+    host.partitions.release(session, broker.now)
+    assert released == both
+    assert host.partitions._partitions == {}
+
+
+def test_what_a_session_has_left_is_not_released_with_it(
+    broker: LightBroker, host: ShareHost, key: ShareKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker.add("u")
+    other = ShareKey("g", broker.image.topics["u"].id, 0)
+    host.initialize(other, 1, 0)
+    stays, left = (host.partitions.get(each) for each in (key, other))
+    released = []
+    monkeypatch.setattr(SharePartition, "release", lambda partition, *_: released.append(partition))
+    session = host.sessions.open(("g", "m"), 1)
+    for each in (key, other):
+        session.add((each.topic_id, each.partition))
+    session.forget((other.topic_id, other.partition))
+    host.partitions.release(session, broker.now)
+    assert released == [stays]
+    assert left is not stays
+
+
+def test_a_share_partition_is_made_anew_in_each_leader_epoch(
+    broker: LightBroker, host: ShareHost, key: ShareKey
+) -> None:
+    made = host.partitions.get(key)
+    assert host.partitions.get(key) is made
+    broker.elect("t", 1)
+    again = host.partitions.get(key)
+    assert again is not made
+    assert host.partitions.get(key) is again
+    broker.elect("t", ANOTHER_NODE)
+    with pytest.raises(ApiError) as caught:
+        host.partitions.get(key)
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_partition_that_another_node_leads_has_no_locks_here(
+    broker: LightBroker, host: ShareHost, key: ShareKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = host.partitions.get(key)
+    made.acquire("m", [LogBatch(5, 6)], 10, 10, False, host.partitions.limits("g"), broker.now)
+    host.partitions.acquired(made)
+    broker.elect("t", ANOTHER_NODE)
+    host.on_deadline(broker.now + 3_600_000)
+    assert host.partitions._partitions == {}
+    assert "nothing is released" not in caplog.text

@@ -1,0 +1,531 @@
+"""Share groups whose states are kept by another node than the one that leads the partition or coordinates the group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.coordinators.share_state_requests import INITIALIZE, READ, WRITE, Question, StateRequests
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
+from pykafka_broker.coordinators.record import decode
+from pykafka_broker.coordinators.share.state import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from pykafka_broker.protocol.messages.delete_share_group_offsets_request import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.share_acknowledge_request import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
+from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value import (
+    ShareGroupStatePartitionMetadataValue,
+)
+from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
+from pykafka_broker.records.header import iter_batches
+from pykafka_broker.records.record import iter_records
+from tests.broker.neighbourhood import Neighbourhood
+from tests.broker.support import batch
+
+GROUP, MEMBER = "g", "one"
+ACCEPT, RELEASE = 1, 2
+LOCK_MS = 15_000
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Neighbourhood:
+    """Node 1 leads t and its five records, node 2 keeps the states of shares, node 3 coordinates the group."""
+    nodes = Neighbourhood(
+        tmp_path, brokers=3, group_share_record_lock_duration_ms=str(LOCK_MS), group_share_heartbeat_interval_ms="5000"
+    )
+    nodes.add(CONSUMER_OFFSETS, 3, replicas=(3, 1))
+    nodes.add(SHARE_GROUP_STATE, 2, replicas=(2, 3))
+    nodes.add("t", 1)
+    data = [PartitionProduceData(0, bytes(batch(*(b"%d" % number for number in range(5)))))]
+    produced = nodes.call(1, ProduceRequest(None, -1, 1000, [TopicProduceData("t", partition_data=data)]), 11)
+    assert not produced.responses[0].partition_responses[0].error_code
+    return nodes
+
+
+def topic_id(nodes: Neighbourhood) -> bytes:
+    return nodes[1].image.topics["t"].id
+
+
+def key(nodes: Neighbourhood) -> ShareKey:
+    return ShareKey(GROUP, topic_id(nodes), 0)
+
+
+def altered(nodes: Neighbourhood, offset: int = 0, partition: int = 0) -> int:
+    """Where the group begins."""
+    topic = AlterShareGroupOffsetsRequestTopic("t", [AlterShareGroupOffsetsRequestPartition(partition, offset)])
+    answer = nodes.call(3, AlterShareGroupOffsetsRequest(GROUP, [topic]), 0)
+    assert not answer.error_code
+    return int(answer.responses[0].partitions[0].error_code)
+
+
+def fetching(nodes: Neighbourhood, epoch: int, *, wait_ms: int = 500, member: str = MEMBER) -> ShareFetchRequest:
+    topics = [FetchTopic(topic_id(nodes), [FetchPartition(0)])] if epoch == 0 else []
+    return ShareFetchRequest(
+        GROUP, member, epoch, wait_ms, 1, max_bytes=1 << 20, max_records=100, batch_size=100, topics=topics
+    )
+
+
+def got(answer: Any) -> list[tuple[int, int, int]]:
+    """First and last offset and count of deliveries, of all that was handed out."""
+    assert not answer.error_code
+    return [
+        (run.first_offset, run.last_offset, run.delivery_count)
+        for topic in answer.responses
+        for one in topic.partitions
+        for run in one.acquired_records
+        if not one.error_code
+    ]
+
+
+def acknowledging(nodes: Neighbourhood, epoch: int, first: int, last: int, kind: int) -> ShareAcknowledgeRequest:
+    partition = AcknowledgePartition(0, [AcknowledgementBatch(first, last, [kind])])
+    return ShareAcknowledgeRequest(GROUP, MEMBER, epoch, topics=[AcknowledgeTopic(topic_id(nodes), [partition])])
+
+
+def told(answers: list[Any]) -> int:
+    [answer] = answers
+    assert not answer.error_code
+    return int(answer.responses[0].partitions[0].error_code)
+
+
+def kept(nodes: Neighbourhood, node: int = 2) -> tuple[int, list[tuple[int, int, int, int]]]:
+    """What the coordinator has: the start offset, and the runs behind it."""
+    state = nodes[node].shares.known(key(nodes)).summary(key(nodes))
+    assert state is not None
+    return state.start_offset, [tuple(run) for run in state.runs]  # type: ignore[misc]
+
+
+def asked(nodes: Neighbourhood) -> list[tuple[int, int, str]]:
+    found = [(source, target, type(request).__name__) for source, target, name, request in nodes.network.log]
+    assert all(name == f"Persister-client-{source}" for source, _, name, _ in nodes.network.log)
+    return found
+
+
+@pytest.fixture
+def before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Neighbourhood:
+    """Node 3 coordinates the group; there is no topic of states yet, and the controller takes its time."""
+    nodes = Neighbourhood(tmp_path, brokers=3)
+    nodes.add(CONSUMER_OFFSETS, 3)
+    nodes.add("t", 1)
+    monkeypatch.setattr(nodes[3].metadata, "create_topics", lambda *_: [])
+    return nodes
+
+
+def altering(offset: int) -> AlterShareGroupOffsetsRequest:
+    topic = AlterShareGroupOffsetsRequestTopic("t", [AlterShareGroupOffsetsRequestPartition(0, offset)])
+    return AlterShareGroupOffsetsRequest(GROUP, [topic])
+
+
+@pytest.mark.parametrize("keeper", [2, 3])
+def test_the_topic_of_states_is_waited_for(before: Neighbourhood, keeper: int) -> None:
+    answers = before.asked(3, altering(3), 0)
+    before.wait(1_000)
+    assert not answers
+    before.add(SHARE_GROUP_STATE, keeper, replicas=(2, 3))
+    for _ in range(5):
+        before.wait(100)
+    assert told(answers) == ErrorCode.NONE
+    assert kept(before, keeper)[0] == 3
+
+
+def test_a_topic_of_states_that_is_never_made_is_told(before: Neighbourhood) -> None:
+    answers = before.asked(3, altering(3), 0)
+    before.wait(14_900)
+    assert not answers
+    before.wait(200)
+    [answer] = answers
+    codes = {answer.error_code, *(one.error_code for topic in answer.responses for one in topic.partitions)}
+    assert ErrorCode.COORDINATOR_NOT_AVAILABLE in codes
+
+
+def test_a_group_reads_where_its_state_says(nodes: Neighbourhood) -> None:
+    assert altered(nodes, 2) == ErrorCode.NONE
+    answers = nodes.asked(1, fetching(nodes, 0), 1)
+    assert not answers, "it waits for the state"
+    nodes.settle()
+    assert got(answers[0]) == [(2, 4, 1)]
+    assert asked(nodes) == [(3, 2, "InitializeShareGroupStateRequest"), (1, 2, "ReadShareGroupStateRequest")]
+
+
+def test_what_is_acknowledged_is_kept_at_the_other_node(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    answers = nodes.asked(1, acknowledging(nodes, 1, 0, 2, ACCEPT), 1)
+    assert not answers, "it is not kept yet"
+    nodes.settle()
+    assert told(answers) == ErrorCode.NONE
+    assert kept(nodes) == (0, [(0, 2, 2, 1)])
+
+
+def test_who_reads_after_all_have_left_begins_where_the_group_was_put(nodes: Neighbourhood) -> None:
+    """The node that reads is told nothing of it: it has to forget the group, but not before its changes are kept."""
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.asked(1, acknowledging(nodes, 1, 0, 3, ACCEPT), 1)
+    assert nodes.network.sent, "the change is on its way when the session ends"
+    nodes.asked(1, fetching(nodes, -1, wait_ms=0), 1)
+    nodes.settle()
+    assert kept(nodes) == (4, [(4, 4, 0, 1)])
+    assert altered(nodes, 1) == ErrorCode.NONE
+    answers = nodes.asked(1, fetching(nodes, 0, member="two"), 1)
+    nodes.settle()
+    assert got(answers[0]) == [(1, 4, 1)]
+
+
+def test_a_new_member_begins_where_the_group_was_put_though_an_old_session_is_open(nodes: Neighbourhood) -> None:
+    """A member whose connection hangs may have a session for long after the group has ended it."""
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    assert told([nodes.call(1, acknowledging(nodes, 1, 0, 4, ACCEPT), 1)]) == ErrorCode.NONE
+    altered(nodes, 2)
+    answers = nodes.asked(1, fetching(nodes, 0, member="two"), 1)
+    nodes.settle()
+    assert got(answers[0]) == [(2, 4, 1)]
+
+
+def test_one_change_waits_for_the_one_before_it(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    first = nodes.asked(1, acknowledging(nodes, 1, 0, 1, ACCEPT), 1)
+    again = nodes.asked(1, acknowledging(nodes, 2, 0, 1, ACCEPT), 1)
+    second = nodes.asked(1, acknowledging(nodes, 3, 2, 2, RELEASE), 1)
+    assert len(nodes.network.sent) == 1
+    nodes.settle()
+    assert [told(each) for each in (first, again, second)] == [
+        ErrorCode.NONE,
+        ErrorCode.NONE,  # it is done
+        ErrorCode.NONE,
+    ]
+    assert got(nodes.call(1, fetching(nodes, 4), 1)) == [(2, 2, 2)]
+
+
+def test_locks_that_end_are_told_to_the_other_node(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.wait(LOCK_MS)
+    assert kept(nodes) == (0, [(0, 4, 0, 1)])
+    answers = nodes.asked(1, fetching(nodes, 0, member="two"), 1)
+    nodes.settle()
+    assert got(answers[0]) == [(0, 4, 2)]
+
+
+def test_locks_that_end_while_nobody_can_be_told_end_later(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.network.cut.add(2)
+    nodes.wait(LOCK_MS)
+    for _ in range(5):
+        nodes.wait(1_000)
+    assert kept(nodes) == (0, [])
+    nodes.network.cut.clear()
+    for _ in range(5):
+        nodes.wait(1_000)
+    assert kept(nodes) == (0, [(0, 4, 0, 1)])
+
+
+def test_what_a_member_had_is_free_when_its_session_ends(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.asked(1, acknowledging(nodes, 1, 0, 0, ACCEPT), 1)  # under way while the session ends
+    ending = nodes.asked(1, ShareAcknowledgeRequest(GROUP, MEMBER, -1), 1)
+    nodes.settle()
+    assert not ending[0].error_code
+    answers = nodes.asked(1, fetching(nodes, 0, member="two"), 1)
+    nodes.settle()
+    assert got(answers[0]) == [(1, 4, 2)]
+
+
+def test_a_change_that_is_fenced_makes_the_partition_anew(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes[2].shares.initialize(key(nodes), 7, 3)  # somebody has set the offsets anew
+    assert told([nodes.call(1, acknowledging(nodes, 1, 0, 2, ACCEPT), 1)]) == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert kept(nodes) == (3, [])
+    answers = nodes.asked(1, fetching(nodes, 0, member="two"), 1)
+    nodes.settle()
+    assert got(answers[0]) == [(3, 4, 1)]
+
+
+def test_a_coordinator_that_moves_is_found_again(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.network.deaf.add(2)
+    answers = nodes.asked(1, acknowledging(nodes, 1, 0, 2, ACCEPT), 1)
+    nodes.network.run()
+    nodes.move(SHARE_GROUP_STATE, 0, 3)
+    nodes.wait(1_000)
+    assert told(answers) == ErrorCode.NONE
+    start, runs = kept(nodes, 3)
+    assert (start, runs) == (0, [(0, 2, 2, 1)])
+
+
+def test_a_coordinator_that_is_away_for_seconds_is_waited_for(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.network.cut.add(2)
+    answers = nodes.asked(1, acknowledging(nodes, 1, 0, 2, ACCEPT), 1)
+    for _ in range(5):
+        nodes.wait(1_000)
+    nodes.network.cut.clear()
+    for _ in range(5):
+        nodes.wait(1_000)
+    assert told(answers) == ErrorCode.NONE
+    assert kept(nodes) == (0, [(0, 2, 2, 1)])
+
+
+def test_a_coordinator_that_stays_away_is_an_error_and_nothing_is_lost(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.network.cut.add(2)
+    answers = nodes.asked(1, acknowledging(nodes, 1, 0, 2, ACCEPT), 1)
+    for _ in range(130):  # as long as is asked, and shorter than the locks last
+        nodes.wait(100)
+    assert told(answers) == ErrorCode.COORDINATOR_NOT_AVAILABLE
+    nodes.network.cut.clear()
+    assert told([nodes.call(1, acknowledging(nodes, 2, 0, 2, ACCEPT), 1)]) == ErrorCode.NONE
+
+
+def test_a_fetch_of_a_group_without_a_state_is_told_so(nodes: Neighbourhood) -> None:
+    answers = nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    assert answers[0].responses[0].partitions[0].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_members_get_their_partitions_once_the_states_are_made(nodes: Neighbourhood) -> None:
+    def beat(epoch: int) -> Any:
+        return nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, epoch, None, ["t"] if not epoch else None), 1)
+
+    joined = beat(0)
+    assert not joined.error_code
+    nodes.settle()
+    assert nodes[2].shares.known(key(nodes)).summary(key(nodes)) is not None
+    epoch, assigned = joined.member_epoch, joined.assignment
+    for _ in range(4):
+        nodes.wait(5_000)
+        answer = beat(epoch)
+        epoch, assigned = answer.member_epoch, answer.assignment or assigned
+    assert [(one.topic_id, one.partitions) for one in assigned.topic_partitions] == [(topic_id(nodes), [0])]
+    assert [name for *_, name in asked(nodes)] == ["InitializeShareGroupStateRequest"]
+
+
+@pytest.fixture
+def doubted(tmp_path: Path) -> Neighbourhood:
+    """Node 1 has a replica of the group's log too, and fetches nothing: node 3 may not be the coordinator any more."""
+    nodes = Neighbourhood(tmp_path, brokers=3, group_share_heartbeat_interval_ms="5000")
+    nodes.add(CONSUMER_OFFSETS, 3, replicas=(3, 1))
+    nodes.add(SHARE_GROUP_STATE, 2, replicas=(2, 3))
+    nodes.add("t", 1)
+    altered(nodes, 1)
+    nodes.change(CONSUMER_OFFSETS, isr=[3, 1])
+    nodes.network.silent.add(1)
+    nodes.network.log.clear()
+    return nodes
+
+
+def of_shares(nodes: Neighbourhood) -> list[Any]:
+    """The requests to share coordinators."""
+    return [request for _, _, name, request in nodes.network.log if name.startswith("Persister")]
+
+
+def joining(nodes: Neighbourhood) -> ShareGroupHeartbeatRequest:
+    nodes.add("u", 1)
+    return ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, ["u"])
+
+
+@pytest.mark.parametrize(
+    ("request_of", "version"),
+    [
+        (joining, 1),
+        (lambda _: altering(0), 0),
+        (lambda _: DeleteShareGroupOffsetsRequest(GROUP, [DeleteShareGroupOffsetsRequestTopic("t")]), 0),
+        (lambda _: DeleteGroupsRequest([GROUP]), 2),
+    ],
+)
+def test_only_who_still_coordinates_the_group_changes_states(
+    doubted: Neighbourhood, request_of: Callable[[Neighbourhood], Any], version: int
+) -> None:
+    """A node that was away reset what members of the next coordinator had accepted."""
+    answers = doubted.asked(3, request_of(doubted), version)
+    doubted.wait(1_000)
+    assert (answers, of_shares(doubted)) == ([], [])
+    doubted.change(CONSUMER_OFFSETS, isr=[3])
+    doubted.settle()
+    assert len(answers) == len(of_shares(doubted)) == 1
+
+
+def test_the_next_coordinator_initializes_under_a_later_epoch(nodes: Neighbourhood) -> None:
+    """A request of the one before that arrives late is fenced: members may have begun to read."""
+    nodes.network.deaf.add(2)
+    joined = nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, ["t"]), 1)
+    nodes.move(CONSUMER_OFFSETS, 0, 1)
+    beaten = nodes.call(1, ShareGroupHeartbeatRequest(GROUP, MEMBER, joined.member_epoch), 1)
+    assert not beaten.error_code
+    first, second = of_shares(nodes)
+    epochs = [asked.topics[0].partitions[0].state_epoch for asked in (first, second)]
+    assert epochs[0] < epochs[1]
+
+
+def described(nodes: Neighbourhood) -> tuple[int, int]:
+    """The start offset and the lag."""
+    request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(GROUP, None)])
+    [group] = nodes.call(3, request, 1).groups
+    assert not group.error_code
+    [one] = [one for topic in group.topics for one in topic.partitions]
+    return one.start_offset, one.lag
+
+
+def test_offsets_are_described_with_what_two_other_nodes_say(nodes: Neighbourhood) -> None:
+    altered(nodes, 1)
+    assert described(nodes) == (1, 4)
+    nodes.network.cut.add(1)
+    assert described(nodes) == (1, -1), "who leads the partition does not say where it ends"
+
+
+def test_offsets_are_forgotten_at_the_other_node(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    answer = nodes.call(3, DeleteShareGroupOffsetsRequest(GROUP, [DeleteShareGroupOffsetsRequestTopic("t")]), 0)
+    assert not answer.responses[0].error_code
+    assert nodes[2].shares.known(key(nodes)).summary(key(nodes)) is None
+
+
+def test_a_group_goes_with_its_states(nodes: Neighbourhood) -> None:
+    altered(nodes)
+    assert [one.error_code for one in nodes.call(3, DeleteGroupsRequest([GROUP]), 2).results] == [ErrorCode.NONE]
+    assert nodes[2].shares.known(key(nodes)).summary(key(nodes)) is None
+
+
+def states_records(nodes: Neighbourhood) -> list[tuple[int, int, int]]:
+    """How many topics the group's records tell as being initialized, initialized, and being deleted."""
+    log = nodes[3].services.replicas.leader(CONSUMER_OFFSETS, 0).log
+    read = log.read(0, 1 << 20, log.log_end_offset)
+    assert read is not None
+    records = [
+        decode(record.key or b"", record.value, GROUP_RECORDS)
+        for header, batch in iter_batches(read.records.read())
+        for record in iter_records(batch, header)
+    ]
+    values = [each.value for each in records if each is not None]
+    states = [each for each in values if isinstance(each, ShareGroupStatePartitionMetadataValue)]
+    return [(len(each.initializing_topics), len(each.initialized_topics), len(each.deleting_topics)) for each in states]
+
+
+def test_records_say_what_is_being_initialized_and_deleted(nodes: Neighbourhood) -> None:
+    """As Kafka's own do."""
+    joined = nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, ["t"]), 1)
+    assert states_records(nodes) == [(1, 0, 0), (0, 1, 0)]
+    nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, -1), 1)
+    assert joined.member_epoch
+    altered(nodes)
+    assert states_records(nodes)[2:] == [(1, 1, 0), (0, 1, 0)]
+    nodes.call(3, DeleteShareGroupOffsetsRequest(GROUP, [DeleteShareGroupOffsetsRequestTopic("t")]), 0)
+    assert states_records(nodes)[4:] == [(0, 0, 1), (0, 0, 0)]
+    altered(nodes)
+    nodes.call(3, DeleteGroupsRequest([GROUP]), 2)
+    assert states_records(nodes)[8:] == [(0, 0, 1)]
+
+
+def test_a_group_that_is_joined_while_it_is_deleted_begins_anew(nodes: Neighbourhood) -> None:
+    altered(nodes, 3)
+    nodes.network.cut.add(2)
+    answers = nodes.asked(3, DeleteGroupsRequest([GROUP]), 2)
+    joined = nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, ["t"]), 1)
+    assert not joined.assignment.topic_partitions, "its topic is being deleted"
+    nodes.network.cut.clear()
+    for _ in range(5):
+        nodes.wait(1_000)
+    assert [one.error_code for answer in answers for one in answer.results] == [ErrorCode.NON_EMPTY_GROUP]
+    nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, joined.member_epoch), 1)
+    nodes.settle()
+    assert kept(nodes)[0] == -1
+
+
+def test_what_can_not_be_begun_is_told(nodes: Neighbourhood) -> None:
+    assert altered(nodes, 0, partition=9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def requests(nodes: Neighbourhood) -> StateRequests:
+    return StateRequests(nodes[1].whole.node, nodes[1].shares.other_coordinator)
+
+
+def test_of_one_partition_things_are_asked_in_their_order(nodes: Neighbourhood) -> None:
+    asking, one = requests(nodes), key(nodes)
+    other = one._replace(group_id="h")
+    questions: list[Question] = [
+        asking.ask(INITIALIZE, one, 1, 0),
+        asking.ask(WRITE, one, 1, 0, 1, 0, []),
+        asking.ask(INITIALIZE, other, 1, 0),
+        asking.ask(READ, one, 0),
+        asking.ask(WRITE, other, 1, 0, 2, 0, []),
+    ]
+    nodes.network.run()
+    assert [type(request).__name__[:5] for *_, request in nodes.network.log] == [
+        "Initi",
+        "Write",
+        "Initi",
+        "ReadS",
+        "Write",
+    ]
+    assert [question.error for question in questions] == [None] * 5
+    assert questions[3].result().start_offset == 1
+
+
+def test_who_keeps_the_state_itself_is_not_asked(nodes: Neighbourhood) -> None:
+    asking = StateRequests(nodes[2].whole.node, nodes[2].shares.other_coordinator)
+    question = asking.ask(READ, key(nodes), 0)
+    assert isinstance(question.error, ApiError)
+    assert question.error.code == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("moves", [False, True])
+def test_an_initialization_whose_outcome_is_unknown_is_not_sent_again(nodes: Neighbourhood, moves: bool) -> None:
+    """The first copy arrived after the second one, and what members had accepted since was handed out again."""
+    nodes.network.deaf.add(2)
+    asking = requests(nodes)
+    question = asking.ask(INITIALIZE, key(nodes), 1, 0)
+    if moves:
+        nodes.move(SHARE_GROUP_STATE, 0, 3)
+        asking.forget_moved()
+    else:
+        nodes.network.deaf.clear()
+        nodes.network.cut.add(2)
+        nodes.network.run()
+    for _ in range(5):
+        nodes.wait(1_000)
+    assert isinstance(question.error, ApiError)
+    assert question.error.code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
+    assert asking.next_deadline() is None

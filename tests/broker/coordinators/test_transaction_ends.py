@@ -1,0 +1,192 @@
+"""Transactions come to their end in partitions that other brokers lead, whatever happens to those on the way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.broker.coordinators.coordinator_log import partition_for, read_batches
+from pykafka_broker.broker.coordinators.transaction_ends import ELSEWHERE_RETRY_MS
+from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from pykafka_broker.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
+from tests.broker.neighbourhood import Neighbourhood
+
+BOTH = (1, 2)
+DESCRIBED = {"Ongoing", "PrepareCommit", "CompleteCommit", "PrepareAbort", "CompleteAbort"}
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Neighbourhood:
+    """Node 1 coordinates all transactions; t-0 is led by 1, t-1 by 2, and both have replicas of both."""
+    nodes = Neighbourhood(tmp_path)
+    nodes.add(TRANSACTION_STATE, 1, replicas=BOTH)
+    nodes.add("t", 1, 2, replicas=BOTH)
+    return nodes
+
+
+def begun(nodes: Neighbourhood, name: str = "x", coordinator: int = 1) -> tuple[int, int]:
+    """A transaction in both partitions: producer id and epoch."""
+    made = nodes.call(coordinator, InitProducerIdRequest(name, 60_000), 4)
+    assert made.error_code == ErrorCode.NONE
+    producer = made.producer_id, made.producer_epoch
+    topics = [AddPartitionsToTxnTopic("t", [0, 1])]
+    added = nodes.call(coordinator, AddPartitionsToTxnRequest([], name, *producer, topics), 3)
+    codes = [one.partition_error_code for one in added.results_by_topic_v3_and_below[0].results_by_partition]
+    assert codes == [ErrorCode.NONE] * 2
+    return producer
+
+
+def end(nodes: Neighbourhood, producer: tuple[int, int], name: str = "x", *, coordinator: int = 1) -> None:
+    answers = nodes.asked(coordinator, EndTxnRequest(name, *producer, True), 3)
+    assert [each.error_code for each in answers] == [ErrorCode.NONE], "the outcome is certain, wherever markers go"
+
+
+def markers(nodes: Neighbourhood, node: int, partition: int) -> int:
+    return sum(header.is_control for header, _ in read_batches(nodes.log(node, "t", partition)))
+
+
+def state(nodes: Neighbourhood, name: str = "x", coordinator: int = 1) -> str:
+    listed = nodes.call(coordinator, ListTransactionsRequest(), 1).transaction_states
+    found = {one.transactional_id: one.transaction_state for one in listed}[name]
+    assert found in DESCRIBED
+    return str(found)
+
+
+def sent(nodes: Neighbourhood) -> list[WriteTxnMarkersRequest]:
+    return [request for *_, request in nodes.network.log if isinstance(request, WriteTxnMarkersRequest)]
+
+
+def test_each_partition_gets_its_marker_from_its_leader(nodes: Neighbourhood) -> None:
+    end(nodes, begun(nodes))
+    assert markers(nodes, 1, 0) == 1
+    nodes.network.run()
+    assert (markers(nodes, 2, 1), state(nodes)) == (1, "CompleteCommit")
+    [(source, target, client_id, request)] = nodes.network.log
+    assert (source, target, client_id) == (1, 2, "broker-1-txn-marker-sender")
+    assert isinstance(request, WriteTxnMarkersRequest)
+    assert [(topic.name, topic.partition_indexes) for topic in request.markers[0].topics] == [("t", [1])]
+
+
+def test_nothing_is_over_while_another_broker_is_silent(nodes: Neighbourhood) -> None:
+    producer = begun(nodes)
+    nodes.network.deaf.add(2)
+    end(nodes, producer)
+    nodes.settle()
+    assert state(nodes) == "PrepareCommit"
+    again = nodes.call(1, InitProducerIdRequest("x", 60_000), 4)
+    assert again.error_code == ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def test_a_broker_that_is_away_gets_its_marker_when_it_is_back(nodes: Neighbourhood) -> None:
+    producer = begun(nodes)
+    nodes.network.cut.add(2)
+    end(nodes, producer)
+    nodes.settle()
+    for _ in range(3):
+        nodes.wait(ELSEWHERE_RETRY_MS)
+    assert state(nodes) == "PrepareCommit"
+    nodes.network.cut.clear()
+    nodes.wait(ELSEWHERE_RETRY_MS)
+    assert (markers(nodes, 1, 0), markers(nodes, 2, 1), state(nodes)) == (1, 1, "CompleteCommit")
+
+
+def test_a_new_leader_is_asked_though_the_one_before_never_answers(nodes: Neighbourhood) -> None:
+    producer = begun(nodes)
+    nodes.network.deaf.add(2)
+    end(nodes, producer)
+    nodes.network.run()
+    nodes.move("t", 1, 1)
+    nodes.settle()
+    assert (markers(nodes, 1, 1), state(nodes)) == (1, "CompleteCommit")
+
+
+def test_a_partition_that_was_deleted_needs_no_marker(nodes: Neighbourhood) -> None:
+    producer = begun(nodes)
+    nodes.network.cut.add(2)
+    end(nodes, producer)
+    nodes.remove("t")
+    nodes.settle()
+    assert state(nodes) == "CompleteCommit"
+
+
+def test_the_next_coordinator_goes_on_with_what_was_decided(nodes: Neighbourhood) -> None:
+    producer = begun(nodes)
+    nodes.network.deaf.add(2)
+    end(nodes, producer)
+    nodes.settle()
+    nodes.network.deaf.clear()
+    nodes.move(TRANSACTION_STATE, 0, 2)
+    nodes.settle()
+    assert (markers(nodes, 1, 0), markers(nodes, 2, 1)) == (2, 1), "one marker more is harmless"
+    assert state(nodes, coordinator=2) == "CompleteCommit"
+    assert nodes.call(1, EndTxnRequest("x", *producer, True), 3).error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_coordinator_that_was_replaced_writes_nothing_any_more(nodes: Neighbourhood) -> None:
+    nodes.move("t", 0, 2)
+    producer = begun(nodes)
+    nodes.network.cut.add(2)
+    end(nodes, producer)
+    nodes.move(TRANSACTION_STATE, 0, 2)
+    nodes.network.cut.clear()
+    nodes.wait(10_000)
+    assert (markers(nodes, 2, 0), markers(nodes, 2, 1)) == (1, 1)
+    assert len(sent(nodes)) == 1, "it was under way, and is refused; nobody tries again"
+
+
+def test_a_marker_of_an_older_coordinator_is_refused(nodes: Neighbourhood) -> None:
+    """It has lost its partition and does not know it."""
+    nodes.move(TRANSACTION_STATE, 0, 2)
+    nodes.move(TRANSACTION_STATE, 0, 1)
+    end(nodes, begun(nodes))
+    nodes.network.run()
+    [request] = sent(nodes)
+    request.markers[0].coordinator_epoch -= 1
+    answer = nodes.call(2, request, 1)
+    code = answer.markers[0].topics[0].partitions[0].error_code
+    assert code == ErrorCode.TRANSACTION_COORDINATOR_FENCED
+
+
+def test_a_key_has_the_shard_that_java_gives_it() -> None:
+    assert partition_for("x", 50) == 20
+
+
+def test_a_producer_is_told_at_once_to_come_back_while_a_dead_replica_is_in_sync(nodes: Neighbourhood) -> None:
+    """A running Kafka 4.3.1 answers so, with its follower paused."""
+    producer = begun(nodes)
+    nodes.change(TRANSACTION_STATE, 0, isr=[1, 2])  # and broker 2 fetches nothing
+    assert not nodes.asked(1, EndTxnRequest("x", *producer, True), 3), "the outcome is not committed"
+    again = nodes.asked(1, InitProducerIdRequest("x", 60_000), 4)
+    assert [each.error_code for each in again] == [ErrorCode.CONCURRENT_TRANSACTIONS]
+
+
+def test_markers_that_followers_have_to_fetch_hold_no_answer_back(nodes: Neighbourhood) -> None:
+    producer = begun(nodes)
+    nodes.change("t", 0, isr=[1, 2])
+    end(nodes, producer)
+    nodes.network.run()
+    again = nodes.asked(1, InitProducerIdRequest("x", 60_000), 4)
+    assert [each.error_code for each in again] == [ErrorCode.CONCURRENT_TRANSACTIONS]
+    assert state(nodes) == "PrepareCommit"
+
+
+def test_what_is_not_committed_within_the_transactions_timeout_is_answered(nodes: Neighbourhood) -> None:
+    """Expect Kafka's answers: each transaction has a time-out of its own, and the shorter time-out is over first."""
+    nodes.change(TRANSACTION_STATE, 0, isr=[1, 2])
+    long = nodes.asked(1, InitProducerIdRequest("long", 60_000), 4)
+    short = nodes.asked(1, InitProducerIdRequest("short", 3_000), 4)
+    nodes.wait(2_999)
+    assert (long, short) == ([], [])
+    nodes.wait(1)
+    assert ([each.error_code for each in short], long) == ([ErrorCode.COORDINATOR_NOT_AVAILABLE], [])
+    nodes.wait(57_000)
+    assert [each.error_code for each in long] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]

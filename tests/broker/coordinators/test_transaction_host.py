@@ -1,0 +1,83 @@
+"""The transaction coordinator's host where syncs take their time: who ends a transaction when leaders change meanwhile,
+and what is left of one whose markers can't be written.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.broker.coordinators.coordinator_log import read_batches
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from pykafka_broker.log.jobs import run_inline
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from tests.broker.test_synced_answers import SyncedBroker, producing_to
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> SyncedBroker:
+    """With a transaction of producer 0 open in t-0."""
+    node = SyncedBroker(tmp_path, **{"offsets.topic.num.partitions": "1", "transaction.state.log.num.partitions": "1"})
+    node.broker.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE])
+    node.sync()
+    node.asked(CreateTopicsRequest([CreatableTopic("t", 1, 1)], 1000), 7)
+    node.sync()
+    node.asked(InitProducerIdRequest("x", 60_000), 5)
+    node.sync()
+    producing = node.asked(producing_to(0), 12)
+    node.sync()
+    assert producing.response().responses[0].partition_responses[0].error_code == ErrorCode.NONE
+    return node
+
+
+def markers(node: SyncedBroker) -> int:
+    return sum(header.is_control for header, _ in read_batches(node.broker.partition_log("t", 0)))
+
+
+def decisions(node: SyncedBroker) -> int:
+    """How many there are in the coordinator's log."""
+    return node.broker.partition_log(TRANSACTION_STATE, 0).log_end_offset
+
+
+def step(node: SyncedBroker) -> None:
+    """One sync, and whatever is due."""
+    if node.jobs:
+        run_inline(node.jobs.popleft())
+    node.broker.on_deadline(node.now)
+
+
+def test_each_step_waits_for_the_one_before(node: SyncedBroker) -> None:
+    decided = decisions(node)
+    ending = node.asked(EndTxnRequest("x", 0, 0, True), 5)
+    assert (decisions(node), markers(node)) == (decided + 1, 0)
+    run_inline(node.jobs.popleft())
+    assert ending.response().error_code == ErrorCode.NONE, "the outcome is certain, as with Kafka"
+    assert (decisions(node), markers(node)) == (decided + 1, 1)
+    node.sync()
+    assert (decisions(node), markers(node)) == (decided + 2, 1)
+
+
+def test_a_new_epoch_of_its_log_ends_a_transaction_once(node: SyncedBroker) -> None:
+    decided = decisions(node)
+    ending = node.asked(EndTxnRequest("x", 0, 0, True), 5)
+    node.broker.elect_again(TRANSACTION_STATE)
+    node.broker.on_deadline(node.now)  # its log is read, and the outcome in it is not committed yet
+    while node.jobs:
+        node.broker.transactions._await(node.now)
+        step(node)
+    assert (decisions(node), markers(node)) == (decided + 2, 1)
+    assert ending.response().error_code == ErrorCode.NONE
+    assert len(node.broker.transactions._ends) == 0
+
+
+def test_another_leader_goes_on_and_this_node_does_not(node: SyncedBroker) -> None:
+    ending = node.asked(EndTxnRequest("x", 0, 0, True), 5)
+    node.broker.elect(TRANSACTION_STATE, 2)
+    assert ending.response().error_code == ErrorCode.NOT_COORDINATOR
+    node.sync()
+    assert markers(node) == 0
+    assert len(node.broker.transactions._ends) == 0

@@ -1,0 +1,123 @@
+"""Fetch sessions (KIP-227)."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from pykafka_broker.broker.partitions.fetch_session import FetchedPartition, FetchSession, FetchSessionCache
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
+
+
+def cache(slots: int = 2, eviction_ms: int = 1000) -> FetchSessionCache:
+    ids = itertools.count(1)
+    return FetchSessionCache(slots, eviction_ms, lambda: next(ids))
+
+
+def partitions(*numbers: int) -> dict[tuple[str, int], FetchedPartition]:
+    return {("t", number): FetchedPartition("t", number, 0, 1000) for number in numbers}
+
+
+def opened(sessions: FetchSessionCache, *numbers: int, now: int = 0) -> FetchSession:
+    session = sessions.open(partitions(*numbers), False, now)
+    assert session is not None
+    return session
+
+
+def error_of(sessions: FetchSessionCache, session_id: int, epoch: int, ids: bool = False) -> ErrorCode:
+    with pytest.raises(ApiError) as caught:
+        sessions.resume(session_id, epoch, ids, 0)
+    return caught.value.code
+
+
+def test_epochs_count_from_one() -> None:
+    sessions = cache()
+    session = opened(sessions, 0)
+    assert sessions.resume(session.id, 1, False, 5) is session
+    assert sessions.resume(session.id, 2, False, 6) is session
+    assert session.last_used == 6
+    assert error_of(sessions, session.id, 2) is ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_the_epoch_wraps_to_one() -> None:
+    sessions = cache()
+    session = opened(sessions, 0)
+    session.epoch = 0x7FFFFFFF
+    sessions.resume(session.id, 0x7FFFFFFF, False, 0)
+    assert session.epoch == 1
+
+
+def test_an_unknown_session_and_one_of_the_other_kind() -> None:
+    sessions = cache()
+    assert error_of(sessions, 99, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    session = opened(sessions, 0)
+    assert error_of(sessions, session.id, 1, ids=True) is ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_a_request_without_partitions_opens_one_too() -> None:
+    assert cache().open({}, False, 0) is not None
+
+
+def test_no_slots_no_sessions() -> None:
+    assert cache(slots=0).open(partitions(0), False, 0) is None
+
+
+def test_a_full_cache_evicts_only_what_is_stale() -> None:
+    sessions = cache(slots=2, eviction_ms=1000)
+    first = opened(sessions, 0, now=0)
+    opened(sessions, 1, now=500)
+    assert sessions.open(partitions(2), False, 1000) is None
+    assert sessions.open(partitions(2), False, 1001) is not None
+    assert error_of(sessions, first.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_larger_session_takes_the_place_of_an_old_smaller_one_in_use() -> None:
+    sessions = cache(slots=1, eviction_ms=1000)
+    small = opened(sessions, 0, now=0)
+    sessions.resume(small.id, 1, False, 1900)
+    assert sessions.open(partitions(1), False, 2000) is None
+    assert sessions.open(partitions(1, 2), False, 2000) is not None
+
+
+def test_update_adds_changes_and_forgets() -> None:
+    session = opened(cache(), 0, 1)
+    session.update([FetchedPartition("t", 1, 7, 50), FetchedPartition("t", 2, 9, 60)], [("t", 0), ("t", 5)])
+    assert [(key[1], one.fetch_offset, one.max_bytes) for key, one in session.partitions.items()] == [
+        (1, 7, 50),
+        (2, 9, 60),
+    ]
+
+
+@pytest.mark.parametrize(("before", "after", "again"), [(0, 1, True), (0, -1, False), (-1, 0, False), (1, 1, False)])
+def test_what_was_told_is_told_again_under_a_newer_epoch_only(before: int, after: int, again: bool) -> None:
+    """A client that stops to tell the leader's epoch hears nothing twice, as Kafka has it."""
+    session = opened(cache(), 0)
+    one = session.partitions["t", 0]
+    one.current_leader_epoch = before
+    one.changed(5, 0)
+    session.update([FetchedPartition("t", 0, 5, 1000, after)], [])
+    assert one.changed(5, 0) is again
+
+
+def test_a_partition_that_is_asked_for_and_forgotten_is_forgotten() -> None:
+    session = opened(cache(), 0, 1)
+    session.update([FetchedPartition("t", 1, 7, 50), FetchedPartition("t", 2, 9, 60)], [("t", 1), ("t", 2)])
+    assert [key[1] for key in session.partitions] == [0]
+
+
+def test_what_returned_records_goes_to_the_end() -> None:
+    session = opened(cache(), 0, 1, 2)
+    session.rotate([("t", 0)])
+    assert [key[1] for key in session.partitions] == [1, 2, 0]
+
+
+def test_a_change_is_told_once_and_again_after_an_error() -> None:
+    one = FetchedPartition("t", 0, 0, 1000)
+    assert one.changed(5, 0)
+    assert not one.changed(5, 0)
+    assert one.changed(6, 0)
+    assert one.changed(6, 2)
+    one.changed(-1, -1)
+    assert one.changed(6, 2)
