@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker import shards as module
+from pykafka_broker.broker.coordinators import shards as module
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for, read_batches
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.partitions.partition import Partition

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker import router as router_module
+from pykafka_broker.broker.requests import router as router_module
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.router import PendingReply, Router, served_versions
 from pykafka_broker.broker.requests.routes import ROUTES
