@@ -38,6 +38,6 @@ def test_replicas_clean_at_different_times() -> None:
 
 
 def test_a_state_that_is_not_kept_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ShareState, "take", lambda self, update: None)
+    monkeypatch.setattr(ShareState, "apply_update", lambda self, update: None)
     with pytest.raises(AssertionError, match="which it has accepted"):
         run_shares(1, KILLS)
