@@ -13,6 +13,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.share_partitions import Taken
 from pykafka_broker.broker.slices import Steps
+from pykafka_broker.broker.waiting import Future
 from pykafka_broker.cluster.authorizer import Operation, Resource, denial
 from pykafka_broker.coordinators.share.sessions import Member
 from pykafka_broker.coordinators.share.share_group import MAX_MEMBER_ID
@@ -87,12 +88,17 @@ def acknowledge(
     taken: list[Callable[[], None]],
 ) -> Steps[dict[TopicPartition, AckResult]]:
     """Take the acknowledgements of a request; `taken` gets what makes them visible. A partition without any is answered
-    if there is no such one, or where another one has some."""
+    if there is no such one, or where another one has some.
+
+    What is written here and not committed when another node is waited for is waited for too: this node may lose the log
+    meanwhile, and with it the records, and could not tell afterwards.
+    """
     results: dict[TopicPartition, AckResult] = {}
     known: dict[AckResult, AckResult] = {}  # what became of many, once
     elsewhere: dict[TopicPartition, Taken] = {}  # another node is told of them
     without: list[TopicPartition] = []
-    has_some = False
+    commits: list[Future[None]] = []
+    has_some = has_waited = False
     group_id, member_id = member
     for place, batches in acks.items():
         topic_id, partition = place
@@ -109,13 +115,17 @@ def acknowledge(
                 continue
             has_some = True
             while not (before := services.shares.partitions.before(key)).done:
+                has_waited = True
                 yield before
             one = services.shares.partitions.acknowledge(key, member_id, batches, services.clock.now)
             results[place] = _WELL
-            if one.writing is None:
-                taken.append(one.show)
-            else:
+            if one.writing is not None:
                 elsewhere[place] = one
+                continue
+            taken.append(one.show)
+            commit = services.shares.committed([key])
+            if not commit.done:
+                commits.append(commit)
         except ApiError as error:
             result = AckResult(error.code, error.message)
             results[place] = known.setdefault(result, result)
@@ -125,6 +135,9 @@ def acknowledge(
         refusal = one.refusal()
         if refusal is not None:
             results[place] = AckResult(refusal.code, refusal.message)
+    if has_waited or elsewhere:
+        for commit in commits:
+            yield commit
     results.update(dict.fromkeys(without if has_some else (), _WELL))
     return results
 
