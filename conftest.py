@@ -7,6 +7,7 @@ seldom as can be; files that share a Spark session are one group. Long groups st
 from __future__ import annotations
 
 import os
+import random
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +23,9 @@ invariants.install()  # of logs, in all tests
 # What a machine's own environment says must not decide how a test ends: unbuffered output has hidden a wrong exit code.
 for name in ("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PYKAFKA_BROKER_CONTROL_URL"):
     os.environ.pop(name, None)
+# Nor how long it takes: without bytecode every broker compiles the package anew, and every worker all tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 if sys.platform != "win32":  # what tests of logs have open waits for the collector, and macOS allows 256 files
     import resource
 
@@ -106,6 +110,9 @@ def place_of(item: pytest.Item) -> int:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--slow", action="store_true", help="the long forms of tests that soak")
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="files, and the tests of each, in an order drawn from it"
+    )
     parser.addoption("--short", action="store_true", help="a fifth of the simulation's runs, as `make test` has them")
 
 
@@ -114,7 +121,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="only with --slow"))
-    if "PYTEST_XDIST_WORKER" in os.environ:
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        dice = random.Random(seed)
+        places = {file: dice.random() for file in sorted({item.path for item in items})}
+        dice.shuffle(items)
+        items.sort(key=lambda item: places[item.path])
+    elif "PYTEST_XDIST_WORKER" in os.environ:
         items.sort(key=place_of)
 
 

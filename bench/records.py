@@ -15,7 +15,7 @@ from pykafka_broker.records.compression import CODEC_NAMES
 from pykafka_broker.records.conversion import from_v2, to_v2
 from pykafka_broker.records.header import check_crc, read_header, set_base_offset
 from pykafka_broker.records.record import Record, iter_records
-from pykafka_broker.records.validation import Limits, RecordCheck
+from pykafka_broker.records.validation import RecordCheck, RecordLimits
 from pykafka_broker.steps import at_once
 
 ROUNDS = 15
@@ -47,7 +47,7 @@ def read_all_with_kafka_python(batch: bytes) -> None:
 
 
 def check_all(batch: bytes) -> None:
-    any_time = Limits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
+    any_time = RecordLimits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
     for _ in RecordCheck(batch, read_header(batch), any_time).steps():
         pass
 

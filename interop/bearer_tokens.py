@@ -57,19 +57,20 @@ LISTENERS = {"UNSECURED": "SASL_PLAINTEXT", "SIGNED": "SASL_PLAINTEXT"}
 
 
 class KeySite:
-    """Serves keys over HTTP, as slowly as it is told, and makes tokens for the user `node`."""
+    """Serves keys over HTTP while it is open, and makes tokens for the user `node`."""
 
     life_s = 60
 
     def __init__(self, content: str) -> None:
         site = self
-        self.content, self.pause_s, self.asked = content, 0.0, 0
+        self.content, self.asked, self.open = content, 0, threading.Event()
+        self.open.set()
         self.sold: list[tuple[str, str]] = []  # credentials and body of each question for a token
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 site.asked += 1
-                time.sleep(site.pause_s)
+                site.open.wait(60)
                 self.send_response(200)
                 self.end_headers()
                 self.wfile.write(site.content.encode())

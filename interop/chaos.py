@@ -40,8 +40,8 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from pykafka_broker.testing import KafkaBroker, KafkaCluster
+from pykafka_broker.testing.cluster import format_directories
 from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.formatting import format_directories
 
 logger = logging.getLogger(__name__)
 SEGMENT_BYTES = ("1048576", "2097152", "4194304")

@@ -47,7 +47,7 @@ class RawClient:
     """One connection. `call` for one request and its answer, `send` and `receive` for several in flight."""
 
     def __init__(
-        self, bootstrap_servers: str, timeout_s: float = 10, source: str = "", client_id: str | None = "raw"
+        self, bootstrap_servers: str, timeout_s: float = 30, source: str = "", client_id: str | None = "raw"
     ) -> None:
         """`source`: the address that it comes from, of this machine."""
         self.client_id = client_id

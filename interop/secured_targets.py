@@ -1,7 +1,7 @@
 """What `KafkaBroker(security=..., users=..., acls=...)` makes, and a real Kafka with the very same settings and files.
 
-Rule: the configuration, the first records and what clients are handed come from `pykafka_broker.testing.security` for
-both, so that whatever it writes is what Kafka takes as well.
+Rule: the configuration, the first records and what clients are handed come from `pykafka_broker.testing.security_spec`
+for both, so that whatever it writes is what Kafka takes as well.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from interop.real_kafka import RealKafka, free_port
 from pykafka_broker.config.properties import format_properties
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.testing.client_settings import secure_client_settings
-from pykafka_broker.testing.security.wish import Security
+from pykafka_broker.testing.security_spec import SecuritySpec
 
 # Of the broker's own connections, which are plain: its other listeners and its controller are for nobody else.
 _OWN = "User:ANONYMOUS"
@@ -31,7 +31,7 @@ class SecuredKafka:
     """A real Kafka."""
 
     def __init__(self, directory: Path, security: str, config: Mapping[str, str], **wanted: Any) -> None:
-        self._security = Security(security, **wanted)
+        self._security = SecuritySpec(security, **wanted)
         self._certificates = directory / "security"
         self.port, internal = free_port(), free_port()
         written = self._security.write(self._certificates)

@@ -114,7 +114,7 @@ def test_a_broker_that_is_stopped_hands_over_first(cluster: KafkaCluster) -> Non
     begun = time.monotonic()
     # a JVM that SIGTERM has ended says so
     assert cluster.broker(1).stop() == (143 if cluster.broker(1).kind is THEIRS else 0)
-    assert time.monotonic() - begun < 15
+    assert time.monotonic() - begun < 60
     assert [each.leader for each in partitions(cluster, "stopped").values()] == [2] * 4
     assert list((cluster.broker(1).directory / "data-0").glob(".kafka_cleanshutdown"))
     cluster.broker(1).start()

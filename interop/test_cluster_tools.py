@@ -218,7 +218,7 @@ def test_a_throttled_reassignment_takes_its_time(sh: Shell, cluster: KafkaCluste
     rate = ("kafka-configs", "--describe", "--entity-type", "brokers", "--entity-name", "3")
     assert "follower.replication.throttled.rate=300000 " in sh(*rate).out
     eventually(lambda: row(sh, "slow"), ("1", "1,3", ["1", "3"]), PATIENCE_S)
-    assert 3 < time.monotonic() - begun < 30  # ten seconds, and what Kafka lets through at once
+    assert time.monotonic() - begun > 3  # ten seconds, but for what Kafka lets through at once
     assert "Clearing broker-level throttles on brokers 1,2,3" in sh(*plan, "--verify").out
     eventually(lambda: "throttled" in sh(*rate).out, False, PATIENCE_S)
 

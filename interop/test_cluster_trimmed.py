@@ -123,7 +123,7 @@ def test_a_follower_comes_back_into_the_middle_of_a_batch(
         wait_for_offset(cluster.broker(leader), topic, LATEST, FIRST + BATCH)
         begun = time.monotonic()
         assert delete_records(cluster.broker(leader), topic, DELETED) == (0, DELETED)
-        assert time.monotonic() - begun < 10, "the dead are not waited for"
+        assert time.monotonic() - begun < 25, "the dead are not waited for"
     cluster.broker(follower).start()
     for leader in leaders:
         topic = f"middle-{leader}-{follower}"
@@ -172,7 +172,7 @@ def test_deleting_records_waits_for_nobody_who_is_dead(cluster: KafkaCluster) ->
     wait_for_isr(cluster, "alone", OUR_LEADER)
     begun = time.monotonic()
     assert delete_records(leader, "alone", 20) == (0, 20)
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 25
     for back in (OUR_FOLLOWER, THEIR_BROKER):
         cluster.broker(back).start()
     wait_for_isr(cluster, "alone", OUR_LEADER, OUR_FOLLOWER, THEIR_BROKER)

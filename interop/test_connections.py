@@ -50,14 +50,14 @@ def test_connections_of_one_address_are_limited(new_broker: NewBroker, target_na
 
 def test_a_parked_fetch_holds_up_nobody_else(bootstrap: str, topic: str) -> None:
     leader = leader_of(bootstrap, topic)
-    with RawClient(leader, timeout_s=40) as waiting, RawClient(leader) as other:
-        waiting.send(fetch([fetch_topic(topic)], max_wait_ms=30_000, min_bytes=1), BY_NAME)
+    with RawClient(leader, timeout_s=200) as waiting, RawClient(leader) as other:
+        waiting.send(fetch([fetch_topic(topic)], max_wait_ms=200_000, min_bytes=1), BY_NAME)
         begun = time.monotonic()
         assert is_served(other)
         other.call(produce(topic, batch(b"wake")), BY_NAME)
         [partition] = waiting.receive().responses[0].partitions
         assert [r.value for r in records(partition.records)] == [b"wake"]
-        assert time.monotonic() - begun < 20
+        assert time.monotonic() - begun < 100
 
 
 @pytest.mark.ours_only
@@ -66,14 +66,14 @@ def test_a_parked_fetch_makes_way_on_its_own_connection(new_broker: NewBroker) -
     quick, topic = new_broker(pykafka_strict_parked_fetch="false"), "parked"
     with RawClient(quick.bootstrap_servers) as client:
         assert client.call(create(new_topic(topic, 1))).topics[0].error_code == 0
-    with RawClient(leader_of(quick.bootstrap_servers, topic)) as client:
+    with RawClient(leader_of(quick.bootstrap_servers, topic), timeout_s=200) as client:
         begun = time.monotonic()
-        client.send(fetch([fetch_topic(topic)], max_wait_ms=20_000, min_bytes=1), BY_NAME)
+        client.send(fetch([fetch_topic(topic)], max_wait_ms=200_000, min_bytes=1), BY_NAME)
         client.send(MetadataRequest([]), 12)
         [partition] = client.receive().responses[0].partitions
         assert (partition.error_code, partition.records) in ((0, None), (0, b""))
         assert client.receive().brokers
-        assert time.monotonic() - begun < 10
+        assert time.monotonic() - begun < 100
 
 
 def test_clients_are_told_the_address_that_they_dialled(bootstrap: str) -> None:

@@ -24,7 +24,7 @@ from interop.real_kafka import free_port
 from pipeline.jars import fetched
 from pipeline.java import java_home
 from pykafka_broker.cli.commands import flags
-from pykafka_broker.cli.parsers import parser_of
+from pykafka_broker.cli.help import parser_of
 from pykafka_broker.testing import KafkaBroker
 from tests.docs.blocks import ALL, Block, name_of
 

@@ -55,7 +55,7 @@ def test_a_second_consumer_has_its_partitions_soon(address: str) -> None:
     one = member(address, "consumer")
     seconds_until(PARTITIONS, one)
     two = member(address, "consumer")
-    assert seconds_until(PARTITIONS // 2, two, one) < KAFKAS_WAY_S["second"] / 2
+    assert seconds_until(PARTITIONS // 2, two, one) < KAFKAS_WAY_S["second"]
     one.close()
     two.close()
 

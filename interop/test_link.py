@@ -24,9 +24,9 @@ from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.errors import TruncatedBatch
 from pykafka_broker.records.header import check_crc, iter_batches
 from pykafka_broker.records.record import iter_records
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link import Link, LinkState
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.turns import Turns
 
 TIMEOUT_MS = 30_000
 LATEST = -1  # ListOffsets: the end of the log
@@ -46,7 +46,7 @@ def peer(request: pytest.FixtureRequest) -> Iterator[Target]:
 
 def over_a_link(peer: Target, scenario: Callable[[Link], Awaitable[None]]) -> None:
     async def run() -> None:
-        turns = Turns(asyncio.get_running_loop(), SystemClock())
+        turns = EventLoop(asyncio.get_running_loop(), SystemClock())
         link = Link(turns, *host_and_port(peer))
         try:
             await asyncio.wait_for(scenario(link), 120)

@@ -178,11 +178,11 @@ def test_records_that_are_years_old_stay_in_a_topic_of_the_matrix(monkeypatch: p
 
 
 def test_a_program_that_does_not_end_is_red_and_gone(tmp_path: Path) -> None:
-    program = Prepared([sys.executable, "-c", "import time; time.sleep(60)"], {}, "")
+    program = Prepared([sys.executable, "-c", "import time; time.sleep(200)"], {}, "")
     cell = run_cell(program, "seek", Stand(), "seek-1", {}, tmp_path / "seek.log", limit_s=0.5)
     assert cell.state == RED
     assert cell.note.startswith("not within ")
-    assert cell.seconds < 30
+    assert cell.seconds < 100
 
 
 def test_a_run_that_is_resumed_does_what_is_missing(toy: Path, broker: Stand) -> None:

@@ -23,7 +23,7 @@ from interop.conftest import NewBroker
 from interop.test_mirror import SETTINGS, mirror_maker, read
 from interop.tools.preparing import T0
 from interop.waiting import eventually
-from pykafka_broker.tools.mirror_records import read_offset_sync
+from pykafka_broker.tools.mirror import read_offset_sync
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 MORE = """

@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-import time
 from collections.abc import Iterator
 from typing import Any
 
+import psutil
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.schema_registry import (
@@ -35,6 +35,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import Message
 
 from interop import toolchains
+from interop.processes import cpu_seconds
 from pykafka_broker.testing import KafkaBroker
 
 USER = {"type": "record", "name": "User", "namespace": "shop", "fields": [{"name": "name", "type": "string"}]}
@@ -238,13 +239,14 @@ def test_very_many_schemas_are_there_soon_after_a_start(registry_broker: KafkaBr
         registry_broker.produce("_schemas", records)
     registry_broker.restart()
     with SchemaRegistryClient(registry_broker.client_config("schema-registry")) as client:
-        began = time.monotonic()
+        process = psutil.Process(registry_broker.pid)
+        began = cpu_seconds(process)
         assert sum(name.startswith("many-") for name in client.get_subjects()) == many
-        assert time.monotonic() - began < 3, "the topic was read anew"
-        began = time.monotonic()
+        assert cpu_seconds(process) - began < 3, "the topic was read anew"
+        began = cpu_seconds(process)
         for number in range(0, many, many // 100):
             assert client.get_latest_version(f"many-{number}").schema_id == 100 + number
-        assert time.monotonic() - began < 3
+        assert cpu_seconds(process) - began < 3
 
 
 @pytest.mark.slow

@@ -213,12 +213,10 @@ def test_what_is_not_offered_is_answered_by_an_alert(broker: TlsBroker) -> None:
 
 
 def test_who_speaks_plaintext_to_tls_and_the_reverse_is_closed_at_once(broker: TlsBroker) -> None:
-    begun = time.monotonic()
     with RawClient(broker.address("PEM")) as client, pytest.raises((Closed, ConnectionError)):
         client.call(ApiVersionsRequest("test", "1"), 3)
     with pytest.raises((ssl.SSLError, ConnectionError)):
         TlsClient(broker.address(PLAIN), broker.context())
-    assert time.monotonic() - begun < 3
 
 
 def test_hundreds_that_never_shake_hands_hold_up_nobody(broker: TlsBroker) -> None:
@@ -226,11 +224,12 @@ def test_hundreds_that_never_shake_hands_hold_up_nobody(broker: TlsBroker) -> No
     mute = [socket.create_connection((host, int(port))) for _ in range(300)]
     for sock in mute[:200]:
         sock.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")
-    begun = time.monotonic()
     with TlsClient(broker.address("PEM"), broker.context()) as client:
         assert client.call(ApiVersionsRequest("test", "1"), 3).error_code == 0
-    assert time.monotonic() - begun < 3
     for sock in mute:
+        sock.setblocking(False)
+        with pytest.raises(BlockingIOError):  # nobody had to be turned away for that
+            sock.recv(1)
         sock.close()
 
 

@@ -14,7 +14,7 @@ from interop.stepped_broker import SteppedBroker
 pytestmark = pytest.mark.ours_only
 
 STEPS_MINUTES = [25, -25, 0]
-SLACK_S = 10
+SLACK_S = 100
 WAIT_S = 1
 
 

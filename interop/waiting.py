@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def eventually(look: Callable[[], Any], expected: Any, timeout_s: float = 5.0) -> None:
+def eventually(look: Callable[[], Any], expected: Any, timeout_s: float = 30.0) -> None:
     """Look until the expected thing is there; what is seen last decides."""
     deadline = time.monotonic() + timeout_s
     while (seen := look()) != expected and time.monotonic() < deadline:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pages.markdown import code, plain, table
 from pykafka_broker.cli.commands import CONTROLLING, SUMMARIES, flags, subcommands
 from pykafka_broker.cli.configs import parser as keys_parser
-from pykafka_broker.cli.parsers import parser_of
+from pykafka_broker.cli.help import parser_of
 from pykafka_broker.tools import TOOLS
 
 _HEADS = ("option", "meaning")

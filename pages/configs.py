@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pages.markdown import code, plain, table
 from pykafka_broker.cli.configs import SCOPES
-from pykafka_broker.config import own
+from pykafka_broker.config import extensions
 from pykafka_broker.config.describe import documentation
 from pykafka_broker.config.effects import effect_of
 from pykafka_broker.config.registry import CLUSTER_WIDE, PER_BROKER, ConfigKey
@@ -17,12 +17,16 @@ _TITLES = {
     "client-metrics": "Subscriptions of client metrics",
 }
 _OWN = {  # in the words of those who set them; which there are says the code
-    own.EMULATE: ("string", "", "pass for that release of Kafka: `--emulate`"),
-    own.STRICT: ("boolean", "false", "what the three switches below are where they are not set: `--strict`"),
-    own.PARKED_FETCH: ("boolean", "", "a fetch that waits keeps the other requests of its connection waiting"),
-    own.AUTO_CREATION: ("boolean", "", "the answer that creates a topic does not have it yet"),
-    own.REFUSALS: ("boolean", "", "whoever asks for an API that is not served is hung up on"),
-    own.VALIDATE_RECORDS: ("boolean", "true", "every record of a produced batch is looked at, not only its header"),
+    extensions.EMULATE: ("string", "", "pass for that release of Kafka: `--emulate`"),
+    extensions.STRICT: ("boolean", "false", "what the three switches below are where they are not set: `--strict`"),
+    extensions.PARKED_FETCH: ("boolean", "", "a fetch that waits keeps the other requests of its connection waiting"),
+    extensions.AUTO_CREATION: ("boolean", "", "the answer that creates a topic does not have it yet"),
+    extensions.REFUSALS: ("boolean", "", "whoever asks for an API that is not served is hung up on"),
+    extensions.VALIDATE_RECORDS: (
+        "boolean",
+        "true",
+        "every record of a produced batch is looked at, not only its header",
+    ),
 }
 _HEAD = """# Config keys
 

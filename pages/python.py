@@ -9,7 +9,7 @@ from typing import Any, is_typeddict
 from pages.markdown import plain
 from pykafka_broker import testing
 from pykafka_broker.testing import answers
-from pykafka_broker.testing.clock import Clock
+from pykafka_broker.testing.controlled import BrokerClock
 from pykafka_broker.testing.traffic import Fault, Faults
 
 _HEAD = """# Python
@@ -23,7 +23,7 @@ def _classes() -> dict[str, type]:
     """The public classes by the way to them. Imported here: the asynchronous form may be out of date."""
     return {
         "KafkaBroker": testing.KafkaBroker,
-        "broker.clock": Clock,
+        "broker.clock": BrokerClock,
         "broker.faults": Faults,
         "broker.faults.add(...)": Fault,
         "Record": testing.Record,
@@ -92,8 +92,31 @@ def _with_text(kind: type, name: str) -> Any:
 
 
 def _told(thing: Any) -> str:
-    """Without the examples that may follow."""
-    return plain((inspect.getdoc(thing) or "").partition("\n\n")[0])
+    """Return a docstring as one paragraph, with its arguments, result and errors, and without examples."""
+    parts = (inspect.getdoc(thing) or "").split("\n\n")
+    return " ".join(plain(_section(part) or part) for part in parts if not _is_example(part))
+
+
+def _section(part: str) -> str:
+    """Return a section of a docstring (Args, Returns, Raises) as a sentence; empty for other paragraphs."""
+    head, _, rest = part.partition("\n")
+    if head not in ("Args:", "Returns:", "Raises:"):
+        return ""
+    if head == "Returns:":
+        return f"Returns: {rest}"
+    items: list[str] = []
+    for line in rest.splitlines():
+        if line.startswith("        ") or ": " not in line:
+            items[-1] += f" {line.strip()}"
+        else:
+            names, _, text = line.strip().partition(": ")
+            items.append(f"{', '.join(f'`{name}`' for name in names.split(', '))}: {text}")
+    return ("" if head == "Args:" else "Raises ") + "; ".join(item.rstrip(".") for item in items) + "."
+
+
+def _is_example(part: str) -> bool:
+    """Tell whether a paragraph is code: each line is indented, or a call."""
+    return all(line.startswith("    ") or line.rstrip().endswith((")", "...")) for line in part.splitlines())
 
 
 def _result(function: Any) -> str:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 
 class Clock:
-    """Both times in milliseconds since the epoch; they are the same until the wall clock is set.
+    """Two times in milliseconds since the epoch, the same until the wall clock is set.
 
-    now: for deadlines, time-outs and intervals.
-    wall: for timestamps of records, and for what is compared with them (retention, compaction lags, expiry of offsets).
+    now: for deadlines, time-outs and intervals. wall: for timestamps of records, and for comparisons with them
+    (retention, compaction lags, expiry of offsets).
     """
 
     __slots__ = ("now", "wall")
@@ -24,6 +24,6 @@ class Clock:
         self.set(now, wall)
 
     def set(self, now: int, wall: int | None = None) -> None:
-        """It is `now`; the wall clock shows `wall`, or the same."""
+        """Set both times; `wall` is `now` by default."""
         self.now = now
         self.wall = now if wall is None else wall

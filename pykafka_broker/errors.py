@@ -17,8 +17,9 @@ MALFORMED = (
 
 
 class ApiError(Exception):
-    """A reply for one topic, partition, group or request; `message` goes into the answer where the protocol has room
-    for it.
+    """An error reply for a topic, partition, group or request.
+
+    `message` goes into the answer where the protocol has room for it.
     """
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
@@ -28,4 +29,4 @@ class ApiError(Exception):
 
 
 class FrameError(Exception):
-    """The bytes of this connection can't be trusted any more; it is closed and the text is logged once."""
+    """A broken connection: bytes can't be trusted any more, so the connection is closed and the text logged once."""

@@ -17,15 +17,21 @@ Versions = tuple[int, int]
 
 
 class LinkError(Exception):
-    """There is no answer. Unless it says otherwise, the request never left."""
+    """A request without an answer.
+
+    Unless a subclass says otherwise, the request never left.
+    """
 
 
 class LinkBroken(LinkError):
-    """The connection ended before the answer came: nobody knows whether the peer has acted."""
+    """The connection ended before the answer came: the peer may or may not have acted."""
 
 
 class LinkTimeout(LinkError):
-    """No answer came in time. `sent`: the request has left, and nobody knows whether the peer has acted."""
+    """No answer came in time.
+
+    `sent`: the request has left, and the peer may or may not have acted.
+    """
 
     def __init__(self, text: str, sent: bool) -> None:
         super().__init__(text)
@@ -37,18 +43,18 @@ class LinkFull(LinkError):
 
 
 class LinkClosed(LinkError):
-    """The link was closed on this side; a request that had left may have been acted on."""
+    """The link was closed locally; the peer may have acted on sent requests."""
 
 
 class NotServed(LinkError):
-    """The peer serves no version of this API that can carry the request."""
+    """The peer serves no fitting version of the API."""
 
 
 OnReply = Callable[[Message | LinkError], None]
 
 
 class Address(NamedTuple):
-    """Where a node listens, and under which name of a listener: connections have its security."""
+    """A node's address, with the name of a listener, which decides the security of connections."""
 
     host: str
     port: int
@@ -56,7 +62,7 @@ class Address(NamedTuple):
 
 
 class Peer(Protocol):
-    """Requests to one address, in their order, over one connection that is made when there is something to send."""
+    """Requests to an address, in order, over a connection made at need."""
 
     def send(
         self,
@@ -67,21 +73,21 @@ class Peer(Protocol):
         versions: Versions | None = None,
         copied: bool = False,
     ) -> None:
-        """Take a request; raises `LinkFull` or `LinkClosed` if it is not taken.
+        """Take a request; raises `LinkFull` or `LinkClosed` otherwise.
 
-        versions: the lowest and highest that the request's fields go with; any, if it is not given.
-        copied: the answer's `records` stay; otherwise they are gone when `on_reply` returns.
+        versions: the lowest and highest version that the request's fields fit; by default any. copied: the answer's
+        `records` stay valid; otherwise they are gone when `on_reply` returns.
         """
 
     def served(self, api_key: int) -> Versions | None:
-        """The versions of this API that the peer serves; None if it serves none, or has not been reached yet."""
+        """Return the versions of an API served by the peer; None without any, or before the first contact."""
 
     def close(self) -> None:
-        """What waits for an answer is told `LinkClosed`, later."""
+        """Close; waiting requests fail with `LinkClosed`, later."""
 
 
 class Peers(Protocol):
-    """Makes connections to other nodes."""
+    """A maker of connections to other nodes."""
 
     def open(self, address: Address, client_id: str) -> Peer:
-        """A peer of its own: what goes over it waits for nobody else."""
+        """Return a new peer, independent of all others."""

@@ -49,11 +49,11 @@ CLUSTER_MARKER = (
     "users=(), acls=None, schema_registry=False): what the test's `kafka_cluster` is made of, by the arguments of "
     "`KafkaCluster`"
 )
-OPTIONS = (  # of the marker, as of `KafkaBroker`
+OPTIONS = (  # options of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
     *("schema_registry", "allow_unknown_config"),
 )
-_MOST_REQUESTS = 20  # in the report of a failure
+_MOST_REQUESTS = 20  # shown in the report of a failure
 _PATIENCE_S = 5.0  # with a broker that may be stopped
 TOO_LATE = (
     "@pytest.mark.kafka chooses the broker of a whole test, class or module: for one parameter of a test make a test "
@@ -64,10 +64,12 @@ HINT = (
     "fixture function-scoped, or set kafka_broker_isolation = none, or take a snapshot in it and restore() that"
 )
 _OWN = pytest.StashKey[list["KafkaBroker"]]()  # brokers of one test
-_SHARED = pytest.StashKey[dict["KafkaBroker", int]]()  # brokers of many, and how much they had logged before this one
-_USED = pytest.StashKey[set["Controlled"]]()  # brokers that a test has had
-_FILLED = pytest.StashKey[dict[str, set[str]]]()  # by fixtures of a wider scope: the ids of the topics that they made
-_EMPTIED = pytest.StashKey[dict[str, list[str]]]()  # of these, the names of the topics that a reset has deleted
+_SHARED = pytest.StashKey[
+    dict["KafkaBroker", int]
+]()  # brokers of many tests, with the size of the log before this test
+_USED = pytest.StashKey[set["Controlled"]]()  # brokers used by a test
+_FILLED = pytest.StashKey[dict[str, set[str]]]()  # ids of topics made by fixtures of a wider scope
+_EMPTIED = pytest.StashKey[dict[str, list[str]]]()  # names of such topics that a reset has deleted
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -88,7 +90,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is wrong in the ini file is one line, before any test is looked for."""
+    """Check the ini file: a mistake is told in a line, before any test is collected."""
     config.stash[_SHARED], config.stash[_USED] = {}, set()
     config.stash[_FILLED], config.stash[_EMPTIED] = {}, {}
     config.addinivalue_line("markers", MARKER)
@@ -104,7 +106,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _check_known(config: pytest.Config, origin: str, configs: Mapping[str, str]) -> None:
-    """Raises UsageError for a config that Kafka does not know."""
+    """Raise UsageError for a config unknown to Kafka."""
     if not configs or config.getini("kafka_broker_allow_unknown_config"):
         return
     from pykafka_broker.testing.process import check_known
@@ -141,7 +143,7 @@ def _option(config: pytest.Config, name: str) -> str:
 
 
 def _resets(config: pytest.Config) -> bool:
-    """Where nothing is said, the broker of the whole run is reset before each test and any other is not."""
+    """Return whether to reset a broker before each test; by default only the broker of the whole run."""
     isolation = _option(config, "kafka_broker_isolation")
     return isolation == "reset" if isolation else _option(config, "kafka_broker_scope") == "session"
 
@@ -154,7 +156,7 @@ def _scope(fixture_name: str, config: pytest.Config) -> Any:
 
 
 class Wish:
-    """What a test's marker asks of its broker. Tests that ask for the same share one."""
+    """A marker's demands on the broker. Tests with the same demands share a broker."""
 
     def __init__(self, marked: Mapping[str, Any]) -> None:
         self.config: dict[str, object] = dict(marked.get("config", {}))
@@ -175,13 +177,13 @@ class Wish:
         return hash(self._key())
 
     def __str__(self) -> str:
-        """In a test's name, where no password belongs."""
+        """Return the text for a test's name, without passwords."""
         told = [f"{name}={value}" for name, value in sorted(self.config.items())]
         return ",".join([*(str(self.options[name]) for name in ("emulate", "security") if name in self.options), *told])
 
 
 def _marked(item: pytest.Item) -> dict[str, Any]:
-    """What the markers of a test, its class and its module say together. The nearest one wins, of config key by key."""
+    """Return the joined markers of a test, class and module. The nearest marker wins, of configs key by key."""
     marked: dict[str, Any] = {}
     for marker in reversed(list(item.iter_markers("kafka"))):
         config = marker.kwargs.get("config")
@@ -191,7 +193,7 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
 
 
 def _mistake(marker: pytest.Mark) -> str:
-    """What can't be meant so, and would be passed over in silence otherwise."""
+    """Return the mistake in a marker, which would otherwise pass in silence."""
     known = ("config", "topics", *OPTIONS)
     if marker.args:
         return f"{marker.args[0]!r} needs a name, such as config={{...}}"
@@ -213,7 +215,7 @@ def _is_topic(topic: Any) -> bool:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """A test whose marker asks for another broker has its fixture with another parameter."""
+    """Give the fixture of a marked test another parameter, for another broker."""
     if "kafka_broker" not in metafunc.fixturenames:
         return
     wish = Wish(_marked(metafunc.definition))
@@ -224,7 +226,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture(scope=_scope)
 def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> Iterator[Controlled]:
-    """A running broker; `kafka_broker.bootstrap_servers` is what clients want."""
+    """A running broker; `kafka_broker.bootstrap_servers` is the address for clients."""
     __tracebackhide__ = True
     from pykafka_broker.testing import KafkaBroker, RemoteBroker
 
@@ -249,8 +251,10 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
 
 @pytest.fixture
 def async_kafka_broker(kafka_broker: Controlled) -> AsyncKafkaBroker | AsyncRemoteBroker:
-    """The broker of `kafka_broker` for a test with an event loop. It has no loop of its own, so whatever runs the test
-    on one will do: pytest-asyncio, anyio, `asyncio.run`."""
+    """The broker of `kafka_broker` for a test with an event loop.
+
+    It has no loop of its own, so whatever runs the test on one will do: pytest-asyncio, anyio, `asyncio.run`.
+    """
     from pykafka_broker.testing import AsyncKafkaBroker, AsyncRemoteBroker, KafkaBroker
 
     if isinstance(kafka_broker, KafkaBroker):
@@ -260,8 +264,9 @@ def async_kafka_broker(kafka_broker: Controlled) -> AsyncKafkaBroker | AsyncRemo
 
 @pytest.fixture
 def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., KafkaBroker]]:
-    """Starts brokers that end with the test: `kafka_broker_factory({"num.partitions": 3})`, arguments as
-    `KafkaBroker`."""
+    """A starter of brokers for the test's time: `kafka_broker_factory({"num.partitions": 3})`, with arguments of
+    `KafkaBroker`.
+    """
     from pykafka_broker.testing import KafkaBroker
 
     own = request.node.stash.setdefault(_OWN, [])
@@ -278,8 +283,7 @@ def kafka_broker_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..
 
 @pytest.fixture
 def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
-    """Three brokers of this test's own; with `@pytest.mark.kafka_cluster(...)` what its arguments say, which are those
-    of `KafkaCluster`."""
+    """Three brokers for the test alone; `@pytest.mark.kafka_cluster(...)` takes the arguments of `KafkaCluster`."""
     __tracebackhide__ = True
     from pykafka_broker.testing import KafkaCluster
 
@@ -304,14 +308,14 @@ def async_kafka_cluster(kafka_cluster: KafkaCluster) -> AsyncKafkaCluster:
 
 @pytest.fixture(autouse=True)
 def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest.Config) -> None:
-    """Before a test has its broker it is made empty, and gets the topics of the test's marker."""
+    """Empty a test's broker, and create the topics of the marker."""
     if "kafka_broker" not in request.fixturenames:
         return
     from pykafka_broker.testing.controlled import Controlled
 
     broker, used = request.getfixturevalue("kafka_broker"), pytestconfig.stash[_USED]
     if not isinstance(broker, Controlled):
-        return  # a suite may have a fixture of this name that is its own affair
+        return  # a suite may have another fixture of this name
     for wrong in filter(None, map(_mistake, request.node.iter_markers("kafka"))):
         pytest.fail(f"@pytest.mark.kafka: {wrong}", pytrace=False)
     marked, callspec = _marked(request.node), getattr(request.node, "callspec", None)
@@ -348,7 +352,7 @@ def _make_usable(broker: Controlled, config: pytest.Config) -> None:
 def pytest_fixture_setup(
     fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
 ) -> Generator[None, Any, None]:
-    """Note the topics that a fixture of a wider scope makes: a reset takes them away from later tests."""
+    """Note the topics made by a fixture of wider scope: later tests miss them after a reset."""
     wider = fixturedef.scope != "function"
     before = [(broker, _topics(broker)) for broker in request.config.stash[_SHARED] if wider]
     yield
@@ -359,7 +363,7 @@ def pytest_fixture_setup(
 
 
 def _topics(broker: Controlled) -> dict[str, str]:
-    """The names of topics by their ids; none of a broker that can't be asked."""
+    """Return the names of topics by id; none of an unreachable broker."""
     from pykafka_broker.testing import BrokerError, ControlError
 
     with suppress(BrokerError, ControlError, OSError):
@@ -393,7 +397,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
 
 
 def _requests(broker: KafkaBroker) -> list[dict[str, Any]]:
-    """The last requests, which a reset forgets; none of a broker that can't be asked."""
+    """Return the last requests, lost at a reset; none of an unreachable broker."""
     from pykafka_broker.testing import BrokerError, ControlError
 
     with suppress(BrokerError, ControlError, OSError):

@@ -15,7 +15,7 @@ ITEMS_A_STEP = 400
 
 
 class Pace:
-    """Says when it is time to yield."""
+    """A counter for the next yield."""
 
     __slots__ = ("_left",)
 
@@ -23,7 +23,7 @@ class Pace:
         self._left = ITEMS_A_STEP
 
     def due(self, items: int = 1) -> bool:
-        """Whether it is, after so many items more."""
+        """Return whether to yield, after `items` further items."""
         self._left -= items
         if self._left > 0:
             return False
@@ -32,7 +32,7 @@ class Pace:
 
 
 def at_once(steps: Generator[object, None, R]) -> R:
-    """The result of work that nobody waits beside."""
+    """Return the result of work without yielding to others."""
     while True:
         try:
             next(steps)

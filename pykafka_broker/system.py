@@ -37,11 +37,11 @@ SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", 
 
 # -- signals
 
-# Those that end a broker in an orderly way.
+# Signals to end a broker in an orderly way.
 STOP_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
 )
-# What another process is sent that has to end in that way (Windows ends it at once for any other), or at once.
+# Signals for another process: to end in that way (Windows ends it at once for any other), or at once.
 STOP: int = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 CONTINUE: int | None = getattr(signal, "SIGCONT", None)  # ends a SIGSTOP
@@ -56,14 +56,14 @@ _OPENED = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os,
 
 
 def open_file(path: str, flags: int, mode: int = 0o644) -> int:
-    """A descriptor that no other program inherits."""
+    """Return a descriptor, inherited by no other program."""
     if _WINDOWS:
         return _open_shared(path, flags)
     return os.open(path, flags | _OPENED, mode)
 
 
 def _open_shared(path: str, flags: int) -> int:
-    """Open on Windows, so that others may rename and remove the file meanwhile (FILE_SHARE_DELETE)."""
+    """Open on Windows, so others may rename and remove the file meanwhile (FILE_SHARE_DELETE)."""
     import ctypes
     import msvcrt
 
@@ -99,7 +99,10 @@ write_at: Callable[[int, bytes | bytearray | memoryview, int], int] = getattr(os
 
 
 def allocate(fd: int, size: int) -> None:
-    """Make the file at least this long. Where the system can't promise room for it, the file only has its length."""
+    """Make the file at least `size` bytes long.
+
+    Where the system can't promise room for it, the file only has its length.
+    """
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, size)
     elif os.fstat(fd).st_size < size:
@@ -107,9 +110,9 @@ def allocate(fd: int, size: int) -> None:
 
 
 def sync_data(fd: int) -> None:
-    """What was written outlives a power cut."""
+    """Make written data outlive a power cut."""
     full = getattr(fcntl, "F_FULLFSYNC", None)
-    if full is not None:  # macOS: fsync leaves it to the disk's own cache
+    if full is not None:  # macOS: fsync leaves the data in the disk's own cache
         try:
             fcntl.fcntl(fd, full)
             return
@@ -120,7 +123,7 @@ def sync_data(fd: int) -> None:
 
 
 def sync_directory(path: str) -> None:
-    """Creations, renames and removals in it outlive a power cut; Windows sees to that by itself."""
+    """Make creations, renames and removals outlive a power cut; Windows needs no call."""
     if _WINDOWS or not hasattr(os, "O_DIRECTORY"):
         return
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | _OPENED)
@@ -131,7 +134,7 @@ def sync_directory(path: str) -> None:
 
 
 def lock(fd: int) -> None:
-    """Exclusively for this process until it ends or `unlock`; `BlockingIOError` if another one has it."""
+    """Lock exclusively until `unlock` or the end of the process; `BlockingIOError` for a locked file."""
     if fcntl is not None:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return
@@ -144,7 +147,7 @@ def lock(fd: int) -> None:
 
 
 def unlock(fd: int) -> None:
-    """The end of `lock`."""
+    """Release a lock."""
     if fcntl is not None:
         fcntl.lockf(fd, fcntl.LOCK_UN)
         return
@@ -157,7 +160,7 @@ def unlock(fd: int) -> None:
 
 
 def disk_usage(path: str) -> tuple[int, int]:
-    """Bytes in all, and those that this process may still use."""
+    """Return the bytes in all, and the bytes still free for the process."""
     if hasattr(os, "statvfs"):
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize
@@ -166,7 +169,7 @@ def disk_usage(path: str) -> tuple[int, int]:
 
 
 def open_files_limit() -> int | None:
-    """How many descriptors this process may have; None where nothing limits them."""
+    """Return how many descriptors the process may have, or None without a limit."""
     if resource is None:
         return None
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -174,6 +177,6 @@ def open_files_limit() -> int | None:
 
 
 def give_way(niceness: int) -> None:
-    """Let other processes go first, where the system lets a process say so."""
+    """Let other processes go first, where the system allows."""
     if hasattr(os, "nice"):
         os.nice(niceness)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from interop.storage_tool.scripts import Script
-from pykafka_broker.cluster.snapshot import Snapshot, control_type, snapshot_records
+from pykafka_broker.cluster.snapshot import MetadataSnapshot, control_type, snapshot_records
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.protocol.stored.voters_record import VotersRecord
 from pykafka_broker.records.record import iter_records
@@ -124,7 +124,7 @@ def _record(message: Any) -> list[Any]:
 
 def _control_records(fs: OsFileSystem, path: Path) -> list[Any]:
     found: list[Any] = []
-    for header, batch in Snapshot(fs, str(path), 0, 0).batches():
+    for header, batch in MetadataSnapshot(fs, str(path), 0, 0).batches():
         for record in iter_records(batch, header) if header.is_control else ():
             kind = control_type(record)
             found.append([kind, _voters(record.value or b"")] if kind == 6 else kind)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pykafka_broker.broker.assignments import AssignmentsManager
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.broker.directories import DirectoryKeeper
 from pykafka_broker.broker.log_listening import BrokerLogListener
-from pykafka_broker.broker.metadata_publisher import Directories, MetadataPublisher
+from pykafka_broker.broker.lone_broker import LoneBroker
+from pykafka_broker.broker.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.services import Endpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
@@ -30,16 +31,16 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pykafka_broker.broker.metadata_source import LocalMetadata
+    from pykafka_broker.broker.metadata_source import MetadataLeader
     from pykafka_broker.broker.metering import Metering
-    from pykafka_broker.broker.observing import Observing
+    from pykafka_broker.broker.startup import BrokerStartup
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
     from pykafka_broker.peers import Peers
     from pykafka_broker.security.hooks.quota_callback import HookedQuotas
 
 
 class Broker:
-    """One node. `services.listeners` are set by the server before `start`."""
+    """A node with all its parts. `services.listeners` are set by the server before `start`."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class Broker:
             setup=setup,
             later=later,
             peers=peers,
-            log_listener=BrokerLogListener(lambda: self.node.replicas, lambda: self._directories, self._directory_lost),
+            log_listener=BrokerLogListener(lambda: self.node.replicas, lambda: self._assignments, self._directory_lost),
         )
         if config.authorizer_class_name:
             from pykafka_broker.security.acls import authorizer_of  # no other start waits for it
@@ -79,20 +80,20 @@ class Broker:
 
             if node.local is not None:
                 node.local.controller.policies = HookedPolicies(config)
-        self._timed: list[Timed] = [node.purgatory, node.logs]
+        self._assignments = AssignmentsManager(node)
+        self._timed: list[Timed] = [node.purgatory, node.logs, self._assignments]
         self.services = Services(node, new_session_id, self._timed.append)
-        self.observing: Observing | None = None  # where the controllers are other nodes
-        self._directories: Directories
-        if node.observed is not None:
-            from pykafka_broker.broker.observing import Observing  # nor for that
+        self.startup: BrokerStartup | None = None  # of a broker that is one of several
+        self._lone_broker: LoneBroker | None = None
+        if node.roles.broker and node.roles.alone:
+            self._lone_broker = LoneBroker(node.led_metadata, node.logs)
+            self._assignments.on_change = self._lone_broker.directories_changed
+        elif node.roles.broker:
+            from pykafka_broker.broker.startup import BrokerStartup  # nor for that
 
-            self.observing = Observing(node, node.observed)
-            self._directories = self.observing.directories
-        else:
-            alone = node.roles.alone
-            keeper = DirectoryKeeper(node.id, node.led_metadata, node.logs, node.replicas, clock, alone=alone)
-            self._directories, self._start_directories = keeper, keeper.start
-        self._publisher = MetadataPublisher(node, self._directories)
+            self.startup = BrokerStartup(node, self._assignments)
+            node.logs.topics_are_known = False
+        self._publisher = MetadataPublisher(node, self._assignments)
         self._metering: Metering | None = None  # from the first quota on
         self._quota_hook = _quota_hook(config)
         node.subscribe(self._follow_quotas)
@@ -100,7 +101,7 @@ class Broker:
             self.replicate()
 
     def replicate(self) -> None:
-        """There are other brokers: partitions have followers and leaders there."""
+        """Replicate: partitions have followers and leaders on other brokers."""
         from pykafka_broker.broker.replication.node_replication import NodeReplication  # no other start waits for it
 
         replication = NodeReplication(self.node)
@@ -117,32 +118,35 @@ class Broker:
     def start(
         self, listeners: Mapping[str, Endpoint] | None = None, controller_listeners: Sequence[Endpoint] = ()
     ) -> None:
-        """Read what is on disk; afterwards requests can be served, or, where the controllers are other nodes, when
-        `observing.on_serving` is called. `listeners` are those of clients, by name.
+        """Read what is on disk. Afterwards requests can be served; by one broker of several when `startup.on_serving`
+        is called. `listeners` are those of clients, by name.
         """
         node, services = self.node, self.services
         services.listeners = listeners or {}
         node.logs.start(self.clock.now, with_metadata=True)
         metadata = node.metadata
-        self._publisher.follows_partitions = self.observing is None
+        self._publisher.follows_partitions = self.startup is None
         loaded = metadata.load(self._publisher.follow)
         self._timed.append(metadata)
         self._publisher.follow_broker_configs()
-        self._heed_quotas()
-        if self.observing is not None:
-            self.observing.join(services, self._publisher, services.listeners.values(), self._timed.append)
-            return
-        metadata = node.led_metadata
+        self._apply_quotas()
+        if node.local is not None:
+            self._lead(node.local, controller_listeners)
+        if self.startup is not None:
+            self.startup.join(services, self._publisher, services.listeners.values(), self._timed.append)
+        elif self._lone_broker is not None:
+            self._start_serving(self._lone_broker, loaded)
+
+    def _lead(self, metadata: MetadataLeader, controller_listeners: Sequence[Endpoint]) -> None:
+        """Do what a controller does besides its decisions."""
         if controller_listeners:
             self._control_others(metadata, controller_listeners)
-        if node.config.delegation_token_secret_key is not None:
+        if self.node.config.delegation_token_secret_key is not None:
             from pykafka_broker.broker.token_sweep import TokenSweep
 
-            self._timed.append(TokenSweep(node))
-        if node.roles.broker:
-            self._start_serving(metadata, loaded)
+            self._timed.append(TokenSweep(self.node))
 
-    def _control_others(self, metadata: LocalMetadata, listeners: Sequence[Endpoint]) -> None:
+    def _control_others(self, metadata: MetadataLeader, listeners: Sequence[Endpoint]) -> None:
         from pykafka_broker.broker.controller_role import ControllerRole  # few nodes are controllers for others
         from pykafka_broker.broker.controller_router import ControllerRouter
 
@@ -154,45 +158,34 @@ class Broker:
         role.start()
         self._timed.append(role.duties)
 
-    def _start_serving(self, metadata: LocalMetadata, loaded: MetadataDelta) -> None:
-        """What a broker does, and a controller alone does not."""
+    def _start_serving(self, lone_broker: LoneBroker, loaded: MetadataDelta) -> None:
+        """Serve at once: the broker of a node alone waits for nobody."""
         node, services = self.node, self.services
-        endpoints = [_endpoint(each) for each in services.listeners.values()]
-        if node.roles.alone:
-            metadata.register(endpoints)
-        else:
-            from pykafka_broker.broker.strays import put_strays_aside  # a node alone moves nothing to others
-
-            put_strays_aside(node)
-            metadata.rejoin(endpoints, clean=all(each.clean for each in node.logs.partition_directories))
+        lone_broker.register([_endpoint(each) for each in services.listeners.values()], node.new_uuid)
         node.replicas.start(loaded, node.new_uuid)
-        self._start_directories()
+        lone_broker.start()
+        self._assignments.start()
         if node.setup.leader_epoch >= 0:
-            metadata.outrun(node.setup.leader_epoch, node.setup.producer_id)
+            lone_broker.raise_epochs(node.setup.leader_epoch, node.setup.producer_id)
         services.start_coordinators()
 
     def leave(self, left: Callable[[], None]) -> None:
         """Let others lead before this broker stops, where there are others. `left` is called when it may."""
-        role = self.services.controller_role
-        if self.observing is not None:
-            self.observing.leave(left)
-        elif role is not None and self.node.roles.broker and self.config.controlled_shutdown_enable:
-            from pykafka_broker.broker.departure import Departure
-
-            self._timed.append(Departure(self.node.led_metadata, role.sessions, self.clock.now, left))
+        if self.startup is not None:
+            self.startup.leave(left)
         else:
             left()
 
     def stop_jobs(self) -> None:
-        """Before the jobs beside the loop are waited for: end what would take long."""
+        """End the jobs beside the loop that would take long, before they are waited for."""
         self.node.slices.stop()
         self.node.logs.stop_jobs()
 
     def stop(self) -> None:
         """Write checkpoints and, last of all, the clean-shutdown marker."""
         self._close_hooks()
-        if self.observing is not None:
-            self.observing.close()
+        if self.startup is not None:
+            self.startup.close()
         self.node.replicas.finish()
         self.node.logs.shutdown(self.clock.now)
 
@@ -200,7 +193,7 @@ class Broker:
 
     @property
     def successor(self) -> Setup:
-        """What a broker is to be told that takes the place of this one while clients stay connected."""
+        """Return the setup of a broker that takes the place of this one while clients stay connected."""
         node, setup = self.node, self.node.setup
         epochs = (each.leader_epoch for topic in node.image.topics.values() for each in topic.partitions.values())
         return setup._replace(
@@ -210,12 +203,12 @@ class Broker:
         )
 
     def hand_over(self) -> None:
-        """Let go of the directories: another broker is about to take them."""
+        """Release the directories: another broker is about to use them."""
         self.on_useless = None
         self.node.logs.hand_over()
 
     def check_listeners_by(self, checks: Sequence[CheckListener]) -> None:
-        """Whom to ask whether settings of a listener may be altered."""
+        """Ask `checks` whether settings of a listener may be altered."""
         local, observed = self.node.local, self.node.observed
         if local is not None:
             local.controller.check_listeners = tuple(checks)
@@ -223,19 +216,20 @@ class Broker:
             observed.checks.check_listeners = tuple(checks)
 
     def give_up(self) -> None:
-        """After `hand_over`, and once requests go to the other one: answer all that wait here, as a node does that has
-        lost its partitions and coordinators to another node.
+        """Answer all requests that wait, as a node that has lost its partitions and coordinators to another node.
+
+        Called after `hand_over`, once requests go to the other broker.
         """
         node = self.node
         self._close_hooks()
         self.services.stop_coordinators()
         node.replicas.give_up()
-        node.logs.give_up()
+        node.logs.close_files()
         node.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         node.purgatory.answer_all(self.clock.now)
 
     def _close_hooks(self) -> None:
-        """What somebody else has written may hold something."""
+        """Close the classes that the configuration names: they may hold resources."""
         local = self.node.local
         policies = None if local is None else local.controller.policies
         for hook in (self.services.authorizer, policies, self._quota_hook):
@@ -245,9 +239,9 @@ class Broker:
 
     def _follow_quotas(self, delta: MetadataDelta) -> None:
         if delta.quotas:
-            self._heed_quotas()
+            self._apply_quotas()
 
-    def _heed_quotas(self) -> None:
+    def _apply_quotas(self) -> None:
         quotas = self.node.image.client_quotas
         if self._metering is None and (quotas or self._quota_hook is not None):
             from pykafka_broker.broker.metering import metering_of  # few brokers have any
@@ -258,24 +252,24 @@ class Broker:
 
     def _directory_lost(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
         self.node.replicas.offline(lost)
-        self._directories.changed()
-        if self.observing is not None:
-            self.observing.directory_lost(directory)
+        self._assignments.on_change()
+        if self.startup is not None and self.node.local is None:
+            self.startup.directory_lost(directory)
         if self.on_useless is not None and not any(each.online for each in self.node.logs.partition_directories):
             self.on_useless()
 
     # -- time, driven by the server
 
     def settle(self) -> None:
-        """Answer those who waited for what has happened since the last call."""
+        """Answer the requests that waited for what has happened since the last call."""
         self.node.purgatory.settle(self.clock.now)
 
     def next_deadline(self) -> int | None:
-        """When, by `clock.now`, something is due. Asked after every request: it must cost next to nothing."""
+        """Return when, by `clock.now`, something is due. Called after every request: it must cost next to nothing."""
         return _earliest(self._timed)
 
     def next_deadline_of_clients(self) -> int | None:
-        """The same without the upkeep of logs."""
+        """Return the same without the upkeep of logs."""
         return _earliest(machine for machine in self._timed if machine is not self.node.logs)
 
     def on_deadline(self) -> None:
@@ -291,7 +285,7 @@ class Broker:
         self.node.logs.look_now(self.clock.now)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """A client has gone; coordinators that care are told. They act on it at their next deadline."""
+        """Tell the coordinators that a client has gone. They act on that at their next deadline."""
         if "shares" in self.services.__dict__:
             self.services.shares.connection_closed(connection)
         if "groups" in self.services.__dict__:
@@ -299,7 +293,7 @@ class Broker:
 
 
 def _endpoint(listener: Endpoint) -> tuple[str, str, int, str]:
-    """Under which name, where and how others reach it."""
+    """Return the name, host, port and security protocol by which others reach a listener."""
     host, port = listener.advertised or (listener.host, listener.port)
     return listener.name, host, port, listener.protocol
 

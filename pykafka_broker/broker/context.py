@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.cluster.controller import Spend, unlimited
 
 if TYPE_CHECKING:
-    from pykafka_broker.security.sasl.exchange import Exchange
+    from pykafka_broker.security.sasl.exchange import SaslExchange
 
 ANONYMOUS = "User:ANONYMOUS"
 NO_CONNECTION = -1  # the id of one that has no socket: requests from inside the process
@@ -51,7 +51,7 @@ class ConnectionContext:
         self.authenticated = True  # nothing else is asked for on a listener without SASL
         self.by_token = False
         self.forwarded = False
-        self.login: Exchange | None = None
+        self.login: SaslExchange | None = None
         self.network_ns: int | None = None
         self.software_name = ""  # from ApiVersions v3 and newer (KIP-511)
         self.software_version = ""

@@ -1,9 +1,9 @@
-"""What a controller does without being asked: it fences brokers that are silent, balances leaders, elects the unclean.
+"""The controller's duties: it fences silent brokers, balances leaders, and elects unclean ones.
 
-Rule: by deadline, and only in a cluster of several nodes: a node alone writes nothing by itself. Observers can tell how
-far they are behind since something is written at least every `metadata.max.idle.interval.ms`. What many partitions lose
-with a broker is written in portions, with others served in between; the broker is fenced with the last one, unless it
-was heard of meanwhile. So is what follows from a heartbeat for many partitions.
+Rule: duties are done by deadline, and only in a cluster of several nodes: a node alone writes nothing by itself. At
+least every `metadata.max.idle.interval.ms` a record is written, by which observers can tell how far they are behind.
+When a broker is fenced, the changes of its partitions are written in portions, with others served in between. The last
+portion fences the broker, unless it was heard of meanwhile. The changes that follow from a heartbeat go the same way.
 """
 
 from __future__ import annotations
@@ -11,34 +11,33 @@ from __future__ import annotations
 import logging
 from itertools import islice
 
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata_source import MetadataLeader
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import heartbeats
-from pykafka_broker.cluster.balance import MAX_ELECTIONS, balancing
-from pykafka_broker.cluster.elections import unclean_candidates
+from pykafka_broker.cluster.elections import MAX_ELECTIONS, balancing, unclean_candidates
+from pykafka_broker.cluster.heartbeats import Following, Sessions
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.sessions import Following, Sessions
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.stored.no_op_record import NoOpRecord
 
 logger = logging.getLogger(__name__)
 
 _AGAIN_MS = 1_000  # between two balances of which the first has not done all
-_AWAY = 2  # a deadline that is missed by this part of a session
-_SIGN = 4  # a part of a session: so often it is looked whether this controller runs
+_AWAY = 2  # a deadline missed by this part of a session: this controller did not run
+_SIGN = 4  # after this part of a session the controller looks whether it runs
 
 
 class ControllerDuties:
-    """Of one controller. A `Timed` of its broker."""
+    """The duties of one controller; a `Timed` of its node."""
 
-    def __init__(self, metadata: LocalMetadata, sessions: Sessions, quorum: RaftLeader, clock: Clock) -> None:
+    def __init__(self, metadata: MetadataLeader, sessions: Sessions, quorum: RaftLeader, clock: Clock) -> None:
         self._metadata = metadata
         self._sessions = sessions
         self._quorum = quorum
         self._clock = clock
         self._idle_ms: int = metadata.controller.config.metadata_max_idle_interval_ms
-        self._next_note = clock.now + self._idle_ms if self._idle_ms > 0 else None
+        self._next_no_op = clock.now + self._idle_ms if self._idle_ms > 0 else None
         self._balance_ms: int = metadata.controller.config.leader_imbalance_check_interval_seconds * 1000
         self._next_balance = clock.now + self._balance_ms
         self._seen_offset = -1
@@ -48,7 +47,7 @@ class ControllerDuties:
         self._fencing: dict[int, int] = {}  # brokers of which portions are left, with when they were last heard of
 
     def configs_changed(self) -> None:
-        """An unclean leader may be allowed where none was."""
+        """Look for partitions without a leader: an unclean one may be allowed now."""
         self._look_for_leaders = True
 
     def next_deadline(self) -> int | None:
@@ -56,7 +55,7 @@ class ControllerDuties:
         return 0 if busy else self._next_look()
 
     def _next_look(self) -> int:
-        due, silent, note = self._next_balance, self._sessions.next_deadline(), self._next_note
+        due, silent, note = self._next_balance, self._sessions.next_deadline(), self._next_no_op
         if silent is not None:
             due = min(due, silent, self._next_sign)
         return note if note is not None and note < due else due
@@ -64,42 +63,42 @@ class ControllerDuties:
     def on_deadline(self, now: int) -> None:
         if now - self._next_look() > self._sessions.timeout_ms // _AWAY:
             logger.warning("this controller was not running for a while: brokers have time to be heard of")
-            self._sessions.begin_anew(now)
+            self._sessions.reset_all(now)
         self._next_sign = now + self._sign_ms
         if self._look_for_leaders:
             found = list(islice(unclean_candidates(self._metadata.controller), heartbeats.PORTION))
             self._look_for_leaders = self._commit(found) and len(found) == heartbeats.PORTION
-        for broker_id in self._sessions.run_out(now):
+        for broker_id in self._sessions.expired(now):
             self._begin_to_fence(broker_id, now)
         for broker_id in list(self._fencing):
             self._fence(broker_id)
         for broker_id, following in list(self._sessions.unfinished):
-            self._go_on(broker_id, following)
+            self._continue(broker_id, following)
         if now >= self._next_balance:
             self._next_balance = now + self._balance_ms
             if self._metadata.controller.config.auto_leader_rebalance_enable:
                 self._balance()
-        if self._next_note is not None and now >= self._next_note:
-            self._next_note = now + self._idle_ms
-            self._note()
+        if self._next_no_op is not None and now >= self._next_no_op:
+            self._next_no_op = now + self._idle_ms
+            self._write_no_op()
 
     def _begin_to_fence(self, broker_id: int, now: int) -> None:
         logger.info("broker %d is fenced: nothing was heard of it for %d ms", broker_id, self._sessions.timeout_ms)
-        self._sessions.put_off(broker_id, now)  # if it can't be written
+        self._sessions.postpone_fencing(broker_id, now)  # if it can't be written
         self._fencing[broker_id] = self._sessions.last_contact(broker_id)
 
     def _fence(self, broker_id: int) -> None:
-        """The next portion."""
+        """Write the next portion of a broker's fencing."""
         controller, heard_at = self._metadata.controller, self._fencing.pop(broker_id)
         broker = controller.image.brokers.get(broker_id)
         if broker is None or broker.fenced or self._sessions.last_contact(broker_id) != heard_at:
             return
-        records = list(islice(heartbeats.fencing(controller, broker), heartbeats.PORTION))
+        records = list(islice(heartbeats.fence_records(controller, broker), heartbeats.PORTION))
         if self._commit(records) and len(records) == heartbeats.PORTION:
             self._fencing[broker_id] = heard_at
 
-    def _go_on(self, broker_id: int, following: Following) -> None:
-        """The next portion of what a heartbeat has begun."""
+    def _continue(self, broker_id: int, following: Following) -> None:
+        """Write the next portion of what a heartbeat has begun."""
         controller, epoch = self._metadata.controller, self._sessions.unfinished.pop((broker_id, following))
         broker = controller.image.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
@@ -114,15 +113,15 @@ class ControllerDuties:
             self._next_balance = min(self._next_balance, self._clock.now + _AGAIN_MS)
         self._commit(records)
 
-    def _note(self) -> None:
-        """Whoever follows is given something to measure by."""
+    def _write_no_op(self) -> None:
+        """Write a record by which observers can tell how far they are behind, if nothing else was written."""
         offset, self._seen_offset = self._seen_offset, self._metadata.applied_offset
         if offset == self._seen_offset and self._quorum.observers(self._clock.wall):
             self._commit([ApiMessageAndVersion(NoOpRecord(), 0)])
             self._seen_offset = self._metadata.applied_offset
 
     def _commit(self, records: list[ApiMessageAndVersion]) -> bool:
-        """Whether it is written."""
+        """Return whether the records are written."""
         try:
             self._metadata.commit(records)
         except ApiError as error:

@@ -6,7 +6,7 @@ question to a broker that does not lead the partition any more ends at once.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.gathering import Gathering
+from pykafka_broker.broker.request_batcher import RequestBatcher
 from pykafka_broker.broker.waiting import Future
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import LATEST
@@ -32,7 +32,7 @@ class Question(Future[int]):
         self.partition = partition
 
 
-class EndOffsetRequests(Gathering[Question]):
+class EndOffsetRequests(RequestBatcher[Question]):
     """All of one node."""
 
     client_id = "end-offsets-%d"

@@ -23,11 +23,11 @@ from pykafka_broker.broker.waiting import Answer, Future, TooLate, when_committe
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
 from pykafka_broker.coordinators.groups.offsets import no_change_record
 from pykafka_broker.coordinators.record import decode
+from pykafka_broker.coordinators.result import CoordinatorResult, R
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -118,7 +118,7 @@ class GroupHost:
         """The sessions of its members begin."""
         if self._node.setup.leader_epoch >= 0:
             for group_id in self._groups_of(number):
-                self.coordinator.disconnected.loaded(self.coordinator.groups[group_id], self._node.clock.now)
+                self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], self._node.clock.now)
         self._apply_unasked(self.coordinator.on_loaded(self._groups_of(number), self._node.clock.now))
 
     def unload(self, number: int) -> None:
@@ -172,7 +172,7 @@ class GroupHost:
         """
         self.require(group_id)
         if self.has_replicas(group_id):
-            self.apply(Effects(records=[no_change_record(group_id)], key=group_id))
+            self.apply(CoordinatorResult(records=[no_change_record(group_id)], key=group_id))
             yield self.committed(group_id)
             self.require(group_id)
 
@@ -182,19 +182,19 @@ class GroupHost:
 
     def heard(self, context: RequestContext, group_id: str, member_id: str) -> None:
         """A member has been answered on this connection."""
-        self.coordinator.disconnected.heard(context.connection.id, group_id, member_id)
+        self.coordinator.disconnected.note_contact(context.connection.id, group_id, member_id)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Members that were heard of on it may have gone."""
-        self.coordinator.disconnected.closed(connection.id, self._node.clock.now)
+        self.coordinator.disconnected.on_connection_closed(connection.id, self._node.clock.now)
 
     @overload
-    def answer(self, group_id: str, effects: Effects[R]) -> Answer[R]: ...
+    def answer(self, group_id: str, effects: CoordinatorResult[R]) -> Answer[R]: ...
 
     @overload
-    def answer(self, group_id: str, effects: Effects[R | None], later: Future[R]) -> Answer[R]: ...
+    def answer(self, group_id: str, effects: CoordinatorResult[R | None], later: Future[R]) -> Answer[R]: ...
 
-    def answer(self, group_id: str, effects: Effects[Any], later: Future[Any] | None = None) -> Any:
+    def answer(self, group_id: str, effects: CoordinatorResult[Any], later: Future[Any] | None = None) -> Any:
         """Return the answer to a request on this group: the reply, once its records are committed, or `later` if the
         request has to wait for a reply.
         """
@@ -204,7 +204,7 @@ class GroupHost:
         self.confirm_by_append(group_id, getattr(effects.reply, "error_code", 0))
         return when_committed(effects.reply, self.committed(group_id))
 
-    def apply(self, effects: Effects[Any]) -> None:
+    def apply(self, effects: CoordinatorResult[Any]) -> None:
         """Append, replay, and answer those who waited. If the log refuses, they are told so and nothing has changed."""
         if effects.records:
             try:
@@ -218,7 +218,7 @@ class GroupHost:
             self.committed(effects.key).add_done_callback(partial(_complete, effects.completions))
 
     def _append(
-        self, shard: int, effects: Effects[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1
+        self, shard: int, effects: CoordinatorResult[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1
     ) -> None:
         """Append the records to the log of the shard, and replay them."""
         now = self._node.clock.now
@@ -275,7 +275,7 @@ class GroupHost:
         if deleted:
             self._apply_unasked(self.coordinator.on_topics_deleted(deleted))
 
-    def _apply_unasked(self, several: Iterable[Effects[Any]]) -> None:
+    def _apply_unasked(self, several: Iterable[CoordinatorResult[Any]]) -> None:
         """What no request waits for: if the log refuses it, there is nobody to tell."""
         for effects in several:
             try:

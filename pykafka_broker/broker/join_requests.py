@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pykafka_broker.broker.gathering import Gathering, told
 from pykafka_broker.broker.joining import Joined
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import Partition
+from pykafka_broker.broker.request_batcher import RequestBatcher, told
 from pykafka_broker.broker.waiting import Future
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.peers import LinkError
@@ -56,7 +56,7 @@ def _last_end(partition: Partition, producer_id: int) -> tuple[int, int]:
     return partition.leader_epoch, 0 if entry is None else entry.markers
 
 
-class JoinRequests(Gathering[Question]):
+class JoinRequests(RequestBatcher[Question]):
     """All questions of this node. `find` tells the other node that coordinates an id, None if this one does, or nobody;
     `join_here` asks this one.
     """

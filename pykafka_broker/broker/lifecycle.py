@@ -1,9 +1,10 @@
-"""The life of a broker under a controller that is another node (KIP-631, KIP-919).
+"""The life of one broker of several under its controller (KIP-631, KIP-919).
 
-Rule: it registers as soon as a controller is known, and is fenced until it has the metadata up to its registration and
-serves; only then it asks to be unfenced. It tells the controller by heartbeats where it stands, and asks by one whether
-it may go. What the controller refuses for good ends the broker, with one sentence; all else is tried again. Nor does a
-broker go on that has lost a directory and can't tell: others would wait for what it leads there.
+Rule: the broker registers as soon as a controller is known. It is fenced until it has the metadata up to its
+registration and serves; only then it asks to be unfenced. Heartbeats tell the controller where the broker stands, and
+ask whether it may be shut down. What the controller refuses for good ends the broker, with one sentence; all else is
+tried again. A broker that has lost a directory and can't tell the controller ends too: others would wait for what it
+leads there.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _GOODBYE_MS = 10_000  # how long the controller is asked for its leave
 
 
 class Stage(Enum):
-    """How far it has come."""
+    """How far the broker has come."""
 
     NEW = "not registered yet"
     FENCED = "registered, and reading the metadata"
@@ -50,32 +51,32 @@ class Directories(NamedTuple):
 
 
 class Ask(Protocol):
-    """What a broker asks of the active controller, whoever that is (`MetadataSource.ask`)."""
+    """The way to the active controller (`MetadataSource.ask`)."""
 
     def __call__(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None: ...
 
 
 class Situation(Protocol):
-    """What the broker knows of itself."""
+    """The broker, as its lifecycle sees it."""
 
     @property
     def applied_offset(self) -> int:
-        """Of the newest record of the metadata that it has acted on."""
+        """The offset of the newest record of the metadata that the broker has acted on."""
 
     def directories(self) -> Directories: ...
 
     def caught_up(self) -> None:
-        """It has the metadata up to its own registration: begin to serve."""
+        """Begin to serve: the broker has the metadata up to its own registration."""
 
     def unfenced(self) -> None:
-        """Clients are sent here from now on."""
+        """Note that clients are sent here from now on."""
 
     def refused(self, why: str) -> None:
-        """The controller will never take it."""
+        """End the broker: the controller will never take it."""
 
 
 class Timing(NamedTuple):
-    """Kafka's configs of these names."""
+    """The intervals and limits, from Kafka's configs of these names."""
 
     heartbeat_interval_ms: int
     session_timeout_ms: int
@@ -93,7 +94,15 @@ _FATAL = {
 
 
 class BrokerLifecycle:
-    """Made for one start. `registration` is what the controller is told, but for what is known only then."""
+    """The state of one broker, from its start to its end (Kafka: BrokerLifecycleManager).
+
+    Args:
+        registration: tells the controller of the broker; its log directories are filled in when it is sent.
+        ask: brings a request to the active controller.
+        situation: the broker.
+        timing: the intervals and limits.
+        now: the start, in milliseconds of `Clock.now`.
+    """
 
     def __init__(
         self, registration: BrokerRegistrationRequest, ask: Ask, situation: Situation, timing: Timing, now: int
@@ -118,21 +127,19 @@ class BrokerLifecycle:
 
     @property
     def is_fenced(self) -> bool:
-        """Whether nobody but the controller may count on it."""
+        """Whether nobody but the controller may count on the broker."""
         return self.stage in (Stage.NEW, Stage.FENCED, Stage.SERVING)
 
     # -- what comes up
 
     def serves(self) -> None:
-        """What `Situation.caught_up` began is done: listeners accept."""
+        """Note that the broker serves now, as `Situation.caught_up` has asked: listeners accept."""
         assert self.stage is Stage.FENCED
         self.stage = Stage.SERVING
         self.tell()
 
     def tell(self) -> None:
-        """Something has changed that the controller should hear of at once: directories, the metadata that is applied
-        while it waits for us.
-        """
+        """Send a heartbeat at once: directories have changed, or the controller waits for what has been applied."""
         if self.stage is Stage.ENDED:
             return
         self._look = True
@@ -141,8 +148,9 @@ class BrokerLifecycle:
             self._due = self._now
 
     def leave(self, now: int, left: Callable[[], None]) -> None:
-        """Ask to be shut down, so that others lead before it goes. `left` is called when it may go; also when nobody
-        answers for too long.
+        """Ask to be shut down, so that others lead before the broker goes.
+
+        `left` is called when it may go; also when the controller does not let it go within `_GOODBYE_MS`.
         """
         self._now = now
         if self.stage in (Stage.NEW, Stage.ENDED):
@@ -211,7 +219,7 @@ class BrokerLifecycle:
         self._ask(heartbeat, partial(self._heard, frozenset(directories.offline)), self._timing.session_timeout_ms)
 
     def _note_failures(self) -> None:
-        """What the controller does not know yet it has to hear of in time, once it knows the broker."""
+        """Set a limit for each failed directory that the controller has yet to hear of, once it knows the broker."""
         self._look = False
         if self.stage in (Stage.NEW, Stage.LEAVING, Stage.ENDED):
             return
@@ -275,7 +283,7 @@ class BrokerLifecycle:
             self._situation.unfenced()
 
     def _say(self, trouble: str, level: int = logging.WARNING) -> None:
-        """Once for each new trouble."""
+        """Log a trouble once, until there is another."""
         if trouble != self._trouble:
             self._trouble = trouble
             logger.log(level, "%s", trouble)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.log.manager import LogListener
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.metadata_publisher import Directories
+    from pykafka_broker.broker.assignments import AssignmentsManager
     from pykafka_broker.broker.replicas import Replicas
     from pykafka_broker.log.flush import Waiter
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
@@ -24,18 +24,18 @@ class BrokerLogListener(LogListener):
 
     Args:
         replicas: returns the node's replicas.
-        directories: returns the part that tells the metadata of the node's directories.
+        assignments: returns the part that tells the controller where the node's replicas are.
         directory_failed: acts on a directory that is offline, with the partitions in it.
     """
 
     def __init__(
         self,
         replicas: Callable[[], Replicas],
-        directories: Callable[[], Directories],
+        assignments: Callable[[], AssignmentsManager],
         directory_failed: Callable[[LogDirectory, list[TopicPartition]], None],
     ) -> None:
         self._replicas = replicas
-        self._directories = directories
+        self._assignments = assignments
         self._directory_failed = directory_failed
 
     def is_replicated(self, partition: TopicPartition) -> bool:
@@ -51,7 +51,7 @@ class BrokerLogListener(LogListener):
         self._directory_failed(directory, partitions)
 
     def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
-        self._directories().announce_move(partition, target, waiter)
+        self._assignments().prepare_move(partition, target, waiter)
 
     def moved(self, partition: TopicPartition) -> None:
-        self._directories().tell_place(partition)
+        self._assignments().assign_directory(partition)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pykafka_broker.broker.gathering import Gathering, told
+from pykafka_broker.broker.request_batcher import RequestBatcher, told
 from pykafka_broker.coordinators.transactions.coordinator import Markers
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.peers import LinkError
@@ -48,7 +48,7 @@ class Order:
             self.answer(each, code)
 
 
-class MarkerSender(Gathering[Order]):
+class MarkerSender(RequestBatcher[Order]):
     """All that this node's coordinators have for other brokers."""
 
     client_id = "broker-%d-txn-marker-sender"

@@ -1,8 +1,8 @@
-"""What follows from a change of the metadata on this node.
+"""The effects of a change of the metadata on this node.
 
-Rule: one change after the other, and in this order: settings, partitions, directories, whoever has subscribed. What is
-committed is a fact: nothing here raises, one step that fails does not keep the next from its turn, and what can't be
-done now is tried again by whoever has to do it.
+Rule: changes are followed one after the other, each in this order: settings, partitions, directories, subscribers. A
+committed change is a fact: nothing here raises, a step that fails does not keep the next from its turn, and a part that
+can't follow now tries again by itself.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.node import Node
 from pykafka_broker.cluster.image import MetadataDelta
@@ -18,48 +18,28 @@ from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import uuid_text
 
 if TYPE_CHECKING:
-    from pykafka_broker.log.flush import Waiter
-    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.broker.assignments import AssignmentsManager
 
 logger = logging.getLogger(__name__)
 
 
-class Directories(Protocol):
-    """Who tells the metadata of the log directories of this node."""
-
-    def start(self) -> None:
-        """The logs are as the metadata wants them."""
-
-    def follow(self, delta: MetadataDelta) -> None:
-        """After every change, when the partitions have followed it."""
-
-    def changed(self) -> None:
-        """Other directories are offline or cordoned than before."""
-
-    def announce_move(self, key: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
-        """Tell the metadata that a log is going to `target`; call `waiter` when that is known for certain."""
-
-    def tell_place(self, key: TopicPartition) -> None:
-        """Tell the metadata which directory has the log."""
-
-
 class MetadataPublisher:
-    """Takes the changes of the metadata of one node."""
+    """The receiver of one node's changes of the metadata (Kafka: BrokerMetadataPublisher)."""
 
-    def __init__(self, node: Node, directories: Directories) -> None:
+    def __init__(self, node: Node, assignments: AssignmentsManager) -> None:
         self._node = node
-        self._directories = directories
+        self._assignments = assignments
         self.follows_partitions = True  # False until this node may look at its logs
 
     def follow(self, delta: MetadataDelta) -> None:
         """Act on what has changed. Never raises."""
         if self.follows_partitions:
-            _tell(delta)
+            _log_topics(delta)
         if delta.configs:
             self._step(partial(self._follow_configs, delta.configs))
         if self.follows_partitions:
             self._step(partial(self._node.replicas.follow, delta))
-            self._step(partial(self._directories.follow, delta))
+            self._step(partial(self._assignments.follow, delta))
         for subscriber in self._node.subscribers:
             self._step(partial(subscriber, delta))
 
@@ -71,8 +51,9 @@ class MetadataPublisher:
             logger.exception("a defect while following a change of the metadata")
 
     def follow_broker_configs(self, touched: bool = False) -> None:
-        """Lay the dynamic configs over the static ones (KIP-226). touched: this broker's own were set, perhaps to what
-        they were: files that they name are to be read again.
+        """Lay the dynamic configs over the static ones (KIP-226).
+
+        touched: this broker's own were set, perhaps to the values that they had: files that they name are read again.
         """
         node = self._node
         default = node.image.config(ConfigResourceType.BROKER, "")
@@ -82,7 +63,7 @@ class MetadataPublisher:
         before = node.config
         node.reconfigure(node.static_config.with_dynamic(default, own))
         if node.config.cordoned_dirs != before.cordoned_dirs:
-            self._directories.changed()
+            self._assignments.on_change()
         for topic in node.image.topics.values():
             node.logs.reconfigure(topic.name, topic.partitions, node.topic_config(topic.name))
 
@@ -95,8 +76,8 @@ class MetadataPublisher:
                 node.logs.reconfigure(name, topic.partitions, node.topic_config(name))
 
 
-def _tell(delta: MetadataDelta) -> None:
-    """Which topics have come, grown and gone: who waits for records of a mistyped name finds it in the log."""
+def _log_topics(delta: MetadataDelta) -> None:
+    """Log which topics have come, grown and gone: a reader who waits for records of a mistyped name finds it there."""
     for topic in delta.created:
         logger.info("topic %s is created: %d partitions, id %s", topic.name, len(topic.partitions), uuid_text(topic.id))
     created = {topic.id for topic in delta.created}

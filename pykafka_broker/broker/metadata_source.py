@@ -1,25 +1,32 @@
-"""Where the metadata comes from, and who decides about it.
+"""The metadata of a node, and the way to the controller that decides about it.
 
-Rule: append, apply, deliver, one change after the other. Nothing changes the image but records that are in the log, and
-what follows from them is the business of whoever is delivered to. A delivery may bring further changes; they are in the
-image at once and are delivered next.
+Rule: append, apply, deliver, one change after the other. Only records in the log change the image; the receiver of a
+delivery acts on them. A delivery may bring further changes; they are in the image at once and are delivered next.
 
-`MetadataSource` is the port. `LocalMetadata` is the node that leads `__cluster_metadata-0` itself and so is its own
-controller (a quorum of one voter, KIP-500).
+`MetadataSource` is what both kinds of nodes have. `MetadataLeader` leads `__cluster_metadata-0` and so has the active
+controller in its process (a quorum of one voter, KIP-500); for `MetadataFollower` see `metadata_follower.py`.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.waiting import DONE, Answer, Future, R, when_committed
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import bootstrap
-from pykafka_broker.cluster.controller import Controller, Decision, Spend, unlimited
+from pykafka_broker.cluster.controller import (
+    Controller,
+    Decision,
+    Spend,
+    broker_record_version,
+    partition_record_version,
+    unlimited,
+)
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
@@ -31,6 +38,7 @@ from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.peers import Address, OnReply
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -48,7 +56,7 @@ Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
 
 
 class Quorum(NamedTuple):
-    """Who keeps the metadata log (KIP-595). `voter_directory_id` is zero as long as kraft.version is 0."""
+    """The quorum that keeps the metadata log (KIP-595). `voter_directory_id` is zero while kraft.version is 0."""
 
     leader_id: int
     leader_epoch: int
@@ -56,93 +64,41 @@ class Quorum(NamedTuple):
     voter_directory_id: bytes
 
 
-class MetadataSource(Protocol):
-    """The metadata as this node knows it. Changes are delivered in their order; whoever takes them must not raise."""
+class MetadataSource(ABC):
+    """The metadata as this node knows it: the image, the log that it was read from, and the way to the controller.
 
-    image: MetadataImage
+    Changes are delivered in the order of the log; a receiver must not raise.
+    """
 
-    def load(self, deliver: Deliver) -> MetadataDelta:
-        """Read what is on disk; `deliver` hears of every change from now on. Returns what has been read."""
+    log: MetadataLog
+    snapshots: SnapshotKeeper
 
-    @property
-    def applied_offset(self) -> int:
-        """The offset of the newest record in the image."""
-
-    @property
-    def kraft_version(self) -> int:
-        """The level of a feature that the quorum keeps, not the controller (KIP-853)."""
-
-    @property
-    def quorum(self) -> Quorum:
-        """As it is now."""
-
-    def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
-        """What this broker itself needs. The image has them afterwards, or a result says why not."""
-
-    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
-        """What only a controller decides: the answer, or a wait for it. Raises what is wrong with the whole request."""
-
-    def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
-        """Bring a request of this broker itself to the active controller.
-
-        While there is time, a controller that is not active any more, or can't be reached, is left for the next one.
-        `on_reply` is called once, by a controller in this process before this method returns. The records that its
-        answer tells of are there for good when `committed` is done.
-        """
-
-    def committed(self) -> Future[None]:
-        """Return the future of the newest change being committed."""
-
-    def reconfigure(self, config: BrokerConfig) -> None:
-        """Other settings hold from now on."""
-
-    def next_deadline(self) -> int | None: ...
-
-    def on_deadline(self, now: int) -> None: ...
-
-
-class LocalMetadata:
-    """Owns the image, the metadata log and the controller of this node."""
-
-    def __init__(
-        self,
-        config: BrokerConfig,
-        clock: Clock,
-        fs: FileSystem,
-        logs: LogManager,
-        *,
-        new_uuid: Callable[[], bytes],
-        submit: Submit,
-    ) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, fs: FileSystem, logs: LogManager, submit: Submit) -> None:
         self.image = MetadataImage()
-        self.controller = Controller(self.image, config, config.node, new_uuid)
-        self.log: MetadataLog
-        self.snapshots: SnapshotKeeper
         self._config = config
         self._clock = clock
         self._fs = fs
         self._logs = logs
-        self._new_uuid = new_uuid
         self._submit = submit
-        self.voter_endpoints: Sequence[Address] = ()  # where others reach this controller
         self._deliver: Deliver
-        self._undelivered: deque[MetadataDelta] = deque()
-        self._later: deque[Callable[[], None]] = deque()
-        self._appending = self._delivering = False
-        self.on_synced: SyncWaiter | None = None  # hears of each sync of the log
 
-    # -- life
+    # -- the log
 
     def load(self, deliver: Deliver) -> MetadataDelta:
-        """Read what is on disk, begin to lead, and make the first records of a new cluster. `deliver` hears of every
-        change from now on; returns what has been read. `LogDirectoryError` if the metadata is damaged.
+        """Read what is on disk and return it.
+
+        Args:
+            deliver: takes every change from now on.
+
+        Raises:
+            LogDirectoryError: the metadata is damaged.
         """
         self._deliver = deliver
         logs, clock = self._logs, self._clock
         log = logs.metadata_log(clock.now)
         directory = logs.directory_of((CLUSTER_METADATA, 0))
         assert directory is not None
-        self.log = MetadataLog(log, self._fs, self._config.node, directory.id)
+        self.log = self._open(log, directory.id)
         self.snapshots = SnapshotKeeper(
             self.log,
             self._fs,
@@ -154,74 +110,128 @@ class LocalMetadata:
         )
         try:
             loaded = self.log.load(self.image)
-            self.log.lead(clock.wall)
-            self.controller.kraft_version = self.log.kraft_version
-            first = () if self.image.features else bootstrap.bootstrap_records(self._fs, directory.path, clock.wall)
+            self._begin(directory.path)
         except (MetadataError, DamagedLog) as error:
             raise LogDirectoryError(f"{error}; {remedy(directory.path)}") from error
-        if first:
-            self.commit(bootstrap.first_records(self.controller, first))
         return loaded
 
-    def register(self, endpoints: Sequence[tuple[str, str, int, str]]) -> None:
-        """Tell the cluster of this broker: (listener, host, port, security protocol) each."""
-        self.commit([self._registration(endpoints, offset=self.log.last_offset + 1)])
+    @abstractmethod
+    def _open(self, log: PartitionLog, directory_id: bytes) -> MetadataLog:
+        """Return the metadata log over the log of its partition."""
 
-    def rejoin(self, endpoints: Sequence[tuple[str, str, int, str]], *, clean: bool) -> None:
-        """The same where others have replicas too: what this broker may have lost, as it was not shut down cleanly,
-        others go on with, and it leads what nobody else does.
+    @abstractmethod
+    def _begin(self, directory: str) -> None:
+        """Lead or follow the log, which is read. `directory` is the path of the log directory that has the log."""
+
+    def _image_records(self) -> Iterable[ApiMessageAndVersion]:
+        from pykafka_broker.cluster.image_records import image_records  # few starts write a snapshot
+
+        return image_records(self.image, partition_record_version(self.image), broker_record_version(self.image))
+
+    @property
+    def applied_offset(self) -> int:
+        """The offset of the newest record in the image."""
+        return self.log.applied_end - 1
+
+    @property
+    def kraft_version(self) -> int:
+        """The level of a feature that the quorum keeps, not the controller (KIP-853)."""
+        return self.log.kraft_version
+
+    @property
+    @abstractmethod
+    def quorum(self) -> Quorum:
+        """The quorum of now."""
+
+    @abstractmethod
+    def committed(self) -> Future[None]:
+        """Return the future of the newest change being committed."""
+
+    # -- the controller
+
+    @abstractmethod
+    def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
+        """Return the controller's answer to a client's request, or the future of it.
+
+        Raises what is wrong with the whole request.
         """
-        from pykafka_broker.cluster.elections import broker_returns, unclean_shutdown  # a node alone needs neither
 
-        controller, node_id = self.controller, self.controller.node_id
-        lost = [] if clean or node_id not in self.image.brokers else list(unclean_shutdown(controller, node_id))
-        epoch = self.log.last_offset + 1 + len(lost)
-        self.commit([*lost, self._registration(endpoints, offset=epoch)])
-        self.commit(list(broker_returns(controller, node_id)))
+    @abstractmethod
+    def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
+        """Bring a request of this broker itself to the active controller.
 
-    def _registration(self, endpoints: Sequence[tuple[str, str, int, str]], offset: int) -> ApiMessageAndVersion:
-        online = [directory.id for directory in self._logs.partition_directories if directory.online]
-        return bootstrap.registration(
-            self.controller,
-            epoch=offset,
-            incarnation_id=self._new_uuid(),
-            endpoints=endpoints,
-            log_dirs=online,
-        )
-
-    def outrun(self, leader_epoch: int, producer_id: int) -> None:
-        """A broker whose place this one takes has told clients of leader epochs up to that one: they believe nothing
-        older. Producers have the ids below that one.
+        While there is time, a controller that is not active any more, or can't be reached, is left for the next one.
+        `on_reply` is called once, by a controller in this process before this method returns. The records that its
+        answer tells of are there for good when `committed` is done.
         """
-        from pykafka_broker.cluster.image_records import outrunning_records
 
-        version = self.controller.partition_record_version()
-        self.commit(outrunning_records(self.image, leader_epoch, producer_id, version))
-        self.controller.first_leader_epoch = leader_epoch
+    @abstractmethod
+    def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
+        """Create topics that this broker itself needs. The image has them afterwards, or soon, or a result says why
+        not.
+        """
+
+    @abstractmethod
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Decide by other settings from now on."""
+
+    # -- time
+
+    @abstractmethod
+    def next_deadline(self) -> int | None: ...
+
+    @abstractmethod
+    def on_deadline(self, now: int) -> None: ...
+
+
+class MetadataLeader(MetadataSource):
+    """The leader of the metadata log, with the controller of this node: a quorum of one voter."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        clock: Clock,
+        fs: FileSystem,
+        logs: LogManager,
+        *,
+        new_uuid: Callable[[], bytes],
+        submit: Submit,
+    ) -> None:
+        super().__init__(config, clock, fs, logs, submit)
+        self.controller = Controller(self.image, config, config.node, new_uuid)
+        # What the controller decides besides what every one does, by API key: it has sessions of brokers.
+        self.decisions: dict[int, Callable[[Controller, Any], Decision[Any]]] = {}
+        self.voter_endpoints: Sequence[Address] = ()  # where others reach this controller
+        self.on_synced: SyncWaiter | None = None  # called with the outcome of each sync of the log
+        self._undelivered: deque[MetadataDelta] = deque()
+        self._later: deque[Callable[[], None]] = deque()
+        self._appending = self._delivering = False
+
+    def _open(self, log: PartitionLog, directory_id: bytes) -> MetadataLog:
+        return MetadataLog(log, self._fs, self._config.node, directory_id)
+
+    def _begin(self, directory: str) -> None:
+        """Begin to lead, and make the first records of a new cluster."""
+        self.log.lead(self._clock.wall)
+        self.controller.kraft_version = self.log.kraft_version
+        if not self.image.features:
+            first = bootstrap.bootstrap_records(self._fs, directory, self._clock.wall)
+            self.commit(bootstrap.first_records(self.controller, first))
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        self.controller.config = config
 
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         try:
-            decision = _decision_function(request)(self.controller, request)
+            decide = self.decisions.get(request.API_KEY) or _decision_function(request)
+            decision = decide(self.controller, request)
             self.commit(decision.records)
             reply = decision.reply
         except ApiError as error:
             reply = SPECS[ApiKey(request.API_KEY)].response_class().failed(request, error.code, error.message)
         on_reply(reply)
 
-    def reconfigure(self, config: BrokerConfig) -> None:
-        self.controller.config = config
-
-    def _image_records(self) -> Iterable[ApiMessageAndVersion]:
-        from pykafka_broker.cluster.image_records import image_records
-
-        controller = self.controller
-        return image_records(self.image, controller.partition_record_version(), controller.broker_record_version())
-
     # -- changes
-
-    @property
-    def applied_offset(self) -> int:
-        return self.log.last_offset
 
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
         decision = decide(self.controller, context, request)
@@ -249,9 +259,9 @@ class LocalMetadata:
         self.snapshots.on_commit(self._clock.now)
 
     def _raise_kraft_version(self, level: int) -> None:
-        """The voter, which stood in the configuration, stands in the log from now on. Raises what the disk says."""
+        """Write the voter, which stood in the configuration, into the log. Raises KAFKA_STORAGE_ERROR."""
+        from pykafka_broker.cluster.formatting import voter, voters_record
         from pykafka_broker.cluster.snapshot import Voters
-        from pykafka_broker.cluster.voters import voter, voters_record
 
         record = voters_record([voter(self.controller.node_id, self.log.directory_id, self.voter_endpoints)])
         self._appending = True
@@ -266,7 +276,7 @@ class LocalMetadata:
 
     def _deliver_all(self) -> None:
         if self._delivering:
-            return  # whoever delivers goes on with it
+            return  # the delivery under way continues with this one
         self._delivering = True
         try:
             while self._undelivered or self._later:
@@ -278,8 +288,9 @@ class LocalMetadata:
             self._delivering = False
 
     def soon(self, action: Callable[[], None]) -> None:
-        """Do this when no change is under way: now, or right after the one that is. For what may be noticed in the
-        middle of one, as a disk that fails.
+        """Call `action` when no change is under way: now, or right after the present one.
+
+        For events in the middle of a change, as a disk that fails.
         """
         self._later.append(action)
         if not self._appending:
@@ -299,10 +310,6 @@ class LocalMetadata:
         return decision.reply.topics
 
     # -- the quorum
-
-    @property
-    def kraft_version(self) -> int:
-        return self.log.kraft_version
 
     @property
     def quorum(self) -> Quorum:
@@ -335,15 +342,15 @@ def _decision_function(request: Message) -> Callable[[Controller, Any], Decision
     """Return the function that decides what a broker asks of the controller in its own process."""
     match request.API_KEY:
         case ApiKey.ALLOCATE_PRODUCER_IDS:
-            from pykafka_broker.cluster.producer_ids import allocate_producer_ids
+            from pykafka_broker.cluster.registration import allocate_producer_ids
 
             return allocate_producer_ids
         case ApiKey.ASSIGN_REPLICAS_TO_DIRS:
-            from pykafka_broker.cluster.assign_directories import assign_replicas_to_dirs
+            from pykafka_broker.cluster.replication_control import assign_replicas_to_dirs
 
             return assign_replicas_to_dirs
         case ApiKey.ALTER_PARTITION:
-            from pykafka_broker.cluster.alter_partition import alter_partition
+            from pykafka_broker.cluster.replication_control import alter_partition
 
             return alter_partition
     raise AssertionError(f"no broker asks {type(request).__name__} of its controller")

@@ -28,8 +28,8 @@ from pykafka_broker.security.quotas.client_quotas import (
     PRODUCED_BYTES,
     AddressQuotas,
     ClientQuotas,
-    MetadataSource,
     Mutations,
+    QuotaMetadata,
     quotas_of_addresses,
 )
 from pykafka_broker.security.quotas.rate import Windows
@@ -91,7 +91,7 @@ class Metering:
     def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> bool:
         """Other quotas hold from now on; whether there are any."""
         if self._hook is None:
-            self.quotas.source = MetadataSource(client_quotas)
+            self.quotas.source = QuotaMetadata(client_quotas)
         else:
             self._hook.follow(client_quotas)
         self._addresses.quotas = quotas_of_addresses(client_quotas, CONNECTIONS)
@@ -170,7 +170,7 @@ def metering_of(services: Services, hook: HookedQuotas | None) -> Metering:
     config = services.config
     windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
     controller_windows = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
-    quotas = ClientQuotas(MetadataSource({}) if hook is None else hook, windows, controller_windows)
+    quotas = ClientQuotas(QuotaMetadata({}) if hook is None else hook, windows, controller_windows)
     return Metering(services, quotas, AddressQuotas(windows), hook)
 
 

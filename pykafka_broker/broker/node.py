@@ -1,7 +1,7 @@
-"""What one broker stands on: its settings, its time, its logs, the metadata and the partitions it has.
+"""The base of one broker: its settings, its time, its logs, its metadata and its partitions.
 
-Rule: nothing of this knows coordinators or requests. Coordinators' hosts are handed a `Node`, handlers the `Services`
-made of it.
+Rule: no part of a node knows coordinators or requests. Hosts of coordinators get a `Node`, handlers get the `Services`
+that are made of it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.metadata_source import LocalMetadata, MetadataSource
+from pykafka_broker.broker.metadata_source import MetadataLeader, MetadataSource
 from pykafka_broker.broker.producer_ids import ProducerIdManager
 from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.replicas import Replicas
@@ -31,8 +31,8 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pykafka_broker.broker.neighbours import Neighbours
-    from pykafka_broker.broker.observed_metadata import ObservedMetadata
+    from pykafka_broker.broker.broker_channels import BrokerChannels
+    from pykafka_broker.broker.metadata_follower import MetadataFollower
     from pykafka_broker.peers import Peers
 
 NO_EPOCH = -1
@@ -40,8 +40,12 @@ Subscriber = Callable[[MetadataDelta], None]
 
 
 class Node:
-    """One node. `config` is what holds now: dynamic settings lie over `static_config`. `local` is the metadata where
-    this node leads it, `observed` where others do; `peers` are the other nodes, where there can be any.
+    """The base of a broker, or of a controller alone.
+
+    config: the settings of now; dynamic settings lie over `static_config`.
+    local: the metadata where this node leads its log, else None.
+    observed: the metadata where another node leads its log, else None.
+    peers: the other nodes, where there can be any.
     """
 
     def __init__(
@@ -79,26 +83,25 @@ class Node:
             cluster_id=setup.cluster_id,
             listener=log_listener,
         )
-        self.local: LocalMetadata | None = None
-        self.observed: ObservedMetadata | None = None
+        self.local: MetadataLeader | None = None
+        self.observed: MetadataFollower | None = None
         self.metadata: MetadataSource
         if self.roles.observes:
-            from pykafka_broker.broker.observed_metadata import ObservedMetadata  # no other start waits for it
+            from pykafka_broker.broker.metadata_follower import MetadataFollower  # no other start waits for it
 
             assert peers is not None, "a node whose controllers are others has to reach them"
             self.logs.metadata_is_elsewhere = True
-            self.logs.topics_are_known = False
-            self.metadata = self.observed = ObservedMetadata(
+            self.metadata = self.observed = MetadataFollower(
                 config, self.roles, clock, fs, self.logs, peers, new_uuid=new_uuid, submit=submit
             )
         else:
-            self.metadata = self.local = LocalMetadata(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
+            self.metadata = self.local = MetadataLeader(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
         self.producer_ids = ProducerIdManager(self.id, lambda: self.broker_epoch, self.metadata.ask)
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch, self.slices)
         self.subscribers: list[Subscriber] = []
 
     @property
-    def led_metadata(self) -> LocalMetadata:
+    def led_metadata(self) -> MetadataLeader:
         """The metadata where this node leads it. Raises NOT_CONTROLLER."""
         if self.local is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
@@ -120,23 +123,23 @@ class Node:
         return self.logs.cluster_id
 
     @cached_property
-    def neighbours(self) -> Neighbours:
-        """The other brokers."""
-        from pykafka_broker.broker.neighbours import Neighbours
+    def neighbours(self) -> BrokerChannels:
+        """The channels to the other brokers."""
+        from pykafka_broker.broker.broker_channels import BrokerChannels
 
-        return Neighbours(self)
+        return BrokerChannels(self)
 
     def subscribe(self, subscriber: Subscriber) -> None:
-        """`subscriber` hears of every change of the metadata from now on, after logs and configs have followed it."""
+        """Call `subscriber` with every change of the metadata, after logs and configs have followed the change."""
         self.subscribers.append(subscriber)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Other settings hold from now on."""
+        """Replace the settings."""
         self.config = self.logs.config = config
         self.metadata.reconfigure(config)
 
     def authorize_by(self, authorizer: Authorizer) -> None:
-        """Whom handlers and the controller of this node ask."""
+        """Let handlers and the controller of this node ask `authorizer`."""
         self.authorizer = authorizer
         if self.local is not None:
             self.local.controller.authorizer = authorizer

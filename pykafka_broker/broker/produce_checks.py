@@ -27,7 +27,14 @@ from pykafka_broker.records.header import (
     read_header,
     set_max_timestamp,
 )
-from pykafka_broker.records.validation import WITHOUT_KEY, WRONG_TYPE, Limits, RecordCheck, Refused, sound_at_once
+from pykafka_broker.records.validation import (
+    WITHOUT_KEY,
+    WRONG_TYPE,
+    RecordCheck,
+    RecordLimits,
+    RefusedRecord,
+    sound_at_once,
+)
 
 Buffer = bytearray | memoryview
 
@@ -99,7 +106,7 @@ def check_batch(
     `validate` False: records are not looked at where the topic does not ask for it.
     """
     try:
-        limits = Limits(
+        limits = RecordLimits(
             now,
             config.message_timestamp_before_max_ms,
             config.message_timestamp_after_max_ms,
@@ -131,7 +138,7 @@ class BatchCheck:
         batch: Buffer,
         header: BatchHeader,
         config: TopicConfig,
-        limits: Limits,
+        limits: RecordLimits,
         *,
         own: Buffer | None = None,
     ) -> None:
@@ -175,7 +182,7 @@ class BatchCheck:
 class MessageSetCheck:
     """Messages of format v0 or v1 (Produce v0-v2), which become one batch before that is looked at."""
 
-    def __init__(self, message_set: Buffer, config: TopicConfig, limits: Limits) -> None:
+    def __init__(self, message_set: Buffer, config: TopicConfig, limits: RecordLimits) -> None:
         if len(message_set) > config.max_message_bytes:
             raise _too_large(len(message_set), config)
         self._message_set = bytes(message_set)
@@ -293,7 +300,7 @@ def _stumbled(error: CorruptBatch) -> RefusedByLog:
     return RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
 
 
-def _timed(batch: Buffer, header: BatchHeader, config: TopicConfig, limits: Limits, newest: int) -> Prepared:
+def _timed(batch: Buffer, header: BatchHeader, config: TopicConfig, limits: RecordLimits, newest: int) -> Prepared:
     """The batch with the time that it has in the log: its header names the true greatest one."""
     if limits.append_time:
         newest = limits.now
@@ -308,9 +315,9 @@ def _timed(batch: Buffer, header: BatchHeader, config: TopicConfig, limits: Limi
     return Prepared(batch, header, newest if limits.append_time else _NO_TIMESTAMP)
 
 
-def _records_refused(refused: list[Refused], limits: Limits) -> RecordErrors:
+def _records_refused(refused: list[RefusedRecord], limits: RecordLimits) -> RecordErrors:
     """One reason for each record; a wrong time names the whole refusal."""
-    records = [(one.number, _why(one, limits)) for one in refused]
+    records = [(one.batch_index, _why(one, limits)) for one in refused]
     if any(one.reason != WITHOUT_KEY for one in refused):
         message = "One or more records have been rejected due to invalid timestamp"
         return RecordErrors(ErrorCode.INVALID_TIMESTAMP, message, records)
@@ -318,7 +325,7 @@ def _records_refused(refused: list[Refused], limits: Limits) -> RecordErrors:
     return RecordErrors(ErrorCode.INVALID_RECORD, message, records)
 
 
-def _why(one: Refused, limits: Limits) -> str:
+def _why(one: RefusedRecord, limits: RecordLimits) -> str:
     if one.reason == WITHOUT_KEY:
         return "Compacted topic cannot accept message without key in topic partition"
     if one.reason == WRONG_TYPE:

@@ -173,7 +173,7 @@ class Replicas:
         assigned, directories = state.directory_of(self._node_id), self._logs.directory_map
         if state.leader in (self._node_id, NO_LEADER):
             return assigned
-        directories.give_up_copy((topic, state.partition))
+        directories.abandon_copy((topic, state.partition))
         return UNASSIGNED if directories.is_gone(assigned) else assigned
 
     def _waits_for_a_leader(self, topic: str, state: PartitionImage) -> bool:
@@ -189,7 +189,7 @@ class Replicas:
         between a record and what follows from it: logs that are missing are made, those of deleted topics taken away.
         """
         logs, topics = self._logs, self._metadata.image.topics
-        logs.directory_map.resolve_doubts(new_uuid, self._assigned, self._metadata.image.topic_id)
+        logs.directory_map.resolve_ambiguous(new_uuid, self._assigned, self._metadata.image.topic_id)
         deleted = {topic.name for topic in loaded.deleted}
         away = [
             (topic.name, state)

@@ -1,6 +1,6 @@
-"""What a broker is told at its start that no config key of Kafka says.
+"""Settings of a broker's start that are no config key of Kafka.
 
-Rule: nothing here is needed; where it is left out the broker does what Kafka does.
+Rule: every one may be left out; the broker does what Kafka does then.
 """
 
 from __future__ import annotations
@@ -9,10 +9,14 @@ from typing import NamedTuple
 
 
 class Setup(NamedTuple):
-    """`cluster_id`: what the data directories have to be of; new ones are told. `absent_member_ms`: how long a member
-    of a group may stay away whose connection has closed; None: as long as its session timeout. The
-    rest is of a broker whose place this one takes while clients stay connected: the highest leader epoch that they were
-    told, and the first producer id that nobody has had. There is none if `leader_epoch` is below zero.
+    """The setup of one start.
+
+    cluster_id: the cluster of the data directories; new ones get this id.
+    absent_member_ms: how long a member of a group may stay away whose connection has closed; None: as long as its
+        session timeout.
+    leader_epoch: the highest that clients were told by the broker whose place this one takes while they stay connected;
+        below zero if there is no such broker.
+    producer_id: the first that the other broker has not handed out.
     """
 
     cluster_id: str = ""

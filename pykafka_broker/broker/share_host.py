@@ -24,8 +24,8 @@ from pykafka_broker.broker.waiting import Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.record import decode
+from pykafka_broker.coordinators.result import CoordinatorResult, R
 from pykafka_broker.coordinators.share.sessions import Member, ShareSession, ShareSessions
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.share_partition import Change
@@ -144,7 +144,7 @@ class ShareHost:
         made = self._node.metadata.committed()  # their topic may have been made a moment ago
         return all_of(made, self.shards.committed(*(key.coordinator_key() for key in keys)))
 
-    def apply(self, effects: Effects[R]) -> R:
+    def apply(self, effects: CoordinatorResult[R]) -> R:
         """Append and replay; returns the reply. ApiError if the log refuses."""
         if effects.records:
             now = self._node.clock.now

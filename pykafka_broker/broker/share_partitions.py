@@ -20,9 +20,9 @@ from pykafka_broker.coordinators.share.sessions import ShareSession
 from pykafka_broker.coordinators.share.share_partition import (
     AckBatch,
     Change,
-    Limits,
     LogBatch,
     SharePartition,
+    SharePartitionLimits,
     reset_time,
 )
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareKey, StateRun
@@ -207,9 +207,9 @@ class SharePartitions:
         """Its log."""
         return self.partition_of(key).log
 
-    def limits(self, group_id: str) -> Limits:
+    def limits(self, group_id: str) -> SharePartitionLimits:
         settings = self.settings(group_id)
-        return Limits(
+        return SharePartitionLimits(
             settings.share_record_lock_duration_ms,
             settings.share_delivery_count_limit,
             settings.share_partition_max_record_locks,

@@ -13,9 +13,9 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from pykafka_broker.broker.share_partitions import NotYet, SharePartitions
-from pykafka_broker.coordinators.share.sessions import Member, TopicPartition
+from pykafka_broker.coordinators.share.sessions import Member, TopicIdPartition
 from pykafka_broker.coordinators.share.share_partition import SharePartition
-from pykafka_broker.coordinators.share.state import ShareKey, StateRun, joined
+from pykafka_broker.coordinators.share.state import ShareKey, StateRun, coalesced
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
@@ -36,7 +36,7 @@ class Refused(NamedTuple):
         return ()
 
 
-Found = dict[TopicPartition, PartitionData | Refused]
+Found = dict[TopicIdPartition, PartitionData | Refused]
 
 
 class ShareReader:
@@ -63,10 +63,10 @@ class ShareReader:
         self._exactly = request.share_acquire_mode == EXACTLY
         self.has_passed = False  # it has left behind what nobody gets, and there may be more
 
-    def _key(self, partition: TopicPartition) -> ShareKey:
+    def _key(self, partition: TopicIdPartition) -> ShareKey:
         return ShareKey(self._group_id, *partition)
 
-    def watched(self, partitions: Iterable[TopicPartition]) -> list[object]:
+    def watched(self, partitions: Iterable[TopicIdPartition]) -> list[object]:
         """What moves when there may be something to hand out."""
         keys: list[object] = []
         for partition in partitions:
@@ -78,7 +78,7 @@ class ShareReader:
                 continue
         return keys
 
-    def has(self, partitions: Iterable[TopicPartition], min_bytes: int) -> bool:
+    def has(self, partitions: Iterable[TopicIdPartition], min_bytes: int) -> bool:
         """Whether an answer of at least so many bytes can be had, or one that tells an error. Nothing is handed out."""
         limits = self._shares.limits(self._group_id)
         wanted = max(1, min(min_bytes, self._max_bytes))
@@ -99,7 +99,7 @@ class ShareReader:
                 return True
         return failed
 
-    def _count_open(self, partitions: Collection[TopicPartition]) -> int:
+    def _count_open(self, partitions: Collection[TopicIdPartition]) -> int:
         """Count the partitions that may hand out records, whether or not their logs have any."""
         if len(partitions) == 1 or self._max_bytes <= 0:
             return 1
@@ -110,7 +110,7 @@ class ShareReader:
                 count += self._shares.get(self._key(topic_partition)).can_acquire(limits)
         return count
 
-    def read(self, partitions: Collection[TopicPartition], now: int) -> Found:
+    def read(self, partitions: Collection[TopicIdPartition], now: int) -> Found:
         """Hand out what there is; partitions without anything are left out."""
         left_bytes, left_records = self._max_bytes, self._max_records
         count = self._count_open(partitions)
@@ -138,7 +138,7 @@ class ShareReader:
         return found
 
     def _read(
-        self, topic_partition: TopicPartition, max_bytes: int, max_records: int, is_first: bool, now: int
+        self, topic_partition: TopicIdPartition, max_bytes: int, max_records: int, is_first: bool, now: int
     ) -> PartitionData | None:
         """Hand out what there is of one partition. `is_first`: its first batch may be larger than `max_bytes`."""
         key = self._key(topic_partition)
@@ -164,7 +164,7 @@ class ShareReader:
         return PartitionData(
             topic_partition[1],
             records=b"".join(pieces) if len(pieces) > 1 else pieces[0],
-            acquired_records=[AcquiredRecords(run.first, run.last, run.deliveries) for run in joined(acquired)],
+            acquired_records=[AcquiredRecords(run.first, run.last, run.deliveries) for run in coalesced(acquired)],
         )
 
     def _step(

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from pykafka_broker.broker.coordinator_log import ANOTHER_TIME
-from pykafka_broker.broker.gathering import Gathering, told
 from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.request_batcher import RequestBatcher, told
 from pykafka_broker.broker.waiting import Future
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
@@ -95,7 +95,7 @@ class _Try:
         self.given_up = False
 
 
-class StateRequests(Gathering[_Try]):
+class StateRequests(RequestBatcher[_Try]):
     """All of one node. `find` tells the other node that keeps a state; None if this one does, or none."""
 
     client_id = "Persister-client-%d"

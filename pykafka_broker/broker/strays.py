@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def put_strays_aside(node: Node) -> None:
-    """Before any log of clients' is used."""
+    """Put the logs that are not this node's aside. Called before any log of clients' is used."""
     strays: dict[LogDirectory, list[TopicPartition]] = {}
     for key, directory in node.logs.copies():
         if key[0] == CLUSTER_METADATA or not directory.online:
@@ -35,12 +35,12 @@ def put_strays_aside(node: Node) -> None:
                 strays.setdefault(directory, []).append(key)
     for directory, keys in strays.items():
         try:
-            node.logs.disown(directory, *keys)
+            node.logs.drop_checkpoints(directory, *keys)
         except OSError as error:
             node.logs.directory_failed(directory, error)
         for key in keys:
             if directory.online:
-                node.logs.put_aside(key, directory)
+                node.logs.quarantine(key, directory)
 
 
 def _is_own(node: Node, key: TopicPartition, directory: LogDirectory) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from pykafka_broker.broker.node import Node
 from pykafka_broker.cluster.controller import Spend, unlimited, usable_brokers
-from pykafka_broker.cluster.internal_topics import creatable_topic
+from pykafka_broker.cluster.topic_names import creatable_topic
 from pykafka_broker.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)

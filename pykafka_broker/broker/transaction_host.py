@@ -24,8 +24,8 @@ from pykafka_broker.broker.transaction_markers import OffsetsDecided
 from pykafka_broker.broker.waiting import DONE, Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.record import decode
+from pykafka_broker.coordinators.result import CoordinatorResult, R
 from pykafka_broker.coordinators.transactions.coordinator import (
     ProducerReply,
     TransactionCoordinator,
@@ -299,14 +299,14 @@ class TransactionHost:
 
     # -- decisions and markers
 
-    def _run(self, number: int, coordinator: TransactionCoordinator, effects: Effects[R], now: int) -> R:
+    def _run(self, number: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R], now: int) -> R:
         if effects.records:
             self._commit(number, coordinator, effects)
             self._ends.go_on(number, coordinator)
             self._await(coordinator.next_deadline())
         return effects.reply
 
-    def _commit(self, number: int, coordinator: TransactionCoordinator, effects: Effects[Any]) -> None:
+    def _commit(self, number: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[Any]) -> None:
         if not effects.records:
             return
         try:

@@ -1,8 +1,8 @@
 """The command `pykafka-broker`.
 
-Rule: what the operator got wrong is one clear line each on standard error and exit code 2; a broker that can't start
-for another reason (a taken port, a locked directory) says why and exits with 1. Standard output carries the ready line
-and what was asked for, nothing else. A broker that is told to stop, however early, exits with 0.
+Rule: each mistake of the operator is one clear line on standard error, and the exit code is 2. A broker that can't
+start for another reason (a taken port, a locked directory) says why and exits with 1. Standard output has the ready
+line and the output of commands, nothing else. A broker that is told to stop, however early, exits with 0.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from collections.abc import Sequence
 from pykafka_broker.cli.commands import COMMANDS, CONTROLLING, STORAGE, is_like_a_command, is_tool
 from pykafka_broker.tools import TOOLS, drop_output
 
-INTERRUPTED = 130  # what a shell reports of a command that Ctrl-C has ended
+INTERRUPTED = 130  # a shell's exit code for a command ended by Ctrl-C
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command and returns its exit code."""
+    """Run the command and return the exit code."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and (arguments[0] in COMMANDS or arguments[0] in TOOLS):
         return _inspect(arguments)
     if arguments and is_like_a_command(arguments[0]) and not os.path.exists(arguments[0]):
-        del arguments[1:]  # flags of the command that was meant
+        del arguments[1:]  # flags of the mistyped command
     from pykafka_broker.server.signals import StopSignals
 
-    signals = StopSignals()  # before all that takes time to import
+    signals = StopSignals()  # before slow imports
     from pykafka_broker.server.lazy_tls import import_asyncio
 
     import_asyncio()

@@ -1,7 +1,7 @@
-"""`pykafka-broker cluster`: several brokers at once, for a look at how clients fare among them.
+"""`pykafka-broker cluster`: starts several brokers, to try how clients behave with a cluster.
 
-Rule: each node is a process; the command ends them all when it ends. Standard output tells where the nodes are, and in
-its last line all of them as clients want it.
+Rule: each node is a process, and the command ends them all at its end. Standard output tells the address of each node,
+and in its last line all addresses in the form that clients take.
 """
 
 from __future__ import annotations
@@ -14,36 +14,38 @@ from collections.abc import Sequence
 
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.testing.cluster import KafkaCluster
-from pykafka_broker.testing.handle import BrokerError
+from pykafka_broker.testing.data import BrokerError
 
 CANNOT_START = 1
 
 
 def parser() -> argparse.ArgumentParser:
-    it = CommandParser(
+    command = CommandParser(
         prog="pykafka-broker cluster", description="Start several brokers and their controller, until Ctrl-C."
     )
-    it.add_argument("--brokers", type=int, default=3, metavar="N", help="how many (3)")
-    it.add_argument("--host", default="127.0.0.1", help="where all of them listen (127.0.0.1)")
-    it.add_argument(
+    command.add_argument("--brokers", type=int, default=3, metavar="N", help="how many (3)")
+    command.add_argument("--host", default="127.0.0.1", help="where all of them listen (127.0.0.1)")
+    command.add_argument(
         "--port", type=int, default=9092, help="that of broker 1, the others have the next ones (9092); 0: free ones"
     )
-    it.add_argument("--racks", metavar="A,B,...", help="the rack of each broker")
-    it.add_argument("--data-dir", metavar="DIR", help="where they keep their data; a temporary place if not given")
-    it.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="a setting of all brokers")
-    it.add_argument("--combined", action="store_true", help="broker 1 is the controller too: one process less")
-    return it
+    command.add_argument("--racks", metavar="A,B,...", help="the rack of each broker")
+    command.add_argument("--data-dir", metavar="DIR", help="where they keep their data; a temporary place if not given")
+    command.add_argument(
+        "--override", action="append", default=[], metavar="KEY=VALUE", help="a setting of all brokers"
+    )
+    command.add_argument("--combined", action="store_true", help="broker 1 is the controller too: one process less")
+    return command
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word of the command; returns the exit code."""
-    it = parser()
-    options = it.parse_args(arguments[1:])
+    """Run the command; `arguments` begin with `cluster`. Returns the exit code."""
+    own = parser()
+    options = own.parse_args(arguments[1:])
     config = {}
     for text in options.override:
         name, equals, value = text.partition("=")
         if not equals:
-            it.error(f"--override {text}: it must be KEY=VALUE")
+            own.error(f"--override {text}: it must be KEY=VALUE")
         config[name] = value
     try:
         cluster = KafkaCluster(
@@ -57,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
             port=options.port,
         )
     except ValueError as error:
-        it.error(str(error))
+        own.error(str(error))
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stopped.set())

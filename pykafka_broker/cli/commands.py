@@ -1,5 +1,6 @@
-"""The words that `pykafka-broker` may begin with. Rule: any other word is a file of settings, or a mistake,
-which is told in one line."""
+"""The first words that `pykafka-broker` knows. Rule: any other word is a file of settings, or a mistake, which is
+reported in one line.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +44,10 @@ _KEYS_FLAGS = ("--scope", "--effect")
 
 
 def is_tool(arguments: Sequence[str]) -> bool:
-    """`configs` is a tool that asks a broker, and without flags of that tool a list of all keys that there are."""
+    """Tell whether the words call a tool.
+
+    `configs` with flags of Kafka's tool is the tool; without them it lists all config keys.
+    """
     if arguments[0] != "configs":
         return arguments[0] in TOOLS
     flags = [each.partition("=")[0] for each in arguments[1:] if each.startswith("-")]
@@ -51,7 +55,7 @@ def is_tool(arguments: Sequence[str]) -> bool:
 
 
 def is_like_a_command(word: str) -> bool:
-    """A file is usually named with a dot or a slash."""
+    """Tell whether a word looks like a command: a file usually has a dot or a slash."""
     return word.replace("-", "").isalpha() and word[0] != "-"
 
 
@@ -60,8 +64,8 @@ _SERVING = ("serve", "start", "run", "broker")
 
 
 def what_was_meant(word: str) -> str:
-    """Return a hint for somebody who has mistyped a command, or knows it by another word."""
-    import difflib  # 1 ms that no other start has to wait for
+    """Return a hint for a mistyped command, or for another name of a command."""
+    import difflib  # takes 1 ms, which no other start needs
 
     if word.lower() in _SERVING:
         return "pykafka-broker [server.properties] serves, without a command"
@@ -87,7 +91,7 @@ class CommandParser(argparse.ArgumentParser):
         raise SystemExit(BAD_USAGE)
 
     def _meant(self, flag: str) -> str:
-        import difflib  # 1 ms that no other start has to wait for
+        import difflib  # takes 1 ms, which no other start needs
 
         known = [text for action in flags(self) for text in action.option_strings]
         for command in subcommands(self).values():
@@ -97,7 +101,7 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
-    """The words that it takes first, each with its own parser."""
+    """Return the first words taken by a parser, each with a parser."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             return dict(action.choices)
@@ -105,7 +109,7 @@ def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentP
 
 
 def flags(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Yield the flags that the help shows."""
+    """Yield the flags shown in the help."""
     for action in parser._actions:
         if action.option_strings and action.help != argparse.SUPPRESS:
             yield action

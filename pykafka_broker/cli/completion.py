@@ -1,7 +1,7 @@
 """`pykafka-broker completion bash|zsh|fish`: a script for that shell, made from the parsers of all commands.
 
-Rule: a place is the words that lead to a parser (`/features/describe`); at each place the words are known that may
-come next. Where a flag takes a value, names of files are offered, or the values where they are known.
+Rule: a place is the words that lead to a parser (`/features/describe`); each place has the words that may come next.
+Where a flag takes a value, file names are offered, or the values if they are known.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.cli.commands import SUMMARIES, flags, subcommands
-from pykafka_broker.cli.parsers import completion_parser, parser_of
+from pykafka_broker.cli.help import completion_parser, parser_of
 from pykafka_broker.tools import TOOLS
 
 
 class Word(NamedTuple):
-    """One that may come next. choices: of its value, () if there may be any, None if it takes none."""
+    """A possible next word. choices: the possible values, () for any value, None for no value."""
 
     spelt: str
     summary: str
@@ -24,7 +24,7 @@ class Word(NamedTuple):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word `completion`; returns the exit code."""
+    """Run the command; `arguments` begin with `completion`. Returns the exit code."""
     shell = completion_parser().parse_args(arguments[1:]).shell
     print({"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](dict(_places())))
     return 0
@@ -85,7 +85,7 @@ def _bash(places: dict[str, list[Word]]) -> str:
 
 
 def _valued(places: dict[str, list[Word]]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The flags that take a value, as `PLACE\\ FLAG`, and what it may be."""
+    r"""Yield flags with a value as `PLACE\ FLAG`, and the possible values."""
     for place, words in places.items():
         for each in words:
             if each.choices is not None:
@@ -147,5 +147,5 @@ def _fish_word(word: Word) -> str:
 
 
 def _quoted(text: str) -> str:
-    """For zsh and fish alike."""
+    """Quote a text for zsh and fish."""
     return "'" + text.replace("\\", "").replace("'", "'\\''") + "'"

@@ -1,6 +1,6 @@
-"""`pykafka-broker configs`: every config key of Kafka and what this broker makes of it.
+"""`pykafka-broker configs`: every config key of Kafka and its effect in this broker.
 
-Rule: with any flag of Kafka's own tool it is that tool (`tools/configs.py`); which one is meant says `is_tool`.
+Rule: with any flag of Kafka's own tool the word calls that tool (`tools/configs.py`); `is_tool` decides.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SCOPES = {"broker": broker_keys, "topic": topic_keys, "group": group_keys, "clie
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word `configs`; returns the exit code."""
+    """Run the command; `arguments` begin with `configs`. Returns the exit code."""
     options = parser().parse_args(arguments)
     for scope, keys in SCOPES.items():
         if options.scope in (None, scope):
@@ -26,13 +26,13 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = CommandParser(
+    command = CommandParser(
         prog="pykafka-broker configs", description="List every config key, its type, its default and its effect."
     )
-    it.add_argument("command", choices=["configs"], help=argparse.SUPPRESS)
-    it.add_argument("--scope", choices=SCOPES, help="only the keys of brokers, topics, groups or subscriptions")
-    it.add_argument("--effect", choices=EFFECTS, help="only the keys with this effect")
-    return it
+    command.add_argument("command", choices=["configs"], help=argparse.SUPPRESS)
+    command.add_argument("--scope", choices=SCOPES, help="only the keys of brokers, topics, groups or subscriptions")
+    command.add_argument("--effect", choices=EFFECTS, help="only the keys with this effect")
+    return command
 
 
 def _lines(scope: str, keys: dict[str, ConfigKey], wanted: str | None) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """`pykafka-broker control OPERATION`, `seed` and `dump`: the control API from a shell.
 
-Rule: an operation's flags are its parameters, from the same signature as everything else. What the broker answers goes
-to standard output, what it refuses is one line on standard error and exit code 1; a wrong flag is exit code 2.
+Rule: an operation's flags are its parameters, from the same signature as everything else. Answers go to standard
+output; a refused operation is one line on standard error and exit code 1; a wrong flag is exit code 2.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any, get_args, get_origin
 
+from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.commands import CommandParser
-from pykafka_broker.cli.control_address import TOKEN_VARIABLE
 from pykafka_broker.control.operations import REQUIRED, Operation, Parameter, Text, operations
 from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path
 
@@ -45,14 +45,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _in_full(arguments: Sequence[str]) -> Sequence[str]:
-    """`seed FILE` and `dump` are short for two operations."""
+    """Replace `seed FILE` and `dump` by the operations behind them."""
     return arguments[1:] if arguments[0] == "control" else arguments
 
 
 def parser() -> argparse.ArgumentParser:
-    """One command for each operation."""
-    it = CommandParser(prog="pykafka-broker control", description=__doc__.splitlines()[0])
-    commands = it.add_subparsers(metavar="OPERATION", required=True)
+    """Return a parser with a command for each operation."""
+    whole = CommandParser(prog="pykafka-broker control", description=__doc__.splitlines()[0])
+    commands = whole.add_subparsers(metavar="OPERATION", required=True)
     for operation in operations():
         summary = operation.text.partition(". ")[0]
         command = commands.add_parser(_dashed(operation.name), help=summary, description=operation.text)
@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--url", help=f"where the control API is; {URL_VARIABLE} where nothing is given")
         for each in operation.parameters:
             _add(command, each)
-    return it
+    return whole
 
 
 def _dashed(name: str) -> str:
@@ -78,7 +78,7 @@ def _add(command: argparse.ArgumentParser, parameter: Parameter) -> None:
 
 
 def _reader(kind: Any) -> Any:
-    """What makes a value of an argument: text where the parameter takes text and nothing else, otherwise JSON."""
+    """Return the function from an argument to a value: text for text parameters, else JSON."""
     if get_origin(kind) is not None and hasattr(kind, "__metadata__"):
         return _reader(get_args(kind)[0])
     texts = {str, type(None)}

@@ -1,7 +1,7 @@
 """`pykafka-broker format`, `info`, `random-uuid`, `version-mapping` and `feature-dependencies`: kafka-storage.
 
-Rule: options, output and exit codes are kafka-storage's. It is the settings that the broker would start with that are
-gone by: the file, and `KAFKA_...` variables over it. What is wrong is one line on standard error, and exit code 1.
+Rule: options, output and exit codes are kafka-storage's. The settings are those with which the broker would start: the
+file, and `KAFKA_...` variables over it. A mistake is one line on standard error, and exit code 1.
 """
 
 from __future__ import annotations
@@ -15,16 +15,18 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pykafka_broker.cli.settings import UsageError, static_settings
-from pykafka_broker.cluster.format_request import (
+from pykafka_broker.cluster.formatting import (
     FormatError,
     FormatRequest,
+    StorageFormatter,
+    StorageNode,
     feature_dependencies,
     feature_levels,
+    info,
     initial_voters,
     metadata_version,
     version_mapping,
 )
-from pykafka_broker.cluster.formatting import Formatter, Node, info
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.filesystem import OsFileSystem
@@ -35,7 +37,7 @@ _SALT_LENGTH = 25
 
 
 class _Parser(argparse.ArgumentParser):
-    """Wrong options are exit code 1 too."""
+    """A parser with exit code 1 for wrong options."""
 
     def error(self, message: str) -> NoReturn:
         self.print_usage(sys.stderr)
@@ -43,7 +45,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word of the command; returns the exit code."""
+    """Run the command; `arguments` begin with the command. Returns the exit code."""
     options = parser().parse_args(arguments)
     try:
         status: int = options.run(options)
@@ -56,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = _Parser(prog="pykafka-broker", description="Prepare data directories, as kafka-storage does.")
-    commands = it.add_subparsers(metavar="COMMAND", required=True)
+    whole = _Parser(prog="pykafka-broker", description="Prepare data directories, as kafka-storage does.")
+    commands = whole.add_subparsers(metavar="COMMAND", required=True)
 
     command = commands.add_parser("info", help="what there is in the data directories of this node")
     command.add_argument("--config", "-c", required=True, metavar="FILE", help="server.properties")
@@ -97,7 +99,7 @@ def parser() -> argparse.ArgumentParser:
     command = commands.add_parser("feature-dependencies", help="what a feature needs")
     command.add_argument("--feature", "-f", action="append", required=True, metavar="FEATURE=LEVEL")
     command.set_defaults(run=_feature_dependencies)
-    return it
+    return whole
 
 
 def _format(options: argparse.Namespace) -> int:
@@ -116,7 +118,7 @@ def _format(options: argparse.Namespace) -> int:
     from pykafka_broker.server.serving import new_uuid
 
     now = int(time.time() * 1000)
-    formatter = Formatter(OsFileSystem(), node, request, now=now, new_uuid=new_uuid, new_salt=_new_salt)
+    formatter = StorageFormatter(OsFileSystem(), node, request, now=now, new_uuid=new_uuid, new_salt=_new_salt)
     for line in formatter.run():
         print(line)
     return 0
@@ -155,11 +157,11 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
     return 0
 
 
-def _node(path: str) -> Node:
-    """The node of that file. What is silent in it is as in a start of the broker."""
+def _node(path: str) -> StorageNode:
+    """Return the node of a file of settings, with the defaults of a broker's start."""
     config = BrokerConfig(static_settings(path, os.environ, [], [], None))
     directories = [os.path.abspath(each) for each in config.data_dirs]
-    return Node(
+    return StorageNode(
         config.node,
         directories,
         os.path.abspath(config.metadata_log_dir) if config.metadata_log_dir else directories[0],
@@ -183,5 +185,5 @@ def _controller_listener(config: BrokerConfig) -> tuple[str, str, int] | None:
 
 
 def _new_salt() -> bytes:
-    """As Kafka's tools make it: letters and digits, so that it can be copied."""
+    """Return a salt as Kafka's tools make salts: letters and digits, which can be copied."""
     return "".join(_SALT_LETTERS[byte % len(_SALT_LETTERS)] for byte in os.urandom(_SALT_LENGTH)).encode()

@@ -1,7 +1,7 @@
-"""`python -m pykafka_broker.cli.healthy READY_FILE`: whether the broker that wrote the file (`--ready-file`) serves.
+"""`python -m pykafka_broker.cli.healthy READY_FILE`: checks whether the broker that wrote the file serves.
 
-Rule: exit code 0 if its first listener takes connections now, 1 with one line otherwise. It logs in nowhere, so it does
-for every kind of listener.
+Rule: exit code 0 if the first listener of the file (`--ready-file`) accepts a connection now, 1 with one line
+otherwise. There is no login, so any kind of listener will do.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ _EVERY_INTERFACE = {"0.0.0.0": "127.0.0.1", "::": "::1", "": "127.0.0.1"}
 
 
 def main() -> int:
+    """Run the check and return the exit code."""
     try:
         first = Path(sys.argv[1]).read_text(encoding="ascii").partition(",")[0].strip()
         host, _, port = first.rpartition(":")

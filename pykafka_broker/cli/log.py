@@ -1,6 +1,6 @@
-"""`pykafka-broker log dump|verify|repair DIR`: look into a data directory that no broker is using, and mend it.
+"""`pykafka-broker log dump|verify|repair DIR`: reads and repairs a data directory that no broker is using.
 
-Rule: everything is `log/tool/`'s; here are only the clock and the standard streams.
+Rule: the work is in `log/tool/`; this module adds the clock and the standard streams.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pykafka_broker.log.tool.command import run
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word `log`; returns the exit code."""
+    """Run the command; `arguments` begin with `log`. Returns the exit code."""
     return run(arguments[1:], print, int(time.time() * 1000), complain=_complain)
 
 

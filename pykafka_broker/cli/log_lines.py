@@ -1,7 +1,7 @@
-"""The log on stderr.
+"""The log on standard error.
 
-Rule: what is logged is one line, whatever it names: clients choose the names of groups, topics and users, and one with
-a line break in it could write lines of its own. Only a traceback has more.
+Rule: a log entry is one line, whatever names are in it: clients choose the names of groups, topics and users, and a
+name with a line break could forge lines. Only a traceback has more lines.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 
 
 class OneLine(logging.Formatter):
-    """Writes what can't be printed as Python does in a literal."""
+    """A formatter with escapes for unprintable characters, as in a Python literal."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -26,7 +26,7 @@ def _printable(letter: str) -> str:
 
 
 def log_to_stderr(level: str) -> None:
-    """From now on, from `level` on."""
+    """Log to standard error, from `level` on."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(OneLine())
     logging.basicConfig(level=level, handlers=[handler])

@@ -1,6 +1,6 @@
 """`pykafka-broker proxy --to HOST:PORT`: the request log and the faults in front of another broker.
 
-Rule: it says where clients find it as a broker does, and stops as one.
+Rule: the ready line and the stop are those of a broker.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
+from pykafka_broker.cli.addresses import control_address
 from pykafka_broker.cli.commands import CommandParser
-from pykafka_broker.cli.control_address import control_address
 from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import UsageError
 from pykafka_broker.control.proxy import Proxy
@@ -22,7 +22,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word `proxy`; returns the exit code."""
+    """Run the command; `arguments` begin with `proxy`. Returns the exit code."""
     signals = StopSignals()
     options = parser().parse_args(arguments[1:])
     log_to_stderr("INFO")
@@ -46,14 +46,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = CommandParser(prog="pykafka-broker proxy", description="Watch and disturb the clients of another broker.")
-    it.add_argument("--to", required=True, metavar="HOST:PORT", help="a broker of the cluster behind the proxy")
-    it.add_argument(
+    command = CommandParser(prog="pykafka-broker proxy", description="Watch and disturb the clients of another broker.")
+    command.add_argument("--to", required=True, metavar="HOST:PORT", help="a broker of the cluster behind the proxy")
+    command.add_argument(
         "--listen", default=f"{_LOOPBACK}:0", metavar="HOST:PORT", help="where clients connect; port 0 takes a free one"
     )
-    it.add_argument("--control", default=f"{_LOOPBACK}:0", metavar="HOST:PORT", help="where the control API is")
-    it.add_argument("--control-token-file", metavar="FILE", help="the token that whoever controls the proxy shows")
-    return it
+    command.add_argument("--control", default=f"{_LOOPBACK}:0", metavar="HOST:PORT", help="where the control API is")
+    command.add_argument("--control-token-file", metavar="FILE", help="the token that whoever controls the proxy shows")
+    return command
 
 
 def _address(option: str, text: str) -> tuple[str, int]:

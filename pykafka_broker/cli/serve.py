@@ -1,4 +1,4 @@
-"""`pykafka-broker [server.properties] [options]`: read the settings, say what is wrong with them, serve."""
+"""`pykafka-broker [server.properties] [options]`: reads the settings, reports mistakes, serves."""
 
 from __future__ import annotations
 
@@ -14,9 +14,15 @@ from typing import TYPE_CHECKING
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cli.commands import BAD_USAGE, CommandParser
-from pykafka_broker.cli.environment import cluster_id_of
 from pykafka_broker.cli.log_lines import log_to_stderr
-from pykafka_broker.cli.settings import ABSENT_MEMBER_MS, DEVELOPMENT, UsageError, own_options, static_settings
+from pykafka_broker.cli.settings import (
+    ABSENT_MEMBER_MS,
+    DEVELOPMENT,
+    UsageError,
+    cluster_id_of,
+    own_options,
+    static_settings,
+)
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors, UnusableError
 from pykafka_broker.config.effects import has_no_effect, refusals
 from pykafka_broker.config.problems import problems
@@ -25,7 +31,7 @@ from pykafka_broker.tools import drop_output
 if TYPE_CHECKING:
     from pykafka_broker.control.control import Decode
     from pykafka_broker.server import Announce
-    from pykafka_broker.server.serving import Beside
+    from pykafka_broker.server.serving import ProcessExtension
     from pykafka_broker.server.signals import StopSignals
 
 log = logging.getLogger("pykafka_broker")
@@ -52,14 +58,16 @@ USAGE = """pykafka-broker [server.properties] [options]    serve until SIGTERM o
 
 
 def parser() -> argparse.ArgumentParser:
-    it = CommandParser(
+    command = CommandParser(
         prog="pykafka-broker",
         usage=USAGE,
         description="A Kafka broker. Without a command it serves, on 127.0.0.1:9092 where nothing is set.",
         epilog="Each command has its own --help. Kafka's tools (topics, acls and others): pykafka-broker help",
     )
-    it.add_argument("properties", nargs="?", metavar="server.properties", help="settings, in Kafka's own file format")
-    it.add_argument(
+    command.add_argument(
+        "properties", nargs="?", metavar="server.properties", help="settings, in Kafka's own file format"
+    )
+    command.add_argument(
         "--listen",
         action="append",
         default=[],
@@ -67,33 +75,43 @@ def parser() -> argparse.ArgumentParser:
         help="address to bind; a PORT alone is on 127.0.0.1, :PORT on all network interfaces; port 0 takes a free one; "
         "may be repeated",
     )
-    it.add_argument("--data-dir", metavar="DIR", help="where logs and metadata live (log.dirs)")
-    it.add_argument("--override", action="append", default=[], metavar="KEY=VALUE", help="one setting; may be repeated")
-    it.add_argument("--ready-file", metavar="FILE", help="write HOST:PORT here as soon as clients may connect")
-    it.add_argument(
+    command.add_argument("--data-dir", metavar="DIR", help="where logs and metadata live (log.dirs)")
+    command.add_argument(
+        "--override", action="append", default=[], metavar="KEY=VALUE", help="one setting; may be repeated"
+    )
+    command.add_argument("--ready-file", metavar="FILE", help="write HOST:PORT here as soon as clients may connect")
+    command.add_argument(
         "--ephemeral",
         action="store_true",
         help="use a temporary data directory and remove it at the end; implies --quick-groups",
     )
-    it.add_argument("--quick-groups", action="store_true", help="short heartbeat intervals of groups, for tests")
-    it.add_argument("--emulate", metavar="RELEASE", help="pass for that release of Kafka, 0.8 to 4.3, to clients")
-    it.add_argument("--strict", action="store_true", help="do as Kafka what is otherwise done for speed or comfort")
-    it.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
-    it.add_argument("--stop-on-stdin-close", action="store_true", help="stop when standard input ends")
-    it.add_argument("--remove-with-parent", metavar="DIR", help=argparse.SUPPRESS)  # for pykafka_broker.testing
-    it.add_argument(
+    command.add_argument("--quick-groups", action="store_true", help="short heartbeat intervals of groups, for tests")
+    command.add_argument("--emulate", metavar="RELEASE", help="pass for that release of Kafka, 0.8 to 4.3, to clients")
+    command.add_argument(
+        "--strict", action="store_true", help="do as Kafka what is otherwise done for speed or comfort"
+    )
+    command.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
+    command.add_argument("--stop-on-stdin-close", action="store_true", help="stop when standard input ends")
+    command.add_argument("--remove-with-parent", metavar="DIR", help=argparse.SUPPRESS)  # for pykafka_broker.testing
+    command.add_argument(
         "--control",
         metavar="HOST:PORT",
         help="open the control API there, and the page for a browser; port 0 takes a free one",
     )
-    it.add_argument("--control-token-file", metavar="FILE", help="the token that whoever controls the broker shows")
-    it.add_argument(
+    command.add_argument(
+        "--control-token-file", metavar="FILE", help="the token that whoever controls the broker shows"
+    )
+    command.add_argument(
         "--schema-registry", metavar="HOST:PORT", help="open a schema registry there; port 0 takes a free one"
     )
-    it.add_argument("--schema-registry-user-file", metavar="FILE", help="the NAME:PASSWORD that is asked for there")
-    it.add_argument("--schema-registry-url", metavar="URL", help="a registry elsewhere, to show records by its schemas")
-    it.add_argument("--version", action="version", version=f"pykafka-broker {__version__}")
-    return it
+    command.add_argument(
+        "--schema-registry-user-file", metavar="FILE", help="the NAME:PASSWORD that is asked for there"
+    )
+    command.add_argument(
+        "--schema-registry-url", metavar="URL", help="a registry elsewhere, to show records by its schemas"
+    )
+    command.add_argument("--version", action="version", version=f"pykafka-broker {__version__}")
+    return command
 
 
 def main(arguments: Sequence[str], signals: StopSignals) -> int:
@@ -147,37 +165,37 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
     warn(config)
     if options.ready_file is not None:
         with contextlib.suppress(OSError):
-            os.remove(options.ready_file)  # that of an earlier run names an address where nobody listens yet
+            os.remove(options.ready_file)  # an earlier run's file names an address without a listener
     setup = Setup(cluster_id_of(os.environ), ABSENT_MEMBER_MS if quick_groups else None)
     return serve(config, _announcer(options.ready_file), signals, setup, beside)
 
 
-def _control(options: argparse.Namespace) -> Beside:
-    from pykafka_broker.cli.control_address import control_address
-    from pykafka_broker.control.opening import Opening
+def _control(options: argparse.Namespace) -> ProcessExtension:
+    from pykafka_broker.cli.addresses import control_address
+    from pykafka_broker.control.opening import ControlExtension
 
     address = control_address(options.control, options.control_token_file)
     decode = None if options.schema_registry_url is None else _decode(options)
-    return Opening(address, lambda url: _say(f"control on {url}"), decode)
+    return ControlExtension(address, lambda url: _say(f"control on {url}"), decode)
 
 
 def _decode(options: argparse.Namespace) -> Decode:
-    from pykafka_broker.cli.registry_address import schemas_elsewhere
+    from pykafka_broker.cli.addresses import schemas_elsewhere
     from pykafka_broker.registry.decoding import Decoder
 
     return Decoder(schemas_elsewhere(options.schema_registry_url, options.schema_registry_user_file)).decode
 
 
-def _schema_registry(options: argparse.Namespace, other: Beside | None) -> Beside:
-    from pykafka_broker.cli.registry_address import registry_address
-    from pykafka_broker.registry.opening import Opening
+def _schema_registry(options: argparse.Namespace, other: ProcessExtension | None) -> ProcessExtension:
+    from pykafka_broker.cli.addresses import registry_address
+    from pykafka_broker.registry.opening import RegistryExtension
 
     address = registry_address(options.schema_registry, options.schema_registry_user_file)
-    return Opening(address, lambda url: _say(f"schema registry on {url}"), other)
+    return RegistryExtension(address, lambda url: _say(f"schema registry on {url}"), other)
 
 
 def serve(
-    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: Beside | None = None
+    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: ProcessExtension | None = None
 ) -> int:
     from pykafka_broker.log.log_directory import LogDirectoryError
     from pykafka_broker.server import run
@@ -207,7 +225,7 @@ def complain(lines: Iterator[str] | Sequence[str]) -> int:
 
 
 def warn(config: BrokerConfig) -> None:
-    """One line for every name that is not known, and one for all that are known but change nothing here."""
+    """Log a line for each unknown config, and a single line for all configs without effect."""
     for name in config.unknown:
         log.warning("unknown config %s is ignored", name)
     idle = [name for name in config.static if has_no_effect(name) and name not in DEVELOPMENT]
@@ -236,7 +254,7 @@ def _remove(path: str) -> None:
 
 
 def _announcer(ready_file: str | None) -> Announce:
-    """Says where clients may connect, as they want it for `bootstrap.servers`."""
+    """Return a function to print the listeners in the form of `bootstrap.servers`."""
 
     def announce(bound: Sequence[tuple[str, int]]) -> None:
         addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in bound]
@@ -259,7 +277,7 @@ def _say(line: str) -> None:
 
 
 def _write_whole(path: str, text: str) -> None:
-    """Who waits for the file never sees half of it; where it can't be written nothing is left."""
+    """Write a file as a whole: no reader sees half of the text, and no half file is left after an error."""
     unfinished = f"{path}.{os.getpid()}"
     try:
         with open(unfinished, "w", encoding="ascii") as file:
@@ -272,8 +290,10 @@ def _write_whole(path: str, text: str) -> None:
 
 
 def _stop_at_end_of_input(orphaned: threading.Event, signals: StopSignals) -> None:
-    """A pipe from the parent ends when the parent does, however that comes about; so no broker outlives its test
-    run."""
+    """Stop the broker when standard input ends.
+
+    A pipe from the parent ends when the parent ends, however that happens; so no broker outlives its test run.
+    """
     with contextlib.suppress(OSError):
         while os.read(0, 4096):
             pass

@@ -1,30 +1,95 @@
-"""From command line, environment and file to one static configuration.
+"""The static configuration from command line, environment and file.
 
-Rule: the file gives way to the environment, the environment to the command line, and all of them win over what a
-development broker is given where nothing is set. A broker for tests is given `QUICK_GROUPS` as well.
+Rule: the environment wins over the file, the command line over the environment, and all win over the defaults of a
+development broker. A broker for tests gets `QUICK_GROUPS` as well.
+
+`KAFKA_...` variables are read as the container images of Kafka read them. `KAFKA_LOG_RETENTION_MS` is
+`log.retention.ms`: the prefix goes, the rest is lower case, `_` is a dot, `__` an underscore, `___` a dash.
+`CLUSTER_ID` is the cluster of the data directory. Variables that start Java or its logging, and those of Kubernetes for
+a service named "kafka", are no configs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from pykafka_broker.cli.commands import is_like_a_command, what_was_meant
-from pykafka_broker.cli.environment import configs_of
+from pykafka_broker.config.extensions import EMULATE, STRICT
 from pykafka_broker.config.group import limits_of
-from pykafka_broker.config.own import EMULATE, STRICT
 from pykafka_broker.config.properties import parse_properties
 
-# What one node for development needs otherwise than Kafka's defaults: it is not open to the network, it is controller
-# as well, and a group's first member is not kept waiting for others.
+# -- environment
+
+
+CLUSTER_ID = "CLUSTER_ID"
+_PREFIX = "KAFKA_"
+_OTHER_PREFIX = "KAFKA_CFG_"  # a family of images writes KAFKA_CFG_LOG_RETENTION_MS
+
+NOT_CONFIGS = {
+    "KAFKA_CLASSPATH",
+    "KAFKA_DEBUG",
+    "KAFKA_GC_LOG_OPTS",
+    "KAFKA_HEAP_OPTS",
+    "KAFKA_HOME",
+    "KAFKA_JMX_HOSTNAME",
+    "KAFKA_JMX_OPTS",
+    "KAFKA_JMX_PORT",
+    "KAFKA_JVM_PERFORMANCE_OPTS",
+    "KAFKA_OPTS",
+    "KAFKA_TOOLS_LOG4J_LOGLEVEL",
+    "KAFKA_VERSION",
+}
+_NOT_CONFIG_PATTERN = re.compile(
+    r"KAFKA_LOG4J_\w+"
+    r"|KAFKA_SERVICE_(HOST|PORT)\w*"
+    r"|KAFKA_PORT_\d+_(TCP|UDP)\w*"
+    r"|KAFKA_\w+_(SERVICE_(HOST|PORT)\w*|PORT_\d+_(TCP|UDP)\w*)"
+)
+_SERVICE_URL = re.compile(r"(tcp|udp)://")
+_RUNS = {1: ".", 2: "_", 3: "-"}
+
+
+def configs_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the broker settings among the variables."""
+    return {
+        config_name(name): value
+        for name, value in environment.items()
+        if name.startswith(_PREFIX) and not is_ignored(name, value)
+    }
+
+
+def cluster_id_of(environment: Mapping[str, str]) -> str:
+    """Return the cluster id for the data directory, which a new directory gets; empty if unset."""
+    return environment.get(CLUSTER_ID, "").strip()
+
+
+def is_ignored(name: str, value: str) -> bool:
+    if name in NOT_CONFIGS or _NOT_CONFIG_PATTERN.fullmatch(name):
+        return True
+    return name.endswith("_PORT") and _SERVICE_URL.match(value) is not None  # KAFKA_PORT=tcp://10.0.0.1:9092
+
+
+def config_name(variable: str) -> str:
+    prefix = _OTHER_PREFIX if variable.startswith(_OTHER_PREFIX) else _PREFIX
+    rest = variable.removeprefix(prefix).lower()
+    return re.sub("_{1,3}", lambda run: _RUNS[len(run[0])], rest)
+
+
+# -- settings
+
+
+# Defaults of a single node for development that differ from Kafka's: closed to the network, controller as well, and no
+# wait for further members when a group's first member joins.
 DEVELOPMENT = {
     "process.roles": "broker,controller",
     "controller.listener.names": "CONTROLLER",
     "group.initial.rebalance.delay.ms": "0",
     "group.streams.initial.rebalance.delay.ms": "0",
 }
-# What makes groups as quick as a test wants. Of the protocols whose members are told by the broker how often to ask, a
-# member learns within this interval that it has to give something up, or that something is free; a classic member asks
-# as often as its own settings say, and may have a session as short as it likes.
+# Settings for quick groups in tests. In the newer protocols the broker sets the heartbeat interval: a member learns
+# within QUICK_HEARTBEAT_MS that partitions are revoked or free. A classic member sets its interval itself, and may have
+# a session as short as it likes.
 QUICK_HEARTBEAT_MS = "100"
 QUICK_GROUPS = {
     "group.min.session.timeout.ms": "100",
@@ -39,8 +104,8 @@ QUICK_GROUPS = {
         }.items()
     },
 }
-# How long a member is waited for whose connection has closed: longer than clients by their defaults are silent (3 s),
-# and than they wait before they connect again (1 s), so that one that is still there is never given up.
+# How long a member without a connection stays in its group: longer than the silence of clients with default settings
+# (3 s) and their pause before they connect again (1 s), so that no live member is removed.
 ABSENT_MEMBER_MS = 5_000
 DEVELOPMENT_NODE = "1"
 LOOPBACK = "127.0.0.1"
@@ -49,12 +114,12 @@ _LISTENER_KEYS = ("listeners", "host.name", "port")
 
 
 class UsageError(Exception):
-    """The command line or the file can't be understood."""
+    """A mistake in the command line or the file."""
 
 
 def read_file(path: str) -> dict[str, str]:
     try:
-        with open(path, encoding="latin-1", newline="") as file:  # the encoding in which Kafka reads it
+        with open(path, encoding="latin-1", newline="") as file:  # Kafka's encoding for properties
             return parse_properties(file.read())
     except FileNotFoundError as error:
         raise UsageError(_no_such_file(path, error)) from error
@@ -65,7 +130,7 @@ def read_file(path: str) -> dict[str, str]:
 
 
 def _no_such_file(path: str, error: OSError) -> str:
-    """Who mistypes a command has named a file that is not there."""
+    """Return the error for a missing file, which may be a mistyped command."""
     if is_like_a_command(path):
         return f"{path} is neither a command nor a file: {what_was_meant(path)}"
     return f"cannot read {path}: {error.strerror}"
@@ -82,14 +147,17 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
 
 
 def own_options(emulate: str | None, strict: bool) -> list[str]:
-    """The options that say it more shortly, as they are said to `--override`."""
+    """Return short options in the form of `--override`."""
     options = {EMULATE: emulate, STRICT: "true" if strict else None}
     return [f"{name}={value}" for name, value in options.items() if value is not None]
 
 
 def listener_settings(listen: Sequence[str], protocol_map: str | None) -> dict[str, str]:
-    """What the addresses of `--listen` mean: the first is the listener PLAINTEXT, the others have names of their own,
-    which are added to `protocol_map`, `listener.security.protocol.map` as it is."""
+    """Return the settings for the addresses of `--listen`.
+
+    The first address is the listener PLAINTEXT. The others have names of their own, which are added to `protocol_map`,
+    the present `listener.security.protocol.map`.
+    """
     names = ["PLAINTEXT", *(f"PLAINTEXT_{number}" for number in range(2, len(listen) + 1))]
     settings = {"listeners": ",".join(f"{name}://{_address(text)}" for name, text in zip(names, listen, strict=False))}
     if len(listen) > 1:
@@ -99,8 +167,10 @@ def listener_settings(listen: Sequence[str], protocol_map: str | None) -> dict[s
 
 
 def _address(text: str) -> str:
-    """A port alone is one of this machine's own (127.0.0.1); with a colon before it, of all interfaces, as in Kafka's
-    `listeners`."""
+    """Return `HOST:PORT` for an address.
+
+    A port alone is on 127.0.0.1; with a colon in front it is on all interfaces, as in Kafka's `listeners`.
+    """
     host, colon, port = text.rpartition(":")
     if not port.isascii() or not port.isdigit() or "/" in host:
         raise UsageError(f"--listen {text}: it must be HOST:PORT, :PORT (all network interfaces) or PORT (127.0.0.1)")
@@ -115,7 +185,7 @@ def static_settings(
     data_dir: str | None,
     quick_groups: bool = False,
 ) -> dict[str, str]:
-    """All that is set before the broker starts, the strongest layer on top."""
+    """Return all settings before the start of the broker; the strongest layer wins."""
     settings = read_file(file) if file else {}
     settings |= configs_of(environment)
     settings |= parse_overrides(overrides)
@@ -129,7 +199,7 @@ def static_settings(
 
 
 def quick_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Those of `QUICK_GROUPS` that are added: none that is set, nor a value for which somebody else has set limits."""
+    """Return the settings of `QUICK_GROUPS` to add: no present setting, and no setting with present limits."""
     return {
         name: value
         for name, value in QUICK_GROUPS.items()
@@ -138,7 +208,7 @@ def quick_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def development_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """What is added where `settings` are silent."""
+    """Return the development defaults for keys without a setting."""
     added = {name: value for name, value in DEVELOPMENT.items() if name not in settings}
     if "broker.id" not in settings and "node.id" not in settings:
         added["node.id"] = DEVELOPMENT_NODE

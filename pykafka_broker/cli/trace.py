@@ -1,7 +1,7 @@
-"""`pykafka-broker trace`: what clients ask and are answered, live or from a capture.
+"""`pykafka-broker trace`: requests of clients with their answers, live or from a capture.
 
-Rule: one line for each request, in the order of the answers; `--bodies` adds both messages as JSON. What can't be read
-is one line on standard error and exit code 1.
+Rule: one line for each request, in the order of the answers; `--bodies` adds both messages as JSON. An unreadable
+source is one line on standard error and exit code 1.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control import URL_VARIABLE
-from pykafka_broker.cli.control_address import TOKEN_VARIABLE
 from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets, read_packets
 from pykafka_broker.control.traffic.faults import pattern
-from pykafka_broker.control.traffic.readable import SeenRequest, line, seen
+from pykafka_broker.control.traffic.readable import SeenRequestAnswer, line, seen
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.tools import drop_output
 
@@ -28,7 +28,7 @@ _NOWHERE = ("", 0)
 
 
 def main(arguments: Sequence[str]) -> int:
-    """`arguments` begin with the word `trace`; returns the exit code."""
+    """Run the command; `arguments` begin with `trace`. Returns the exit code."""
     options = parser().parse_args(arguments[1:])
     try:
         for each in _seen(options):
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
             if options.bodies:
                 print(json.dumps({"request": each.request, "response": each.response}, indent=2, ensure_ascii=False))
             sys.stdout.flush()
-    except BrokenPipeError:  # whoever reads has seen enough
+    except BrokenPipeError:  # the reader has seen enough
         drop_output()
     except (OSError, ValueError, ControlError) as error:
         where = getattr(error, "filename", None) or options.capture
@@ -49,18 +49,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    it = CommandParser(prog="pykafka-broker trace", description="What clients ask and are answered.")
-    it.add_argument("capture", nargs="?", help="a pcap or pcapng file; without one, a broker is watched")
-    it.add_argument("--requests", metavar="FILE", help="what one client has sent, raw, instead of a capture")
-    it.add_argument("--responses", metavar="FILE", help="what it was sent, raw")
-    it.add_argument("--url", help=f"where the broker's control API is; {URL_VARIABLE} where nothing is given")
-    it.add_argument("--api", help="only this API; several with commas")
-    it.add_argument("--client-id", help="only this client; a * stands for anything")
-    it.add_argument("--bodies", action="store_true", help="requests and responses too")
-    return it
+    command = CommandParser(prog="pykafka-broker trace", description="What clients ask and are answered.")
+    command.add_argument("capture", nargs="?", help="a pcap or pcapng file; without one, a broker is watched")
+    command.add_argument("--requests", metavar="FILE", help="what one client has sent, raw, instead of a capture")
+    command.add_argument("--responses", metavar="FILE", help="what it was sent, raw")
+    command.add_argument("--url", help=f"where the broker's control API is; {URL_VARIABLE} where nothing is given")
+    command.add_argument("--api", help="only this API; several with commas")
+    command.add_argument("--client-id", help="only this client; a * stands for anything")
+    command.add_argument("--bodies", action="store_true", help="requests and responses too")
+    return command
 
 
-def _seen(options: argparse.Namespace) -> Iterator[SeenRequest]:
+def _seen(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     if options.requests:
         found = exchanges(_raw(options.requests), _raw(options.responses), _NOWHERE, _NOWHERE)
     elif options.capture:
@@ -71,7 +71,7 @@ def _seen(options: argparse.Namespace) -> Iterator[SeenRequest]:
     yield from _fitting((seen(each, options.bodies) for each in found), options)
 
 
-def _fitting(found: Iterable[SeenRequest], options: argparse.Namespace) -> Iterator[SeenRequest]:
+def _fitting(found: Iterable[SeenRequestAnswer], options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     apis = {each.lower() for each in options.api.split(",")} if options.api else None
     client = options.client_id
     for each in found:
@@ -88,8 +88,8 @@ def _raw(path: str | None) -> Direction:
     return direction
 
 
-def _live(options: argparse.Namespace) -> Iterator[SeenRequest]:
-    """What the broker answers from now on."""
+def _live(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
+    """Yield the requests answered from now on."""
     url = options.url or os.environ.get(URL_VARIABLE)
     if url is None:
         raise ValueError(f"a capture, --url or {URL_VARIABLE} must say what to look at")
@@ -106,5 +106,5 @@ def _live(options: argparse.Namespace) -> Iterator[SeenRequest]:
                 raise
             continue
         for each in found:
-            yield SeenRequest(**each)
+            yield SeenRequestAnswer(**each)
             after = max(after, each["number"])

@@ -1,7 +1,7 @@
-"""ACLs of a cluster: asked about, added and removed.
+"""ACLs of a cluster: list, create and delete them; principals as Kafka writes them (`User:alice`).
 
-Rule: what is asked with a pattern that brokers before 2.0 don't know is refused there, and is never asked in another
-way. A filter leaves open what is None or ANY.
+Rule: a pattern type that a broker before 2.0 does not know is refused by that broker, and the request is never repeated
+in another form. A filter leaves open each field that is None or ANY.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pykafka_broker.protocol.messages.describe_acls_request import DescribeAclsR
 
 
 def split_principal(principal: str) -> tuple[str, str]:
-    """Type and name. Raises ClientError."""
+    """Split `User:alice` at the first colon into type and name. Raises ClientError."""
     kind, colon, name = principal.partition(":")
     if not colon:  # Kafka takes an empty type and an empty name
         raise ClientError(f"expected a string in format principalType:principalName but got {principal}")
@@ -34,8 +34,8 @@ def split_principal(principal: str) -> tuple[str, str]:
 _E = TypeVar("_E", bound=IntEnum)
 
 
-class Pattern(NamedTuple):
-    """Of resources; its text is that of Kafka's tools."""
+class ResourcePattern(NamedTuple):
+    """A pattern of resources (Kafka: ResourcePattern), with the text of Kafka's tools."""
 
     type: AclResourceType = AclResourceType.ANY
     name: str | None = None
@@ -45,8 +45,11 @@ class Pattern(NamedTuple):
         return f"ResourcePattern(resourceType={self.type.name}, name={self.name}, patternType={self.pattern_type.name})"
 
 
-class Entry(NamedTuple):
-    """Who may do what, from where; its text is that of Kafka's tools."""
+class AclEntry(NamedTuple):
+    """A principal, a host, an operation, and allow or deny (Kafka: AccessControlEntry).
+
+    The text is that of Kafka's tools.
+    """
 
     principal: str | None = None
     host: str | None = None
@@ -60,33 +63,37 @@ class Entry(NamedTuple):
         )
 
 
-class Acl(NamedTuple):
-    """One of them, or a filter."""
+class AclBinding(NamedTuple):
+    """An ACL, or a filter of ACLs (Kafka: AclBinding, AclBindingFilter)."""
 
-    pattern: Pattern = Pattern()
-    entry: Entry = Entry()
+    pattern: ResourcePattern = ResourcePattern()
+    entry: AclEntry = AclEntry()
 
 
-async def describe_acls(client: Client, wanted: Acl) -> list[Acl]:
-    """Those that match, in order. Raises ClientError."""
+async def describe_acls(client: Client, wanted: AclBinding) -> list[AclBinding]:
+    """Return the ACLs matched by the filter, sorted. Raises ClientError."""
     answer = await client.ask(DescribeAclsRequest(*_as_sent(wanted)), call="describeAcls")
     check(answer.error_code, answer.error_message)
     found = []
     for resource in answer.resources:
-        found += [Acl(_pattern(resource), _entry(each)) for each in resource.acls]
+        found += [AclBinding(_pattern(resource), _entry(each)) for each in resource.acls]
     return sorted(found)
 
 
-async def create_acls(client: Client, acls: Sequence[Acl]) -> None:
-    """Raises ClientError with the first error; the others are there all the same."""
+async def create_acls(client: Client, acls: Sequence[AclBinding]) -> None:
+    """Create ACLs. Raises ClientError with the first error; the other ACLs are created all the same."""
     request = CreateAclsRequest([AclCreation(*_as_sent(each)) for each in acls])
     answer = await client.ask_controller(request, call="createAcls")
     for each in answer.results:
         check(each.error_code, each.error_message)
 
 
-async def delete_acls(client: Client, filters: Sequence[Acl]) -> list[Acl]:
-    """All that match one of the filters; those that are gone. Raises ClientError with the first error."""
+async def delete_acls(client: Client, filters: Sequence[AclBinding]) -> list[AclBinding]:
+    """Delete the ACLs matched by any of the filters. Raises ClientError with the first error.
+
+    Returns:
+        The deleted ACLs.
+    """
     request = DeleteAclsRequest([DeleteAclsFilter(*_as_sent(each)) for each in filters])
     answer = await client.ask_controller(request, call="deleteAcls")
     gone = []
@@ -94,27 +101,27 @@ async def delete_acls(client: Client, filters: Sequence[Acl]) -> list[Acl]:
         check(result.error_code, result.error_message)
         for each in result.matching_acls:
             check(each.error_code, each.error_message)
-            gone.append(Acl(_pattern(each), _entry(each)))
+            gone.append(AclBinding(_pattern(each), _entry(each)))
     return gone
 
 
-def _as_sent(acl: Acl) -> tuple[Any, ...]:
-    """The seven fields of a filter, and of an ACL that leaves nothing open."""
+def _as_sent(acl: AclBinding) -> tuple[Any, ...]:
+    """Return the seven fields of a filter, and of an ACL without open fields."""
     pattern, entry = acl
     who = entry.principal, entry.host, int(entry.operation), int(entry.permission_type)
     return int(pattern.type), pattern.name, int(pattern.pattern_type), *who
 
 
-def _pattern(told: Any) -> Pattern:
+def _pattern(told: Any) -> ResourcePattern:
     kind = _known(AclResourceType, told.resource_type)
-    return Pattern(kind, told.resource_name, _known(PatternType, told.pattern_type))
+    return ResourcePattern(kind, told.resource_name, _known(PatternType, told.pattern_type))
 
 
-def _entry(told: Any) -> Entry:
+def _entry(told: Any) -> AclEntry:
     operation, permission_type = _known(AclOperation, told.operation), _known(AclPermissionType, told.permission_type)
-    return Entry(told.principal, told.host, operation, permission_type)
+    return AclEntry(told.principal, told.host, operation, permission_type)
 
 
 def _known(kind: type[_E], value: int) -> _E:
-    """Brokers of tomorrow may have more."""
+    """Return a member of an enum, or the unknown member: newer brokers may send more values."""
     return kind(value) if value in kind.__members__.values() else kind(0)

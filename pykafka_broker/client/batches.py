@@ -1,8 +1,8 @@
 """Records on their way to brokers, in batches for each partition.
 
-Rule: it knows no broker and no clock. Records of a partition leave in the order in which they came: several batches of
-one may be on their way, but after one was refused the next leaves only when nothing of that partition is in flight, so
-that the sequence numbers that a broker sees never have a gap.
+Rule: no broker and no clock is known here. Records of a partition leave in the order in which they came. Several
+batches of a partition may be in flight, but after one was refused, the next leaves only when no other batch of the
+partition is in flight: so the sequence numbers that a broker sees have no gap.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SMALLEST_RATIO = 0.05
 
 
 class Delivery(NamedTuple):
-    """What became of a record; `error` is None if it is in the log, and `offset` -1 where that is not known."""
+    """The outcome of a record. error: None if the record is in the log. offset: -1 where the broker told none."""
 
     topic: str
     partition: int
@@ -36,16 +36,19 @@ class Delivery(NamedTuple):
 OnDelivery = Callable[[Delivery], object]
 
 
-class Identity(NamedTuple):
-    """Who a producer is to the brokers."""
+class ProducerIdentity(NamedTuple):
+    """The id, epoch and transactional id of a producer."""
 
     producer_id: int = NO_PRODUCER_ID
     epoch: int = -1
     transactional_id: str | None = None
 
 
-class Batch:
-    """Records of one partition. `number` tells its place among those of the partition; `room` above it is free."""
+class ProducerBatch:
+    """Records of one partition.
+
+    `number` tells the batch's place among the batches of the partition, `room` how far the numbers above it are free.
+    """
 
     __slots__ = (
         "attempts",
@@ -72,8 +75,8 @@ class Batch:
         self.sequence = NO_SEQUENCE
         self.attempts = 0
 
-    def tell(self, base_offset: int, append_time: int, error: ClientError | None = None) -> None:
-        """Everybody who wants to know."""
+    def report(self, base_offset: int, append_time: int, error: ClientError | None = None) -> None:
+        """Call the `on_delivery` of each record."""
         topic, partition = self.target
         for record, on_delivery in zip(self.records, self.deliveries, strict=True):
             if on_delivery is not None:
@@ -81,11 +84,11 @@ class Batch:
                 at = record.timestamp if append_time < 0 else append_time
                 on_delivery(Delivery(topic, partition, offset, at, error))
 
-    def split(self) -> tuple[Batch, Batch]:
-        """The same records in two, for a broker that finds one batch too large."""
+    def split(self) -> tuple[ProducerBatch, ProducerBatch]:
+        """Split the records into two batches, after a broker found the batch too large."""
         half, room = len(self.records) // 2, self.room / 2
-        first = Batch(self.target, self.number, self.created, room)
-        second = Batch(self.target, self.number + room, self.created, room)
+        first = ProducerBatch(self.target, self.number, self.created, room)
+        second = ProducerBatch(self.target, self.number + room, self.created, room)
         for batch, part in ((first, slice(half)), (second, slice(half, None))):
             batch.records, batch.deliveries = self.records[part], self.deliveries[part]
             for delta, record in enumerate(batch.records):
@@ -99,25 +102,25 @@ class Batch:
 
 
 class Queue:
-    """The batches of one partition."""
+    """The batches of a partition."""
 
     def __init__(self, target: TopicPartition) -> None:
         self.target = target
-        self.waiting: deque[Batch] = deque()
-        self.in_flight: list[Batch] = []
+        self.waiting: deque[ProducerBatch] = deque()
+        self.in_flight: list[ProducerBatch] = []
         self.next_sequence = 0
-        self.recovering = False  # one was refused, and none has been taken since
+        self.recovering = False  # a batch was refused, and no batch accepted since
         self.not_before = 0
 
     def sendable(self, now: int, linger_ms: int, hurry: bool, most: int) -> bool:
-        """Whether the first one may leave."""
+        """Tell whether the first batch may leave now."""
         if not self.waiting or len(self.in_flight) >= (1 if self.recovering else most) or now < self.not_before:
             return False
         head = self.waiting[0]
         return hurry or head.sealed or head.attempts > 0 or head.created + linger_ms <= now
 
-    def again(self, batch: Batch, not_before: int) -> None:
-        """A batch that was refused takes its old place."""
+    def requeue(self, batch: ProducerBatch, not_before: int) -> None:
+        """Put a refused batch back at the old place."""
         self.recovering = True
         self.not_before = not_before
         later = [each for each in self.waiting if each.number > batch.number]
@@ -129,14 +132,15 @@ class Queue:
 
 
 class Batches:
-    """All of them.
+    """The batches of all partitions.
 
-    batch_size: bytes after which a batch is closed, counted after compression as that turned out lately.
+    Args:
+        batch_size: bytes after which a batch is closed, counted after compression at the ratio of recent batches.
     """
 
     def __init__(self, batch_size: int, linger_ms: int, codec: int, level: int | None) -> None:
         self.linger_ms = linger_ms
-        self.bytes = 0  # of what is waiting and in flight
+        self.bytes = 0  # waiting and in flight
         self.count = 0  # batches waiting and in flight
         self.queues: dict[TopicPartition, Queue] = {}
         self._batch_size = batch_size
@@ -148,7 +152,7 @@ class Batches:
     def append(
         self, target: TopicPartition, record: Record, size: int, on_delivery: OnDelivery | None, now: int
     ) -> bool:
-        """Take a record of that size; whether a batch was begun for it."""
+        """Add a record to the batch of a partition. Returns whether a new batch was begun."""
         queue = self.queues.get(target)
         if queue is None:
             queue = self.queues[target] = Queue(target)
@@ -158,7 +162,7 @@ class Batches:
             if batch is not None:
                 batch.sealed = True
             self._begun += 1
-            batch = Batch(target, self._begun, now)
+            batch = ProducerBatch(target, self._begun, now)
             queue.waiting.append(batch)
             self.count += 1
         assert batch is not None
@@ -171,16 +175,16 @@ class Batches:
 
     # -- on their way
 
-    def take(self, queue: Queue) -> Batch:
-        """The first one of a queue leaves."""
+    def take(self, queue: Queue) -> ProducerBatch:
+        """Take the first batch of a queue, which is in flight from now on."""
         batch = queue.waiting.popleft()
         batch.sealed = True
         batch.attempts += 1
         queue.in_flight.append(batch)
         return batch
 
-    def encode(self, batch: Batch, identity: Identity) -> bytearray:
-        """As it is sent; it gets the next sequence numbers unless it has its own already."""
+    def encode(self, batch: ProducerBatch, identity: ProducerIdentity) -> bytearray:
+        """Encode a batch, with the next sequence numbers of the partition if the batch has none."""
         if identity.producer_id != NO_PRODUCER_ID and batch.sequence == NO_SEQUENCE:
             queue = self.queues[batch.target]
             batch.sequence = queue.next_sequence
@@ -200,48 +204,50 @@ class Batches:
             self._ratio = min(1.0, max(_SMALLEST_RATIO, found, self._ratio * 0.95))
         return encoded
 
-    def landed(self, batch: Batch) -> None:
-        """It is no more in flight, whatever became of it."""
+    def remove_in_flight(self, batch: ProducerBatch) -> None:
+        """Remove a batch from the batches in flight, whatever the outcome."""
         self.queues[batch.target].in_flight.remove(batch)
 
-    def done(self, batch: Batch, base_offset: int, append_time: int = -1, error: ClientError | None = None) -> None:
-        """Its way ends here."""
+    def finish(
+        self, batch: ProducerBatch, base_offset: int, append_time: int = -1, error: ClientError | None = None
+    ) -> None:
+        """End a batch: free the bytes and call the `on_delivery` of each record."""
         self.bytes -= batch.size - HEADER_SIZE
         self.count -= 1
         if error is None:
             self.queues[batch.target].recovering = False
-        batch.tell(base_offset, append_time, error)
+        batch.report(base_offset, append_time, error)
 
-    def halve(self, batch: Batch, now: int) -> None:
-        """It was too large."""
+    def split_batch(self, batch: ProducerBatch, now: int) -> None:
+        """Split a batch after a broker found the batch too large, and queue both halves in the same place."""
         first, second = batch.split()
         self.bytes += first.size + second.size - batch.size - HEADER_SIZE
         self.count += 1
         queue = self.queues[batch.target]
-        queue.again(second, now)
-        queue.again(first, now)
+        queue.requeue(second, now)
+        queue.requeue(first, now)
 
     def renumber(self) -> None:
-        """For a producer that has got another id: nothing is in flight, and all sequences begin anew."""
+        """Restart all sequence numbers, after the producer got a new id; nothing may be in flight."""
         for queue in self.queues.values():
             queue.next_sequence = 0
             for batch in queue.waiting:
                 batch.sequence = NO_SEQUENCE
 
-    def late(self, before: int) -> Iterator[Batch]:
-        """Take out what was begun before that time and is still waiting."""
+    def pop_expired(self, before: int) -> Iterator[ProducerBatch]:
+        """Take out each waiting batch begun before the given time."""
         for queue in self.queues.values():
             while queue.waiting and queue.waiting[0].created <= before:
                 yield queue.waiting.popleft()
 
-    def drop(self) -> Iterator[Batch]:
-        """Take out all that is waiting."""
+    def pop_all(self) -> Iterator[ProducerBatch]:
+        """Take out all waiting batches."""
         for queue in self.queues.values():
             while queue.waiting:
                 yield queue.waiting.popleft()
 
     def next_time(self) -> int | None:
-        """When the first of those that wait is due."""
+        """Return the time at which the first waiting batch is due, None if no batch waits."""
         return min(
             (
                 max(queue.not_before, queue.waiting[0].created + self.linger_ms)
@@ -252,12 +258,12 @@ class Batches:
         )
 
     def leaderless(self, leader: Callable[[TopicPartition], int]) -> set[str]:
-        """Topics with records for a partition that nobody leads."""
+        """Return the topics with records for a partition without a known leader."""
         return {target.topic for target, queue in self.queues.items() if queue.waiting and leader(target) == NOBODY}
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: Headers | None) -> int:
-    """Bytes of a record, at most."""
+    """Return an upper bound of a record's size in bytes."""
     size = _OF_A_RECORD + len(key or b"") + len(value or b"")
     if headers:
         size += sum(10 + len(name.encode("utf-8", "surrogateescape")) + len(each or b"") for name, each in headers)

@@ -1,8 +1,8 @@
 """The brokers of one cluster, as a client sees them.
 
-Rule: a request is repeated, with a pause, while the broker that it is for can't be reached, until
-`default.api.timeout.ms` have passed; one that may have been acted on is repeated only if its caller says that this does
-no harm. What an answer says is the caller's business, but for a coordinator that has moved: it is looked up anew here.
+Rule: a request is repeated, with a pause, while its broker can't be reached, until `default.api.timeout.ms` have
+passed. A request that may have been carried out is repeated only if its caller says that a repetition does no harm.
+Errors in an answer are the caller's business, except a coordinator that has moved: it is looked up anew here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.errors import LoginRefused, Refused, TimedOut, check
+from pykafka_broker.client.errors import AuthenticationFailed, KafkaError, TimedOut, check
 from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
 from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
 from pykafka_broker.protocol.api_keys import SPECS
@@ -24,9 +24,9 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from pykafka_broker.protocol.runtime import Fields, Message
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.turns import Turns
 
 # -- brokers
 
@@ -40,12 +40,12 @@ _CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
 _LOGIN_REFUSED = "refuses the login of this node: "
 _NOT_LET_IN = (_LOGIN_REFUSED, "does not take", "certificate")  # in the text of a link's error
 _TRANSIENT = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
-# The second is what a controller says of the quorum's log.
+# NOT_LEADER_OR_FOLLOWER is a controller's error about the quorum's log.
 _NOT_THE_CONTROLLER = {ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
 
-class Node(NamedTuple):
-    """One broker or controller."""
+class BrokerNode(NamedTuple):
+    """A broker or a controller."""
 
     node_id: int
     host: str
@@ -54,10 +54,16 @@ class Node(NamedTuple):
 
 
 class Client:
-    """For one event loop; `async with Client("localhost:9092") as client`.
+    """A client of a cluster, for one event loop: `async with Client("localhost:9092") as client`.
 
-    properties: those of Kafka's clients; unknown ones are left alone. of_controllers: `bootstrap` names controllers.
-    Raises Unusable.
+    Args:
+        bootstrap: `host:port,host:port`.
+        properties: properties of Kafka's clients; unknown ones are ignored.
+        client_id: used if the properties have none.
+        of_controllers: `bootstrap` names controllers (KIP-919).
+
+    Raises:
+        Unusable: a property or an address makes no sense.
     """
 
     def __init__(
@@ -69,7 +75,7 @@ class Client:
         of_controllers: bool = False,
     ) -> None:
         self.properties = dict(properties or {})
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, BrokerNode] = {}
         self.controller_id = -1
         self.cluster_id: str | None = None
         self.clock = SystemClock()
@@ -85,10 +91,10 @@ class Client:
         self._security = security_of(self.properties) or PLAIN
         self._settings = LinkSettings(client_id=self.properties.get("client.id", client_id), patient=False)
         self._links: dict[tuple[tuple[str, int], str], Link] = {}  # by address and line
-        self._turns: Turns | None = None
+        self._turns: EventLoop | None = None
 
     async def __aenter__(self) -> Self:
-        self._turns = Turns(asyncio.get_running_loop(), self.clock)
+        self._turns = EventLoop(asyncio.get_running_loop(), self.clock)
         return self
 
     async def __aexit__(
@@ -101,11 +107,11 @@ class Client:
             self._turns.close()
 
     def deadline(self, timeout_ms: int | None = None) -> int:
-        """On the steady clock, so many milliseconds from now."""
+        """Return the time of the steady clock in `timeout_ms`, or after `default.api.timeout.ms`."""
         self.clock.tick()
         return self.clock.now + (self.api_timeout_ms if timeout_ms is None else timeout_ms)
 
-    # -- one broker
+    # -- requests to a broker
 
     async def ask(
         self,
@@ -117,10 +123,19 @@ class Client:
         call: str | None = None,
         repeatable: bool = True,
     ) -> Any:
-        """The answer of that node, or of any. Raises TimedOut, and Refused where the node does not serve the request.
+        """Send a request to a node, or to any node, and return the answer.
 
-        Of controllers "any" is the active one: others refuse much of it, and do not know the newest. call: what Kafka's
-        client calls it, for the text of a time-out. repeatable: it may be acted on twice.
+        Where the client knows controllers, "any node" is the active controller: others refuse most requests.
+
+        Args:
+            node_id: None for any node.
+            versions: the lowest and the highest version that may be used.
+            call: the name that Kafka's client has for the call, for the text of a time-out.
+            repeatable: the request may be carried out twice.
+
+        Raises:
+            TimedOut: no node answered in time.
+            KafkaError: the node does not serve the request.
         """
         options: dict[str, Any] = {"versions": versions, "timeout_ms": timeout_ms, "call": call}
         if node_id is None and self._of_controllers:
@@ -164,10 +179,15 @@ class Client:
         unanswered: bool = False,
         line: str = "",
     ) -> Any:
-        """The answer of a node of `nodes`, to one attempt; `unanswered`: it has none. Raises LinkError, and ClientError
-        where another attempt would end in the same way.
+        """Send a request to a node of `nodes` once, and return the answer, None for an `unanswered` request.
 
-        line: the name of a connection of its own, for what is answered late: a node answers one request after another.
+        Args:
+            unanswered: the request has no answer.
+            line: the name of a separate connection, for requests with late answers: a node answers one after another.
+
+        Raises:
+            LinkError: no answer came; another attempt may help.
+            ClientError: another attempt would end in the same way.
         """
         link = self._link(self._addresses_of(node_id)[0], line)
         wait_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
@@ -180,7 +200,7 @@ class Client:
             raise
 
     def _check(self, error: LinkError, request: Message, until: int, call: str | None, repeatable: bool) -> None:
-        """Raises what ends the attempts."""
+        """Raise the last error, unless there is to be another attempt."""
         acted = isinstance(error, LinkBroken) or (isinstance(error, LinkTimeout) and error.sent)
         _check_login(error)
         if acted and not repeatable:
@@ -206,15 +226,15 @@ class Client:
             link = self._links[address, line] = Link(self._turns, *address, self._settings, security=self._security)
         return link
 
-    # -- who is there
+    # -- nodes
 
     async def refresh(self, *, timeout_ms: int | None = None, call: str | None = None) -> None:
-        """Look who is there: nodes, controller, cluster id."""
+        """Look up nodes, controller and cluster id."""
         if self._of_controllers:
             request = DescribeClusterRequest(endpoint_type=_CONTROLLERS)
             answer = await self._ask(request, None, versions=(1, 2), timeout_ms=timeout_ms, call=call)
             check(answer.error_code, answer.error_message)
-            self.nodes = {each.broker_id: Node(each.broker_id, each.host, each.port) for each in answer.brokers}
+            self.nodes = {each.broker_id: BrokerNode(each.broker_id, each.host, each.port) for each in answer.brokers}
             self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
             return
         await self.metadata([], timeout_ms=timeout_ms, call=call)
@@ -227,26 +247,30 @@ class Client:
         call: str | None = None,
         create: bool = False,
     ) -> MetadataResponse:
-        """Of these topics or, for None, of all; `nodes` are looked at anew. create: topics that are not there come into
-        being, if the brokers create topics for those who ask for them.
+        """Return the metadata of the given topics, or of all topics for None; `nodes` are updated.
+
+        Args:
+            create: missing topics are created, if the brokers create topics automatically.
         """
         wanted = None if topics is None else [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(wanted, allow_auto_topic_creation=create)
         answer: MetadataResponse
         try:
             answer = await self.ask(request, versions=(4, 13), timeout_ms=timeout_ms, call=call)
-        except Refused:  # Kafka before 0.11 would create a topic that is asked for by its name
+        except KafkaError:  # Kafka before 0.11 would create a topic that is asked for by its name
             request = MetadataRequest(None, allow_auto_topic_creation=True)
             answer = await self.ask(request, versions=(1, 3), timeout_ms=timeout_ms, call=call)
             answer.topics = [each for each in answer.topics if topics is None or each.name in topics]
-        self.nodes = {each.node_id: Node(each.node_id, each.host, each.port, each.rack) for each in answer.brokers}
+        self.nodes = {
+            each.node_id: BrokerNode(each.node_id, each.host, each.port, each.rack) for each in answer.brokers
+        }
         self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
         return answer
 
     async def ask_controller(
         self, request: Message, *, call: str | None = None, timeout_ms: int | None = None, **options: Any
     ) -> Any:
-        """The answer of the node that is, or that speaks for, the controller; of another one once that has changed."""
+        """Send a request to the controller, and again if the controller has been replaced."""
         until = self.deadline(timeout_ms)
         while True:
             if self.controller_id not in self.nodes:
@@ -259,7 +283,7 @@ class Client:
             await asyncio.sleep(self.backoff_ms / 1000)
 
     async def ask_each(self, make: Callable[[int], Message], **options: Any) -> dict[int, Any]:
-        """The answers of all nodes, by node id."""
+        """Send a request to each node and return the answers by node id."""
         await self.refresh(call=options.get("call"))
         nodes = sorted(self.nodes)
         answers = await asyncio.gather(*(self.ask(make(node), node, **options) for node in nodes))
@@ -268,13 +292,13 @@ class Client:
     # -- coordinators
 
     async def coordinator(self, kind: int, key: str, *, timeout_ms: int | None = None, call: str | None = None) -> int:
-        """Return the id of the node that coordinates the group, transactional id or share partition `key`."""
+        """Return the id of the coordinator of the group, transactional id or share partition `key`."""
         until = self.deadline(timeout_ms)
         while True:
             found = await self._find_coordinator(kind, key, until, call)
             if found.error_code not in _TRANSIENT or self.deadline(0) >= until:
                 check(found.error_code, found.error_message)
-                self.nodes.setdefault(found.node_id, Node(found.node_id, found.host, found.port))
+                self.nodes.setdefault(found.node_id, BrokerNode(found.node_id, found.host, found.port))
                 return int(found.node_id)
             await asyncio.sleep(self.backoff_ms / 1000)
 
@@ -285,13 +309,13 @@ class Client:
             several = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             answer = await self.ask(several, versions=(4, 6), timeout_ms=left, call=call)
             return answer.coordinators[0]
-        except Refused:  # Kafka before 3.0
+        except KafkaError:  # Kafka before 3.0
             return await self.ask(FindCoordinatorRequest(key, kind), versions=(0, 3), timeout_ms=left, call=call)
 
     async def ask_coordinator(
         self, kind: int, key: str, request: Message, code_of: Callable[[Any], int], **options: Any
     ) -> Any:
-        """The coordinator's answer, asked again while `code_of` it says that it is elsewhere or loads."""
+        """Ask the coordinator, again while the error code of the answer says moved or loading."""
         until, call = self.deadline(), options.get("call")
 
         async def once() -> Any:
@@ -303,7 +327,7 @@ class Client:
     async def while_transient(
         self, once: Callable[[], Awaitable[Any]], code_of: Callable[[Any], int], until: int | None = None
     ) -> Any:
-        """Ask again while the error is one that passes with the move of a coordinator."""
+        """Repeat a call while the error code passes with the move of a coordinator."""
         until = self.deadline() if until is None else until
         while True:
             answer = await once()
@@ -313,7 +337,7 @@ class Client:
 
 
 def _is_elsewhere(answer: Message) -> bool:
-    """Whether the node was not the controller, which it says of all of it, or of each thing that was asked for."""
+    """Tell whether the whole answer, or each part, says NOT_CONTROLLER."""
     return not _NOT_THE_CONTROLLER.isdisjoint(_codes(answer))
 
 
@@ -329,12 +353,12 @@ def _codes(of: Fields) -> Iterator[int]:
 def _check_login(error: LinkError) -> None:
     if any(each in str(error) for each in _NOT_LET_IN):
         where, _, why = str(error).partition(_LOGIN_REFUSED)
-        raise LoginRefused(why or where) from None  # the next attempt would not be let in either
+        raise AuthenticationFailed(why or where) from None  # the next attempt would not be let in either
 
 
-def _not_served(request: Message, error: NotServed) -> Refused:
+def _not_served(request: Message, error: NotServed) -> KafkaError:
     name = SPECS[request.API_KEY].name
-    return Refused(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name.upper()}: {error}")
+    return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name.upper()}: {error}")
 
 
 # -- leaders of partitions
@@ -349,9 +373,13 @@ _OF_NAMES = {
 
 
 class Leaders:
-    """By topic, the leader of each partition in their order, NOBODY where there is none at the moment.
+    """The leader of each partition, by topic and in the order of the partitions; NOBODY where a partition has none.
 
-    create: topics that somebody asks for are created, if the brokers do so.
+    What is known of a topic is kept until `forget`, or for `metadata.max.age.ms`. Errors that pass (a topic is being
+    created, a leader is being elected) are waited for.
+
+    Args:
+        create: missing topics are created, if the brokers create topics automatically.
     """
 
     def __init__(self, client: Client, *, create: bool = False) -> None:
@@ -362,7 +390,7 @@ class Leaders:
         self._max_age_ms = number(client.properties, "metadata.max.age.ms", _MAX_AGE_MS, least=0)
 
     def known(self, topic: str) -> list[int] | None:
-        """What is known of the topic now, without asking."""
+        """Return the known leaders of a topic, without a request."""
         return self._known.get(topic)
 
     def leader(self, partition: TopicPartition) -> int:
@@ -370,16 +398,16 @@ class Leaders:
         return leaders[partition.partition] if 0 <= partition.partition < len(leaders) else NOBODY
 
     def forget(self, topic: str) -> None:
-        """It was wrong, or is too old."""
+        """Forget the leaders of a topic, after a wrong answer or for their age."""
         self._until[topic] = 0
 
     def stale(self) -> list[str]:
-        """Topics to be asked for anew."""
+        """Return the topics to look up again."""
         now = self._client.deadline(0)
         return [topic for topic, until in self._until.items() if until <= now]
 
     async def of(self, topic: str, timeout_ms: int) -> list[int]:
-        """The leaders of a topic, waited for. Raises TimedOut and Refused."""
+        """Wait for the leaders of a topic. Raises TimedOut and KafkaError."""
         until = self._client.deadline(timeout_ms)
         while topic not in self._known:
             try:
@@ -393,7 +421,7 @@ class Leaders:
         return self._known[topic]
 
     async def ask(self, topics: Iterable[str], timeout_ms: int | None = None) -> None:
-        """Look at these topics once. Raises Refused for what does not pass."""
+        """Look up the given topics once. Raises KafkaError for a permanent error."""
         answer = await self._client.metadata(list(topics), timeout_ms=timeout_ms, create=self._create)
         for each in answer.topics:
             self._note(each)
@@ -402,9 +430,9 @@ class Leaders:
         assert found.name is not None
         code = found.error_code
         if code in _OF_NAMES:
-            raise Refused(code, f"{_OF_NAMES[ErrorCode(code)]}: [{found.name}]")
+            raise KafkaError(code, f"{_OF_NAMES[ErrorCode(code)]}: [{found.name}]")
         if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE):
-            raise Refused(code)
+            raise KafkaError(code)
         if code == ErrorCode.NONE and found.partitions:
             leaders = [NOBODY] * (1 + max(each.partition_index for each in found.partitions))
             for each in found.partitions:

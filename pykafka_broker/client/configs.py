@@ -1,7 +1,8 @@
-"""Configs of topics, brokers, loggers, groups and subscriptions to metrics.
+"""Configs of topics, brokers, loggers, groups and metrics subscriptions; quotas (KIP-546); SCRAM users (KIP-554).
 
-Rule: what is asked of one broker goes to that broker (its static settings are known to nobody else, its loggers
-neither); everything else may be asked of any.
+Rule: a request about one broker goes to that broker, since no other one knows its static settings and its loggers; all
+others may go to any broker. A quota entity is a type and a name for each of its parts, in Kafka's words: `user`,
+`client-id`, `ip`; the name None is the default. A password leaves the client only salted, and is in no text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, Unusable, check
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, QuotaMatch
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_client_quotas_request import (
@@ -44,14 +45,14 @@ from pykafka_broker.protocol.messages.list_config_resources_request import ListC
 
 
 class Resource(NamedTuple):
-    """`name` is empty for what holds for all brokers."""
+    """A resource with configs. name: empty for the defaults of all brokers."""
 
     type: ConfigResourceType
     name: str
 
 
-class Source(IntEnum):
-    """Where a value comes from (Kafka protocol, ConfigSource); the names are those that Kafka's tools print."""
+class ConfigValueSource(IntEnum):
+    """The origin of a config value (Kafka protocol, ConfigSource); the names are printed by Kafka's tools."""
 
     UNKNOWN = 0
     DYNAMIC_TOPIC_CONFIG = 1
@@ -65,28 +66,28 @@ class Source(IntEnum):
 
 
 class ConfigChange(NamedTuple):
-    """Of one key."""
+    """A change of a config key."""
 
     name: str
     operation: AlterConfigOp
     value: str | None = None
 
 
-def source_of(resource: Resource, config: DescribeConfigsResourceResult) -> Source:
-    """Brokers before 1.1 say only whether a value is the default."""
+def source_of(resource: Resource, config: DescribeConfigsResourceResult) -> ConfigValueSource:
+    """Return the origin of a config value; brokers before 1.1 tell only whether a value is the default."""
     if config.config_source >= 0:
-        known = config.config_source in Source.__members__.values()
-        return Source(config.config_source) if known else Source.UNKNOWN
+        known = config.config_source in ConfigValueSource.__members__.values()
+        return ConfigValueSource(config.config_source) if known else ConfigValueSource.UNKNOWN
     if config.is_default:
-        return Source.DEFAULT_CONFIG
+        return ConfigValueSource.DEFAULT_CONFIG
     topic = resource.type is ConfigResourceType.TOPIC
-    return Source.DYNAMIC_TOPIC_CONFIG if topic else Source.STATIC_BROKER_CONFIG
+    return ConfigValueSource.DYNAMIC_TOPIC_CONFIG if topic else ConfigValueSource.STATIC_BROKER_CONFIG
 
 
 async def describe_configs(
     client: Client, resources: Sequence[Resource], *, synonyms: bool = False
 ) -> dict[Resource, list[DescribeConfigsResourceResult]]:
-    """Every key of these resources. Raises Refused with the first error among them."""
+    """Return every config key of the given resources. Raises KafkaError with the first error."""
     found: dict[Resource, list[DescribeConfigsResourceResult]] = {}
     for node, asked in _by_node(resources).items():
         request = DescribeConfigsRequest(
@@ -100,7 +101,7 @@ async def describe_configs(
 
 
 async def alter_configs(client: Client, resource: Resource, changes: Iterable[ConfigChange]) -> None:
-    """Change some keys and leave the others. Raises Refused."""
+    """Change the given keys of a resource and leave the others. Raises KafkaError."""
     configs = [AlterableConfig(each.name, each.operation, each.value) for each in changes]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource.type, resource.name, configs)])
     (node,) = _by_node([resource])
@@ -110,8 +111,8 @@ async def alter_configs(client: Client, resource: Resource, changes: Iterable[Co
 
 
 async def list_resources(client: Client, kind: ConfigResourceType) -> list[str]:
-    """The names of all resources of a type that have configs. Raises Refused."""
-    if kind is ConfigResourceType.CLIENT_METRICS:  # all that version 0 lists (KIP-714)
+    """Return the names of all resources of a type with configs. Raises KafkaError."""
+    if kind is ConfigResourceType.CLIENT_METRICS:  # version 0 lists nothing else (KIP-714)
         request, versions = ListConfigResourcesRequest(), (0, 0)
     else:
         request, versions = ListConfigResourcesRequest([kind]), (1, 1)
@@ -121,7 +122,7 @@ async def list_resources(client: Client, kind: ConfigResourceType) -> list[str]:
 
 
 def _by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
-    """Of the node that has to be asked, None for any. Raises Unusable."""
+    """Group resources by the node to ask, None for any node. Raises Unusable."""
     found: dict[int | None, list[Resource]] = {}
     for each in resources:
         of_one = each.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and each.name
@@ -135,14 +136,14 @@ def _by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
 
 
 class Quotas(NamedTuple):
-    """Of one entity: its parts, and the values of its quotas."""
+    """An entity and the values of the entity's quotas."""
 
     entity: dict[str, str | None]
     values: dict[str, float]
 
 
 async def describe_quotas(client: Client, parts: Sequence[tuple[str, QuotaMatch, str | None]]) -> list[Quotas]:
-    """Of entities that have exactly these parts. Raises Refused."""
+    """Return the quotas of the entities with exactly the given parts. Raises KafkaError."""
     request = DescribeClientQuotasRequest([ComponentData(*each) for each in parts], strict=True)
     answer = await client.ask(request, call="describeClientQuotas")
     check(answer.error_code, answer.error_message)
@@ -156,7 +157,7 @@ async def describe_quotas(client: Client, parts: Sequence[tuple[str, QuotaMatch,
 
 
 async def alter_quotas(client: Client, entity: Mapping[str, str | None], changes: Mapping[str, float | None]) -> None:
-    """None removes one. Raises Refused."""
+    """Change quotas of an entity; the value None removes a quota. Raises KafkaError."""
     parts = [EntityData(kind, name) for kind, name in entity.items()]
     ops = [OpData(key, 0.0 if value is None else value, value is None) for key, value in changes.items()]
     request = AlterClientQuotasRequest([EntryData(parts, ops)])
@@ -172,8 +173,8 @@ DEFAULT_ITERATIONS = 4096  # Kafka's tools, where none are given
 _SALT_BYTES = 16
 
 
-class Mechanism(IntEnum):
-    """With its number in the protocol; `spelt` is its name of the SASL registry."""
+class ScramMechanism(IntEnum):
+    """A SCRAM mechanism by the number in the protocol. spelt: the name in the SASL registry."""
 
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
@@ -184,9 +185,9 @@ class Mechanism(IntEnum):
 
 
 class NewCredential(NamedTuple):
-    """What a user is given."""
+    """A new SCRAM credential of a user."""
 
-    mechanism: Mechanism
+    mechanism: ScramMechanism
     iterations: int
     password: str
 
@@ -194,25 +195,31 @@ class NewCredential(NamedTuple):
         return f"NewCredential({self.mechanism.spelt}, iterations={self.iterations})"
 
 
-async def describe_credentials(client: Client, users: Sequence[str]) -> dict[str, dict[Mechanism, int] | ClientError]:
-    """Mechanisms with their iterations, of these users or, for none, of all; users without are left out."""
+async def describe_credentials(
+    client: Client, users: Sequence[str]
+) -> dict[str, dict[ScramMechanism, int] | ClientError]:
+    """Return mechanisms and iterations of each user; users without credentials are left out.
+
+    Args:
+        users: the users to ask for; empty for all users.
+    """
     wanted = [UserName(each) for each in users] or None
     answer = await client.ask(DescribeUserScramCredentialsRequest(wanted), call="describeUserScramCredentials")
     check(answer.error_code, answer.error_message)
-    found: dict[str, dict[Mechanism, int] | ClientError] = {}
+    found: dict[str, dict[ScramMechanism, int] | ClientError] = {}
     for each in answer.results:
         if each.error_code == ErrorCode.NONE:
-            found[each.user] = {Mechanism(info.mechanism): info.iterations for info in each.credential_infos}
+            found[each.user] = {ScramMechanism(info.mechanism): info.iterations for info in each.credential_infos}
         elif each.error_code != ErrorCode.RESOURCE_NOT_FOUND:
-            found[each.user] = Refused(each.error_code, each.error_message)
+            found[each.user] = KafkaError(each.error_code, each.error_message)
     return found
 
 
 async def alter_credentials(
-    client: Client, user: str, added: Sequence[NewCredential], deleted: Sequence[Mechanism]
+    client: Client, user: str, added: Sequence[NewCredential], deleted: Sequence[ScramMechanism]
 ) -> None:
-    """Raises Refused."""
-    from pykafka_broker.cluster.scram import salted_password  # with all of the controller behind it
+    """Add and delete SCRAM credentials of a user. Raises KafkaError."""
+    from pykafka_broker.cluster.scram import salted_password  # which imports much of the controller
 
     upsertions = []
     for each in added:

@@ -1,8 +1,9 @@
-"""A consumer of partitions that it is told: records in order, from where it is told to begin.
+"""A consumer of assigned partitions: records in order, from a chosen position.
 
 Rule: properties, their defaults and their effects are those of Kafka's consumer (Kafka docs, "Consumer Configs"). Each
-broker is asked by one request at a time, for those of its partitions of which nothing is waiting to be read; answers
-that come after a `seek` or for what is no more assigned are dropped. Who belongs to a group is `membership`'s business.
+broker has at most one fetch in flight, for those of its partitions without records that wait to be read. Answers that
+come after a `seek`, or for partitions that are no longer assigned, are dropped. Control batches and records of aborted
+transactions become batches without records, so that positions pass over them. Group membership is in `membership`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 from pykafka_broker.client.cluster import NOBODY, Client, Leaders
-from pykafka_broker.client.errors import ClientError, Refused, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
 from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.properties import flag, number
 from pykafka_broker.peers import LinkError
@@ -61,7 +62,10 @@ def _isolation(name: str) -> int:
 
 
 def _reset(name: str) -> Callable[[int], int | None]:
-    """The time, by the wall clock, from which is read where no offset is known; None if nobody may choose it."""
+    """Return the function from the wall time to the time to start at, for a partition without a position.
+
+    The function returns None where `auto.offset.reset` is `none`.
+    """
     fixed = {"earliest": EARLIEST, "latest": LATEST, "none": None}
     if name.lower() in fixed:
         found = fixed[name.lower()]
@@ -79,8 +83,8 @@ def _reset(name: str) -> Callable[[int], int | None]:
 # -- batches of an answer
 
 
-class Batch:
-    """Records of a partition in one batch; `header` None: messages of an old format."""
+class FetchedBatch:
+    """A batch of a partition's records; `header` is None for messages of an old format."""
 
     __slots__ = ("_data", "_header", "_partition", "_skipped", "leader_epoch", "next_offset", "timestamp_type")
 
@@ -96,7 +100,7 @@ class Batch:
         self.timestamp_type = 0 if header is None else header.timestamp_type
 
     def records(self, offset: int) -> Iterator[Record]:
-        """From that offset on. Raises ClientError where they are damaged."""
+        """Yield the records from the offset on. Raises ClientError where the records are damaged."""
         if self._skipped:
             return
         found = iter_messages(self._data) if self._header is None else iter_records(self._data, self._header)
@@ -106,8 +110,14 @@ class Batch:
             raise damaged(self._partition, offset, error) from None
 
 
-def batches_of(partition: TopicPartition, records: Any, aborted: Iterable[Any], check_crcs: bool) -> Iterator[Batch]:
-    """The whole batches of an answer. aborted: AbortedTransactions that came with it, if nobody wants them."""
+def batches_of(
+    partition: TopicPartition, records: Any, aborted: Iterable[Any], check_crcs: bool
+) -> Iterator[FetchedBatch]:
+    """Yield the whole batches of an answer.
+
+    Args:
+        aborted: the AbortedTransactions of the answer, if their records are to be skipped.
+    """
     data = memoryview(records if records is not None else b"")
     due = sorted(aborted, key=lambda each: int(each.first_offset))
     producers: set[int] = set()
@@ -115,7 +125,7 @@ def batches_of(partition: TopicPartition, records: Any, aborted: Iterable[Any], 
     while position < len(data):
         try:
             if (magic := peek(data, position)) is None:
-                return  # cut short, as the last one may be
+                return  # cut short: the last batch may be
             if magic < 2:
                 yield from _old(partition, data[position:])
                 return
@@ -135,11 +145,11 @@ def batches_of(partition: TopicPartition, records: Any, aborted: Iterable[Any], 
             marker = read_end_transaction_marker(batch, header)
             if marker is not None and not marker.commit:
                 producers.discard(header.producer_id)
-        yield Batch(partition, batch, header, skipped, header.next_offset)
+        yield FetchedBatch(partition, batch, header, skipped, header.next_offset)
 
 
-def _old(partition: TopicPartition, data: memoryview) -> Iterator[Batch]:
-    """Messages are batches of their own to a position, so all that are whole become one."""
+def _old(partition: TopicPartition, data: memoryview) -> Iterator[FetchedBatch]:
+    """Yield all whole messages of an old format as a single batch."""
     last = -1
     try:
         for record in iter_messages(data):
@@ -149,7 +159,7 @@ def _old(partition: TopicPartition, data: memoryview) -> Iterator[Batch]:
     except CorruptBatch as error:
         raise damaged(partition, -1, error) from None
     if last >= 0:
-        yield Batch(partition, data, None, False, last + 1)
+        yield FetchedBatch(partition, data, None, False, last + 1)
 
 
 def damaged(partition: TopicPartition, offset: int, error: CorruptBatch) -> ClientError:
@@ -174,7 +184,7 @@ _LEADERSHIP = (
 
 
 class Chunk(NamedTuple):
-    """Records of one partition that stand in one batch. `timestamp_type` is 0 for CreateTime, 1 for LogAppendTime."""
+    """Records of a single batch. `timestamp_type` is 0 for CreateTime, 1 for LogAppendTime."""
 
     partition: TopicPartition
     records: list[Record]
@@ -183,29 +193,31 @@ class Chunk(NamedTuple):
 
 
 class _Position:
-    """Where one partition is read. `offset` None: it begins at `time`, which is to be looked up."""
+    """The position in a partition. offset: None until the offset of `time` has been looked up."""
 
     __slots__ = ("batches", "current", "end_offset", "not_before", "offset", "paused", "records", "time")
 
     def __init__(self, time: int | None) -> None:
         self.offset: int | None = None
         self.time = time
-        self.end_offset = -1  # the last one that a broker told: high watermark, or last stable offset
+        self.end_offset = -1  # from the last fetch: high watermark, or last stable offset
         self.paused = False
         self.not_before = 0
         self.drop()
 
     def drop(self) -> None:
-        """What has been fetched and not read."""
-        self.batches: deque[Batch] = deque()
-        self.current: Batch | None = None
+        """Drop all fetched records."""
+        self.batches: deque[FetchedBatch] = deque()
+        self.current: FetchedBatch | None = None
         self.records: Iterator[Record] = iter(())
 
 
 class Consumer:
-    """`async with Consumer(client) as consumer`; `assign`, perhaps `seek`, then `poll`.
+    """A consumer of assigned partitions: `async with Consumer(client) as consumer`, `assign`, `seek`, `poll`.
 
-    Its properties are those of the client, with `properties` over them.
+    Args:
+        client: brings its properties.
+        properties: win over the properties of the client.
     """
 
     def __init__(self, client: Client, properties: Mapping[str, str] | None = None) -> None:
@@ -229,14 +241,14 @@ class Consumer:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    # -- what is read, and from where
+    # -- assignment and positions
 
     @property
     def assignment(self) -> list[TopicPartition]:
         return list(self._positions)
 
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
-        """Read these and no others; positions of those that were assigned before stay."""
+        """Read the given partitions and no others; partitions assigned before keep the old position."""
         wanted = [TopicPartition(*each) for each in partitions]
         time = self.settings.reset_time(self._client.clock.wall)
         self._positions = {each: self._positions.get(each) or _Position(time) for each in wanted}
@@ -248,38 +260,38 @@ class Consumer:
         position.offset = offset
 
     def seek_to_time(self, partition: tuple[str, int], time: int) -> None:
-        """To the first record of that time, or EARLIEST or LATEST of `offsets`."""
+        """Move to the first record of a time, or to EARLIEST or LATEST of `protocol.enums`."""
         position = self._positions[TopicPartition(*partition)]
         position.drop()
         position.offset, position.time = None, time
 
     def position(self, partition: tuple[str, int]) -> int | None:
-        """The offset of the record that is read next; None while that is not known."""
+        """Return the offset of the next record, None while the offset is unknown."""
         return self._positions[TopicPartition(*partition)].offset
 
     def end_offset(self, partition: tuple[str, int]) -> int:
-        """As a broker told it with the last records, -1 before that."""
+        """Return the end offset from the last fetch, -1 before the first fetch."""
         return self._positions[TopicPartition(*partition)].end_offset
 
     def pause(self, partition: tuple[str, int], paused: bool = True) -> None:
-        """Give no records of it for some time."""
+        """Stop or resume the delivery of a partition's records."""
         self._positions[TopicPartition(*partition)].paused = paused
 
     # -- reading
 
     async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
-        """Up to so many records (`max.poll.records`), waited for as long as that. Raises ClientError."""
+        """Wait for records and return at most `max_records`, by default `max.poll.records`. Raises ClientError."""
         most = self.settings.max_poll_records if max_records is None else max_records
         until = self._client.deadline(timeout_ms)
         while True:
             self._arrived.clear()
             if found := self._read(most):
-                self._go_on()
+                self._send_requests()
                 return found
             if self._error is not None:
                 error, self._error = self._error, None
                 raise error
-            self._go_on()
+            self._send_requests()
             left = until - self._client.deadline(0)
             if left <= 0:
                 return []
@@ -288,7 +300,7 @@ class Consumer:
                     await self._arrived.wait()
 
     def _read(self, most: int) -> list[Chunk]:
-        """What has been fetched already."""
+        """Return records fetched before."""
         found = []
         for partition, position in self._positions.items():
             while most > 0 and not position.paused:
@@ -317,8 +329,8 @@ class Consumer:
 
     # -- fetching
 
-    def _go_on(self) -> None:
-        """Ask for what is missing: positions, leaders, records."""
+    def _send_requests(self) -> None:
+        """Send requests for missing positions, leaders and records."""
         now = self._client.deadline(0)
         wanted: dict[int, dict[TopicPartition, int]] = {}
         lost = set(self._leaders.stale())
@@ -334,12 +346,12 @@ class Consumer:
             elif leader not in self._fetches:
                 wanted.setdefault(leader, {})[partition] = position.offset
         if (lost or searching) and self._looking is None:
-            self._looking = asyncio.create_task(self._look(lost))
+            self._looking = asyncio.create_task(self._look_up(lost))
         for leader, offsets in wanted.items():
             self._fetches[leader] = asyncio.create_task(self._fetch(leader, offsets))
 
-    async def _look(self, topics: set[str]) -> None:
-        """For leaders and for positions that are not known."""
+    async def _look_up(self, topics: set[str]) -> None:
+        """Look up the leaders of the topics and the unknown positions."""
         try:
             if topics:
                 await self._leaders.ask(topics)
@@ -361,10 +373,10 @@ class Consumer:
             self._looking = None
             self._arrived.set()
 
-    async def _find(self, times: Mapping[tuple[str, int], int]) -> None:
+    async def _find(self, times: Mapping[TopicPartition, int]) -> None:
         answers = await list_offsets(self._client, times, isolation_level=self.settings.isolation_level)
         for partition, answer in answers.items():
-            position = self._positions.get(TopicPartition(*partition))
+            position = self._positions.get(partition)
             if position is None or position.offset is not None or position.time != times[partition]:
                 continue
             if isinstance(answer, ClientError):
@@ -404,28 +416,28 @@ class Consumer:
 
     def _fetched(self, answer: FetchResponse, offsets: Mapping[TopicPartition, int]) -> None:
         if answer.error_code:
-            raise Refused(answer.error_code)
+            raise KafkaError(answer.error_code)
         for topic in answer.responses:
             for each in topic.partitions:
                 partition = TopicPartition(topic.topic, each.partition_index)
                 position = self._positions.get(partition)
                 if position is not None and partition in offsets and position.offset == offsets[partition]:
-                    self._take(partition, position, each)
+                    self._store(partition, position, each)
 
-    def _take(self, partition: TopicPartition, position: _Position, data: PartitionData) -> None:
-        """What was fetched of a partition that is still where it was."""
+    def _store(self, partition: TopicPartition, position: _Position, data: PartitionData) -> None:
+        """Store the records of a partition, unless the position has moved since the request."""
         code = data.error_code
         if code in _LEADERSHIP:
             self._wait(partition)
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             time = self.settings.reset_time(self._client.clock.wall)
             if time is None:
-                raise Refused(code, f"Fetch position {position.offset} is out of range for partition {partition}")
+                raise KafkaError(code, f"Fetch position {position.offset} is out of range for partition {partition}")
             position.offset, position.time = None, time
         elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            raise Refused(code, f"Not authorized to access topics: [{partition.topic}]")
+            raise KafkaError(code, f"Not authorized to access topics: [{partition.topic}]")
         elif code:
-            raise Refused(code)
+            raise KafkaError(code)
         else:
             committed = self.settings.isolation_level == 1
             position.end_offset = data.last_stable_offset if committed else data.high_watermark
@@ -433,7 +445,7 @@ class Consumer:
             position.batches.extend(batches_of(partition, data.records, aborted, self.settings.check_crcs))
 
     def _wait(self, partition: TopicPartition) -> None:
-        """Until it is known who leads it."""
+        """Wait until the leader of the partition is known."""
         self._leaders.forget(partition.topic)
         position = self._positions.get(partition)
         if position is not None:

@@ -1,7 +1,7 @@
-"""What a broker has refused, in the words in which Kafka's Java clients tell it.
+"""Errors of requests, in the words of Kafka's Java clients.
 
-Rule: the text is the broker's where it sends one, otherwise the one that Kafka's client has for the code
-(`errors.json`: the class of the exception and its text, as a Kafka 4.3.1 client names them).
+Rule: the text is the broker's where the broker sends one, otherwise the text that Kafka's client has for the code
+(`errors.json`: class and text of each exception, as a Kafka 4.3.1 client names them).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ _PACKAGE = "org.apache.kafka.common.errors"
 
 
 class ClientError(Exception):
-    """Something that the user of a client is told in one line."""
+    """An error for the user of a client, as a single line."""
 
     exception = "org.apache.kafka.common.KafkaException"
 
     @property
     def java(self) -> str:
-        """As Java's Throwable.toString shows it: class and text."""
+        """Return class and text in the form of Java's Throwable.toString."""
         return f"{self.exception}: {self}"
 
 
-class Refused(ClientError):
-    """A broker answered with an error. `code` is its error code."""
+class KafkaError(ClientError):
+    """An error code in a broker's answer."""
 
     def __init__(self, code: int, message: str | None = None) -> None:
         self.code = code
@@ -37,19 +37,19 @@ class Refused(ClientError):
 
 
 class TimedOut(ClientError):
-    """Nobody answered in time."""
+    """No node answered in time."""
 
     exception = f"{_PACKAGE}.TimeoutException"
 
 
-class LoginRefused(ClientError):
-    """Who connects is not let in, or does not trust whom it has found."""
+class AuthenticationFailed(ClientError):
+    """The login was refused, or a certificate is not trusted."""
 
     exception = f"{_PACKAGE}.SaslAuthenticationException"
 
 
 class Unusable(ClientError):
-    """A property or an address that makes no sense."""
+    """A property or an address without a sense."""
 
     exception = "org.apache.kafka.common.config.ConfigException"
 
@@ -61,12 +61,12 @@ def _texts() -> dict[str, tuple[str, str]]:
 
 
 def of_code(code: int) -> tuple[str, str]:
-    """The simple name of Java's exception, and what it says."""
+    """Return the simple name and the text of Java's exception for an error code."""
     name, text = _texts().get(str(code), _texts()["-1"])
     return name, text
 
 
 def check(code: int, message: str | None = None) -> None:
-    """Raise `Refused` unless the code is that of success."""
+    """Raise KafkaError unless the code is NONE."""
     if code != ErrorCode.NONE:
-        raise Refused(code, message)
+        raise KafkaError(code, message)

@@ -1,8 +1,8 @@
-"""A consumer in a group: it reads what the group gives it, from where the group had come to, and commits.
+"""A consumer in a group: reads the partitions that the group assigns, from the committed positions, and commits.
 
-Rule: a position is committed only for records that `poll` gave out before the last call of it: whoever calls it again
-has dealt with them. With `enable.auto.commit` that happens every `auto.commit.interval.ms`, before partitions are given
-up, and at the end.
+Rule: a position is committed only for records that `poll` returned before its latest call: a caller who polls again has
+dealt with them. With `enable.auto.commit` that happens every `auto.commit.interval.ms`, before partitions are revoked,
+and at the end.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, Self
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk, Consumer
-from pykafka_broker.client.errors import ClientError, Refused, check
-from pykafka_broker.client.membership import ClassicMember, EpochMember, GroupSettings
+from pykafka_broker.client.errors import ClientError, KafkaError, check
+from pykafka_broker.client.membership import ClassicMembership, ConsumerMembership, GroupSettings
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -35,9 +35,12 @@ Told = Callable[[list[TopicPartition]], object]
 
 
 class GroupConsumer:
-    """`async with GroupConsumer(client, properties, topics) as consumer`; `poll`, perhaps `commit`.
+    """A consumer in a group: `async with GroupConsumer(client, properties, topics) as consumer`, `poll`, `commit`.
 
-    topics: names, or a function that says of a name whether it is wanted. on_assigned, on_revoked: are told.
+    Args:
+        topics: names, or a function that tells whether a name is subscribed to.
+        on_assigned: called with partitions that were assigned.
+        on_revoked: called with partitions that were revoked or lost.
     """
 
     def __init__(
@@ -56,7 +59,7 @@ class GroupConsumer:
         self._wanted = topics
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        kind = EpochMember if self.settings.new_protocol else ClassicMember
+        kind = ConsumerMembership if self.settings.new_protocol else ClassicMembership
         self._member = kind(client, self.settings, self._topics, self)
         self._running: asyncio.Task[None] | None = None
         self._committed: dict[TopicPartition, int] = {}
@@ -87,7 +90,7 @@ class GroupConsumer:
     # -- records
 
     async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
-        """As of `Consumer`. Raises ClientError, also if the group refuses this member."""
+        """Wait for records, as `Consumer.poll`. Raises ClientError, also if the group refuses the member."""
         assert self._running is not None
         if self._running.done():
             self._running.result()
@@ -105,7 +108,7 @@ class GroupConsumer:
         return polling.result()
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """These offsets, or where this consumer has come to. Raises Refused."""
+        """Commit the given offsets, or the positions of the consumer. Raises KafkaError."""
         moved = self._moved() if offsets is None else dict(offsets)
         if not moved:
             return
@@ -139,7 +142,7 @@ class GroupConsumer:
                 found[each] = offset
         return found
 
-    # -- what the group gives and takes
+    # -- assigned and revoked partitions
 
     async def _topics(self) -> dict[str, int]:
         if callable(self._wanted):
@@ -152,12 +155,12 @@ class GroupConsumer:
             if topic.error_code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION):
                 invalid = topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
                 what = "Invalid topics" if invalid else "Not authorized to access topics"
-                raise Refused(topic.error_code, f"{what}: [{topic.name}]")
+                raise KafkaError(topic.error_code, f"{what}: [{topic.name}]")
         counts = {each.name: len(each.partitions) for each in answer.topics}
         return {name: counts.get(name, 0) for name in self._wanted}
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """The group has given them to this member, besides what it has."""
+        """Read further partitions, which the group has assigned."""
         new = list(partitions)
         offsets = await self._fetch_committed(new) if new else {}
         self.consumer.assign([*self.consumer.assignment, *new])
@@ -167,12 +170,12 @@ class GroupConsumer:
         self._on_assigned(new)
 
     async def revoke(self, partitions: Iterable[TopicPartition]) -> None:
-        """The group takes them back."""
+        """Commit and stop to read partitions, which the group takes back."""
         gone = list(partitions)
         if self.settings.auto_commit:
             try:
                 await self.commit()
-            except Refused as error:
+            except KafkaError as error:
                 if error.code not in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
                     raise
         self.consumer.assign([each for each in self.consumer.assignment if each not in gone])
@@ -205,7 +208,7 @@ class GroupConsumer:
                 versions=(9 if epochs else 8, 9),
             )
             found = answer.groups[0]
-        except Refused:  # Kafka before 3.0
+        except KafkaError:  # Kafka before 3.0
             found = await self._client.ask_coordinator(
                 CoordinatorType.GROUP, group, one, lambda reply: int(reply.error_code), versions=(2, 7)
             )

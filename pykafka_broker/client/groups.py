@@ -1,4 +1,9 @@
-"""Groups of all kinds, as each broker lists those that it coordinates."""
+"""Groups: listed, described and deleted; committed offsets; share groups (KIP-932) and streams groups (KIP-1071).
+
+Rule: a group is described as one of the consumer protocol (KIP-848) first. If it is none, or the broker does not know
+such groups, it is described as a classic one. Requests name topics by name, as brokers before 4.1 need it. An error for
+the whole group is raised; an error for one group of several, one topic or one partition is a value of the result.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +11,10 @@ import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pykafka_broker.client.cluster import Client, Node
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut, check
-from pykafka_broker.client.leaders import Place, by_topic
-from pykafka_broker.protocol.enums import CoordinatorType
+from pykafka_broker.client.cluster import BrokerNode, Client
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, check
+from pykafka_broker.client.leaders import by_topic
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
@@ -50,8 +55,10 @@ from pykafka_broker.protocol.runtime import DecodeError
 
 
 async def list_groups(client: Client, states: Sequence[str] = (), types: Sequence[str] = ()) -> list[ListedGroup]:
-    """Those in one of these states and of one of these types, by id. Raises Refused: states can be asked for since
-    Kafka 2.6, types since 3.8.
+    """Return the groups with any of the states and any of the types, sorted by id.
+
+    Raises:
+        KafkaError: a broker before Kafka 2.6 can't select by state, before 3.8 not by type.
     """
     try:
         await client.refresh(call="listGroups")
@@ -83,37 +90,37 @@ async def _of_one(client: Client, node: int, states: Sequence[str], types: Seque
 CALL = "describeConsumerGroups"
 CLASSIC, CONSUMER = "Classic", "Consumer"
 _NOT_OF_THIS_KIND = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
-_CLASSIC_MEMBER = 0  # of a consumer group, which it joined by the classic protocol
+_CLASSIC_MEMBER = 0  # a member of a consumer group that joined by the classic protocol
 
 
 class MemberView(NamedTuple):
-    """`epoch` and `target` are of the consumer protocol; `upgraded` is None where the broker does not tell it."""
+    """A member of a group. epoch, target: of the consumer protocol. upgraded: None where the broker does not tell."""
 
     member_id: str
     instance_id: str | None
     client_id: str
     host: str
-    assignment: list[Place]
+    assignment: list[TopicPartition]
     epoch: int | None = None
-    target: list[Place] | None = None
+    target: list[TopicPartition] | None = None
     upgraded: bool | None = None
 
 
 class GroupView(NamedTuple):
-    """Epochs are of the consumer protocol."""
+    """A group's description. Epochs belong to the consumer protocol."""
 
     group_id: str
     kind: str
     state: str
     assignor: str
-    coordinator: Node
+    coordinator: BrokerNode
     members: list[MemberView]
     epoch: int | None = None
     target_epoch: int | None = None
 
 
 async def describe_consumer_groups(client: Client, group_ids: Iterable[str]) -> dict[str, GroupView | ClientError]:
-    """Each of these groups, or why there is no description of it."""
+    """Describe each of the groups; a group without a description has an error instead."""
     names = list(dict.fromkeys(group_ids))
     return dict(zip(names, await asyncio.gather(*(_described(client, name) for name in names)), strict=True))
 
@@ -123,7 +130,7 @@ async def _described(client: Client, group_id: str) -> GroupView | ClientError:
         try:
             group = await ask_about_group(client, group_id, ConsumerGroupDescribeRequest([group_id]), f"{CALL}")
             return _of_consumers(group, await coordinator_of(client, group_id))
-        except Refused as error:
+        except KafkaError as error:
             if error.code not in _NOT_OF_THIS_KIND:
                 raise
         group = await ask_about_group(client, group_id, DescribeGroupsRequest([group_id]), CALL)
@@ -132,32 +139,32 @@ async def _described(client: Client, group_id: str) -> GroupView | ClientError:
         return error
 
 
-async def coordinator_of(client: Client, group_id: str) -> Node:
-    """The broker that coordinates the group."""
+async def coordinator_of(client: Client, group_id: str) -> BrokerNode:
+    """Return the coordinator of the group."""
     return client.nodes[await client.coordinator(CoordinatorType.GROUP, group_id)]
 
 
 async def ask_about_group(client: Client, group_id: str, request: Any, call: str) -> Any:
-    """What its coordinator says of this one group. Raises Refused."""
+    """Ask a group's coordinator about the group and return the group's entry. Raises KafkaError."""
     answer = await client.ask_coordinator(
         CoordinatorType.GROUP, group_id, request, lambda answer: int(answer.groups[0].error_code), call=call
     )
     group = answer.groups[0]
     if group.error_code != ErrorCode.NONE:
-        raise Refused(group.error_code, getattr(group, "error_message", None))
+        raise KafkaError(group.error_code, getattr(group, "error_message", None))
     return group
 
 
-def _of_consumers(group: Any, coordinator: Node) -> GroupView:
+def _of_consumers(group: Any, coordinator: BrokerNode) -> GroupView:
     members = [
         MemberView(
             each.member_id,
             each.instance_id,
             each.client_id,
             each.client_host,
-            places_of(each.assignment),
+            partitions_of(each.assignment),
             each.member_epoch,
-            places_of(each.target_assignment),
+            partitions_of(each.target_assignment),
             None if each.member_type < 0 else each.member_type != _CLASSIC_MEMBER,
         )
         for each in group.members
@@ -166,7 +173,7 @@ def _of_consumers(group: Any, coordinator: Node) -> GroupView:
     return GroupView(group.group_id, CONSUMER, group.group_state, group.assignor_name, coordinator, members, *epochs)
 
 
-def _of_classic(group: Any, coordinator: Node) -> GroupView:
+def _of_classic(group: Any, coordinator: BrokerNode) -> GroupView:
     if group.protocol_type not in ("", "consumer"):
         raise ClientError(f"GroupId {group.group_id} is not a consumer group ({group.protocol_type}).")
     members = [
@@ -178,13 +185,15 @@ def _of_classic(group: Any, coordinator: Node) -> GroupView:
     return GroupView(group.group_id, CLASSIC, group.group_state, group.protocol_data, coordinator, members)
 
 
-def places_of(assignment: Any) -> list[Place]:
-    """Of an assignment in the answers of newer protocols, in order."""
-    return sorted((topic.topic_name, each) for topic in assignment.topic_partitions for each in topic.partitions)
+def partitions_of(assignment: Any) -> list[TopicPartition]:
+    """Return the partitions of an assignment in an answer of a newer protocol, sorted."""
+    return sorted(
+        TopicPartition(topic.topic_name, each) for topic in assignment.topic_partitions for each in topic.partitions
+    )
 
 
-def _decoded(data: bytes) -> list[Place]:
-    """What an assignor has written, where it is what consumers understand."""
+def _decoded(data: bytes) -> list[TopicPartition]:
+    """Return the partitions of an assignment in the form of consumers; empty for other forms."""
     if not data:
         return []
     version = min(int.from_bytes(data[:2]), ConsumerProtocolAssignment.MAX_VERSION)
@@ -192,31 +201,33 @@ def _decoded(data: bytes) -> list[Place]:
         assignment, _end = ConsumerProtocolAssignment.read(data, 2, version)
     except DecodeError as error:
         raise ClientError(f"an assignment that is none: {error}") from None
-    return sorted((topic.topic, each) for topic in assignment.assigned_partitions for each in topic.partitions)
+    return sorted(
+        TopicPartition(topic.topic, each) for topic in assignment.assigned_partitions for each in topic.partitions
+    )
 
 
 # -- offsets
 
 
-_SEVERAL_GROUPS = (8, 9)  # versions of OffsetFetch; from 10 on they name topics by id
+_SEVERAL_GROUPS = (8, 9)  # versions of OffsetFetch; from 10 on topics are named by id
 _ONE_GROUP = (2, 7)  # from 2 on all topics can be asked for
 
 
 class Committed(NamedTuple):
-    """`leader_epoch` is -1 where it is not known."""
+    """A committed offset; leader_epoch is -1 where none was committed."""
 
     offset: int
     leader_epoch: int = -1
     metadata: str = ""
 
 
-async def committed_offsets(client: Client, group_id: str) -> dict[Place, Committed]:
-    """All of the group, by topic and partition. Raises Refused."""
+async def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, Committed]:
+    """Return all committed offsets of the group by partition. Raises KafkaError."""
     several = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=None)])
     try:
         answer = await _fetch(client, group_id, several, _SEVERAL_GROUPS)
         told = answer.groups[0]
-    except Refused as error:
+    except KafkaError as error:
         if error.code != ErrorCode.UNSUPPORTED_VERSION:
             raise
         told = await _fetch(client, group_id, OffsetFetchRequest(group_id, topics=None), _ONE_GROUP)
@@ -226,7 +237,7 @@ async def committed_offsets(client: Client, group_id: str) -> dict[Place, Commit
             check(each.error_code)
             if each.committed_offset >= 0:
                 committed = Committed(each.committed_offset, each.committed_leader_epoch, each.metadata or "")
-                found[topic.name, each.partition_index] = committed
+                found[TopicPartition(topic.name, each.partition_index)] = committed
     return dict(sorted(found.items()))
 
 
@@ -242,12 +253,12 @@ async def _fetch(client: Client, group_id: str, request: OffsetFetchRequest, ver
     return answer
 
 
-async def commit_offsets(client: Client, group_id: str, offsets: Mapping[Place, Committed]) -> None:
-    """For a group that has no members. Raises Refused with the first error."""
+async def commit_offsets(client: Client, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
+    """Commit offsets for a group without members. Raises KafkaError with the first error."""
     topics = [
         OffsetCommitRequestTopic(
             topic,
-            partitions=[_to_commit(index, offsets[topic, index]) for index in indexes],
+            partitions=[_to_commit(index, offsets[TopicPartition(topic, index)]) for index in indexes],
         )
         for topic, indexes in by_topic(offsets)
     ]
@@ -273,11 +284,17 @@ def _first_error(answer: Any) -> int:
     return next((code for code in codes if code != ErrorCode.NONE), ErrorCode.NONE)
 
 
-async def delete_offsets(client: Client, group_id: str, places: Iterable[Place]) -> dict[Place, Refused | None]:
-    """None where it is done. Raises Refused if nothing was done for any."""
+async def delete_offsets(
+    client: Client, group_id: str, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, KafkaError | None]:
+    """Delete committed offsets; returns None or the error for each partition.
+
+    Raises:
+        KafkaError: the whole request was refused.
+    """
     topics = [
         OffsetDeleteRequestTopic(topic, [OffsetDeleteRequestPartition(index) for index in indexes])
-        for topic, indexes in by_topic(places)
+        for topic, indexes in by_topic(partitions)
     ]
     request = OffsetDeleteRequest(group_id, topics)
     answer = await client.ask_coordinator(
@@ -285,14 +302,16 @@ async def delete_offsets(client: Client, group_id: str, places: Iterable[Place])
     )
     check(answer.error_code)
     return {
-        (topic.name, each.partition_index): None if each.error_code == ErrorCode.NONE else Refused(each.error_code)
+        TopicPartition(topic.name, each.partition_index): None
+        if each.error_code == ErrorCode.NONE
+        else KafkaError(each.error_code)
         for topic in answer.topics
         for each in topic.partitions
     }
 
 
 async def delete_group(client: Client, group_id: str, *, call: str = "deleteConsumerGroups") -> None:
-    """A group of any kind that has no members. Raises Refused."""
+    """Delete a group of any kind, which has no members. Raises KafkaError."""
     answer = await client.ask_coordinator(
         CoordinatorType.GROUP,
         group_id,
@@ -310,7 +329,7 @@ SHARE = "Share"
 
 
 class Start(NamedTuple):
-    """Where a group begins in a partition; None is not known yet."""
+    """The start offset of a share group in a partition; None while unknown."""
 
     offset: int | None
     leader_epoch: int | None
@@ -318,11 +337,11 @@ class Start(NamedTuple):
 
 
 async def describe_share_group(client: Client, group_id: str) -> GroupView:
-    """Raises ClientError."""
+    """Return a share group's description. Raises ClientError."""
     group = await ask_about_group(client, group_id, ShareGroupDescribeRequest([group_id]), "describeShareGroups")
     members = [
         MemberView(
-            each.member_id, None, each.client_id, each.client_host, places_of(each.assignment), each.member_epoch
+            each.member_id, None, each.client_id, each.client_host, partitions_of(each.assignment), each.member_epoch
         )
         for each in group.members
     ]
@@ -331,8 +350,8 @@ async def describe_share_group(client: Client, group_id: str) -> GroupView:
     return GroupView(group_id, SHARE, group.group_state, group.assignor_name, coordinator, members, *epochs)
 
 
-async def share_group_starts(client: Client, group_id: str) -> dict[Place, Start]:
-    """Of all partitions that the group knows, in order. Raises ClientError."""
+async def share_group_starts(client: Client, group_id: str) -> dict[TopicPartition, Start]:
+    """Return the start offset of each partition of a share group, sorted. Raises ClientError."""
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, None)])
     answer = await client.ask_coordinator(
         CoordinatorType.GROUP,
@@ -348,7 +367,7 @@ async def share_group_starts(client: Client, group_id: str) -> dict[Place, Start
         for each in topic.partitions:
             check(each.error_code, each.error_message)
             known = each.start_offset >= 0
-            found[topic.topic_name, each.partition_index] = Start(
+            found[TopicPartition(topic.topic_name, each.partition_index)] = Start(
                 each.start_offset if known else None,
                 each.leader_epoch if known else None,
                 each.lag if known and each.lag >= 0 else None,
@@ -356,11 +375,12 @@ async def share_group_starts(client: Client, group_id: str) -> dict[Place, Start
     return dict(sorted(found.items()))
 
 
-async def alter_share_group_starts(client: Client, group_id: str, offsets: Mapping[Place, int]) -> None:
-    """For a group that has no members. Raises ClientError with the first error."""
+async def alter_share_group_starts(client: Client, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Change the start offsets of a share group without members. Raises ClientError with the first error."""
     topics = [
         AlterShareGroupOffsetsRequestTopic(
-            topic, [AlterShareGroupOffsetsRequestPartition(index, offsets[topic, index]) for index in indexes]
+            topic,
+            [AlterShareGroupOffsetsRequestPartition(index, offsets[TopicPartition(topic, index)]) for index in indexes],
         )
         for topic, indexes in by_topic(offsets)
     ]
@@ -373,13 +393,17 @@ async def alter_share_group_starts(client: Client, group_id: str, offsets: Mappi
 
 async def delete_share_group_starts(
     client: Client, group_id: str, topics: Collection[str]
-) -> dict[str, Refused | None]:
-    """By topic, None where it is done. Raises ClientError if nothing was done for any."""
+) -> dict[str, KafkaError | None]:
+    """Delete a share group's start offsets by topic; returns None or the error of each topic.
+
+    Raises:
+        ClientError: the whole request was refused.
+    """
     named = [DeleteShareGroupOffsetsRequestTopic(topic) for topic in topics]
     answer = await _ask(client, DeleteShareGroupOffsetsRequest(group_id, named), "deleteShareGroupOffsets")
     check(answer.error_code, answer.error_message)
     return {
-        each.topic_name: None if each.error_code == ErrorCode.NONE else Refused(each.error_code, each.error_message)
+        each.topic_name: None if each.error_code == ErrorCode.NONE else KafkaError(each.error_code, each.error_message)
         for each in answer.responses
     }
 
@@ -394,7 +418,7 @@ async def _ask(client: Client, request: Any, call: str) -> Any:
 
 
 async def describe_streams_group(client: Client, group_id: str) -> DescribedGroup:
-    """Raises ClientError."""
+    """Return a streams group's description. Raises ClientError."""
     found: DescribedGroup = await ask_about_group(
         client, group_id, StreamsGroupDescribeRequest([group_id]), "describeStreamsGroups"
     )
@@ -406,7 +430,7 @@ def _subtopologies(group: DescribedGroup) -> Sequence[Subtopology]:
 
 
 def internal_topics(group: DescribedGroup) -> list[str]:
-    """Those that the application itself needs, sorted: what it keeps, and what it shares out anew."""
+    """Return the changelog and repartition topics of a streams application, sorted."""
     own: set[str] = set()
     for each in _subtopologies(group):
         own.update(topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics))
@@ -414,15 +438,15 @@ def internal_topics(group: DescribedGroup) -> list[str]:
     return sorted(own)
 
 
-def active_places(group: DescribedGroup) -> list[Place]:
-    """The partitions that its members read, in order."""
+def active_partitions(group: DescribedGroup) -> list[TopicPartition]:
+    """Return the partitions of the members' active tasks, sorted."""
     topics = {
         each.subtopology_id: [*each.source_topics, *(topic.name for topic in each.repartition_source_topics)]
         for each in _subtopologies(group)
     }
     return sorted(
         {
-            (topic, partition)
+            TopicPartition(topic, partition)
             for member in group.members
             for tasks in member.assignment.active_tasks
             for topic in topics.get(tasks.subtopology_id, ())
@@ -432,7 +456,7 @@ def active_places(group: DescribedGroup) -> list[Place]:
 
 
 def tasks_of(assignment: Any) -> dict[str, list[TaskIds]]:
-    """By kind, those that there are."""
+    """Return the tasks of an assignment by kind, without empty kinds."""
     found = {
         "ACTIVE": assignment.active_tasks,
         "STANDBY": assignment.standby_tasks,

@@ -1,8 +1,9 @@
-"""Requests about partitions, which only the leader of each answers.
+"""Requests about partitions, each of which only the partition's leader answers; offsets by time (ListOffsets).
 
-Rule: what a leader refuses because it leads no more, and a partition that nobody knows or leads, is asked again until
-`default.api.timeout.ms` have passed, as Kafka's admin client does it; what comes of a partition is its own: an error of
-one does not hide what the others answered.
+Rule: a partition without a known leader, or whose leader has changed, is asked for again until `default.api.timeout.ms`
+have passed, as Kafka's admin client does. The error of one partition does not hide the answers for the others. A time
+is a timestamp in milliseconds or one of the constants of ListOffsets; a node of an older version refuses a constant
+that it does not know with UNSUPPORTED_VERSION.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.peers import Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import (
@@ -25,6 +27,7 @@ from pykafka_broker.protocol.enums import (
     LATEST_TIERED,
     MAX_TIMESTAMP,
     IsolationLevel,
+    TopicPartition,
 )
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -36,8 +39,6 @@ from pykafka_broker.protocol.runtime import Message
 
 # -- any request
 
-
-Place = tuple[str, int]  # topic and partition
 
 _ASK_AGAIN = {
     ErrorCode.LEADER_NOT_AVAILABLE,
@@ -51,27 +52,30 @@ _ASK_AGAIN = {
     ErrorCode.OFFSET_NOT_AVAILABLE,
 }
 
-Answered = Mapping[Place, tuple[int, Any]]  # error code and what was answered
+Answered = Mapping[TopicPartition, tuple[int, Any]]  # error code and answer
 
 
 async def ask_leaders(
     client: Client,
-    places: Collection[Place],
-    make: Callable[[list[Place]], Message],
+    partitions: Collection[TopicPartition],
+    make: Callable[[list[TopicPartition]], Message],
     read: Callable[[Any], Answered],
     *,
     call: str,
     versions: Versions | None = None,
-) -> dict[Place, Any]:
-    """What the leader of each place answers, or the ClientError of that place.
+) -> dict[TopicPartition, Any]:
+    """Ask the leader of each partition; returns the answer or the ClientError of each partition.
 
-    make: the request for those of one leader. read: its answer. call: what Kafka's client calls it, for time-outs.
+    Args:
+        make: makes the request for the partitions of one leader.
+        read: reads error codes and answers from a response.
+        call: the name that Kafka's client has for the call, for time-outs.
     """
     until, tries = client.deadline(), 0
-    found: dict[Place, Any] = {}
-    while len(found) < len(set(places)):
+    found: dict[TopicPartition, Any] = {}
+    while len(found) < len(set(partitions)):
         tries += 1
-        by_leader = await _leaders(client, set(places) - found.keys(), found, call)
+        by_leader = await _leaders(client, set(partitions) - found.keys(), found, call)
         asked = (_ask(client, leader, sorted(of), make, read, versions, found) for leader, of in by_leader.items())
         await asyncio.gather(*asked)
         now = client.deadline(0)
@@ -80,51 +84,53 @@ async def ask_leaders(
                 f"Call(callName={call}(api=METADATA), deadlineMs={until}, tries={tries}, nextAllowedTryMs={now}) "
                 f"timed out at {now} after {tries} attempt(s)"
             )
-            found = dict.fromkeys(places, late) | found
-        elif len(found) < len(set(places)):
+            found = dict.fromkeys(partitions, late) | found
+        elif len(found) < len(set(partitions)):
             await asyncio.sleep(min(client.backoff_ms, until - now) / 1000)
     return found
 
 
-async def _leaders(client: Client, places: set[Place], found: dict[Place, Any], call: str) -> dict[int, list[Place]]:
-    """Of the places that have one, by leader; those of topics that are refused go to `found`."""
-    by_leader: dict[int, list[Place]] = defaultdict(list)
+async def _leaders(
+    client: Client, partitions: set[TopicPartition], found: dict[TopicPartition, Any], call: str
+) -> dict[int, list[TopicPartition]]:
+    """Group the partitions by leader; partitions of refused topics go to `found` with the error."""
+    by_leader: dict[int, list[TopicPartition]] = defaultdict(list)
     try:
-        metadata = await client.metadata(sorted({topic for topic, _ in places}), call=f"{call}(api=METADATA)")
+        metadata = await client.metadata(sorted({topic for topic, _ in partitions}), call=f"{call}(api=METADATA)")
     except ClientError as error:
-        found.update(dict.fromkeys(places, error))
+        found.update(dict.fromkeys(partitions, error))
         return by_leader
     topics = {each.name: each for each in metadata.topics}
-    for topic, partition in places:
+    for topic, partition in partitions:
         told = topics.get(topic)
         if told is None or told.error_code in _ASK_AGAIN:
             continue
         if told.error_code != ErrorCode.NONE:
-            found[topic, partition] = Refused(told.error_code)
+            found[TopicPartition(topic, partition)] = KafkaError(told.error_code)
             continue
         for each in told.partitions:
             if each.partition_index == partition and each.leader_id in client.nodes:
-                by_leader[each.leader_id].append((topic, partition))
+                by_leader[each.leader_id].append(TopicPartition(topic, partition))
     return by_leader
 
 
 async def _ask(
     client: Client,
     leader: int,
-    places: list[Place],
-    make: Callable[[list[Place]], Message],
+    partitions: list[TopicPartition],
+    make: Callable[[list[TopicPartition]], Message],
     read: Callable[[Any], Answered],
     versions: Versions | None,
-    found: dict[Place, Any],
+    found: dict[TopicPartition, Any],
 ) -> None:
     try:
-        answer = await client.ask(make(places), leader, versions=versions)
+        answer = await client.ask(make(partitions), leader, versions=versions)
     except ClientError as error:
-        found.update(dict.fromkeys(places, error))
+        found.update(dict.fromkeys(partitions, error))
         return
-    for place, (code, answered) in read(answer).items():
+    for partition, (code, answered) in read(answer).items():
         if code not in _ASK_AGAIN:
-            found[place] = answered if code == ErrorCode.NONE else Refused(code)
+            found[partition] = answered if code == ErrorCode.NONE else KafkaError(code)
 
 
 # -- ListOffsets
@@ -141,31 +147,38 @@ _FROM_VERSION = {
 _NO_REPLICA = -1
 
 
-class Found(NamedTuple):
-    """An offset, -1 where there is none, and the record's timestamp and leader epoch, -1 where they are not told."""
+class ListedOffset(NamedTuple):
+    """An offset, -1 for none, with the timestamp and leader epoch of the record, -1 where the broker tells none."""
 
     offset: int
     timestamp: int = -1
     leader_epoch: int = -1
 
 
-def by_topic(places: Iterable[Place]) -> list[tuple[str, list[int]]]:
-    """Partitions of each topic, both in order."""
-    return [(topic, [each for _, each in of]) for topic, of in groupby(sorted(places), lambda place: place[0])]
+def by_topic(partitions: Iterable[tuple[str, int]]) -> list[tuple[str, list[int]]]:
+    """Group partitions by topic, both sorted."""
+    return [(topic, [each for _, each in of]) for topic, of in groupby(sorted(partitions), itemgetter(0))]
 
 
 async def list_offsets(
-    client: Client, times: Mapping[Place, int], *, isolation_level: int = IsolationLevel.READ_UNCOMMITTED
-) -> dict[Place, Any]:
-    """What is `Found` for each place, or its ClientError. READ_COMMITTED: the end is that of decided transactions."""
+    client: Client, times: Mapping[TopicPartition, int], *, isolation_level: int = IsolationLevel.READ_UNCOMMITTED
+) -> dict[TopicPartition, Any]:
+    """Look up the offset of a time in each partition; returns a ListedOffset or the ClientError.
+
+    Args:
+        times: a timestamp or a constant for each partition.
+        isolation_level: with READ_COMMITTED, LATEST is the last stable offset.
+    """
     lowest = max((_FROM_VERSION.get(time, 1) for time in times.values()), default=0)
     if isolation_level == IsolationLevel.READ_COMMITTED:
         lowest = max(lowest, 2)
 
-    def make(places: list[Place]) -> Message:
+    def make(partitions: list[TopicPartition]) -> Message:
         topics = [
-            ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=times[topic, index]) for index in indexes])
-            for topic, indexes in by_topic(places)
+            ListOffsetsTopic(
+                topic, [ListOffsetsPartition(index, timestamp=times[TopicPartition(topic, index)]) for index in indexes]
+            )
+            for topic, indexes in by_topic(partitions)
         ]
         return ListOffsetsRequest(_NO_REPLICA, isolation_level, topics, client.request_timeout_ms)
 
@@ -178,5 +191,6 @@ def _read(answer: Any) -> Answered:
     for topic in answer.topics:
         for each in topic.partitions:
             [offset] = each.old_style_offsets or [each.offset]  # Kafka before 0.10.1
-            found[topic.name, each.partition_index] = each.error_code, Found(offset, each.timestamp, each.leader_epoch)
+            listed = ListedOffset(offset, each.timestamp, each.leader_epoch)
+            found[TopicPartition(topic.name, each.partition_index)] = each.error_code, listed
     return found

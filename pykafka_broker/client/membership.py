@@ -1,7 +1,9 @@
-"""A member of a consumer group, by the classic protocol or by KIP-848's.
+"""Members of groups: classic (JoinGroup, SyncGroup), consumer (KIP-848) and share groups (KIP-932).
 
-Rule: what is assigned and revoked is told to a `Holder`, which has given up what is revoked when its call returns; only
-then does anybody else get it. `run` goes on until it is cancelled or refused for good; `leave` says goodbye.
+Rule: assigned and revoked partitions are told to a `RebalanceListener`. When its call returns, the listener has given
+up the revoked ones; only then may another member get them. `run` ends when it is cancelled, or when the group refuses
+the member for good; `leave` leaves the group. The settings are Kafka's (Kafka docs, "Consumer Configs"), and so is the
+order in which the leader of a classic group shares out partitions: by instance ids, then by member ids.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, Unusable, check
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
 from pykafka_broker.client.properties import flag, number
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment, read_subscription, write_assignment
 from pykafka_broker.peers import LinkError
@@ -77,7 +79,7 @@ def _protocol(name: str) -> bool:
 
 
 def _assignors(text: str | None) -> list[str]:
-    """In the order of preference; those of Java's default that this client does not know are left out."""
+    """Return the assignors in the order of preference, without unknown ones of Java's default."""
     if text is None:
         return ["range"]
     found = []
@@ -95,7 +97,7 @@ def _assignors(text: str | None) -> list[str]:
 
 
 class Subscriber(NamedTuple):
-    """A member and what it wants; `instance_id` None: it is not a static one."""
+    """A member of a classic group and the subscribed topics; instance_id is None for a dynamic member."""
 
     member_id: str
     topics: frozenset[str]
@@ -110,7 +112,7 @@ def _ordered(members: list[Subscriber]) -> list[Subscriber]:
 
 
 def assign_range(members: list[Subscriber], partitions: Mapping[str, int]) -> Assignment:
-    """Of each topic a run of partitions to each member; the first ones have one more."""
+    """Give each subscriber of a topic a run of partitions; the first subscribers get more (Java: RangeAssignor)."""
     found: Assignment = {each.member_id: [] for each in members}
     for topic, count in sorted(partitions.items()):
         takers = [each for each in _ordered(members) if topic in each.topics]
@@ -123,17 +125,17 @@ def assign_range(members: list[Subscriber], partitions: Mapping[str, int]) -> As
 
 
 def assign_round_robin(members: list[Subscriber], partitions: Mapping[str, int]) -> Assignment:
-    """One partition after the other to one member after the other."""
+    """Give out the partitions in turn (Java: RoundRobinAssignor)."""
     found: Assignment = {each.member_id: [] for each in members}
-    circle, place = _ordered(members), 0
+    circle, position = _ordered(members), 0
     for topic, count in sorted(partitions.items()):
         if not any(topic in each.topics for each in members):
             continue
         for partition in range(count):
-            while topic not in circle[place].topics:
-                place = (place + 1) % len(circle)
-            found[circle[place].member_id].append(TopicPartition(topic, partition))
-            place = (place + 1) % len(circle)
+            while topic not in circle[position].topics:
+                position = (position + 1) % len(circle)
+            found[circle[position].member_id].append(TopicPartition(topic, partition))
+            position = (position + 1) % len(circle)
     return found
 
 
@@ -147,7 +149,7 @@ ASSIGNORS: dict[str, Callable[[list[Subscriber], Mapping[str, int]], Assignment]
 
 
 _LINE = "group"
-_LOOKED_AT_EVERY_MS = 30_000  # whether topics and their partitions are still those that were shared out
+_LOOKED_AT_EVERY_MS = 30_000  # how often topics and partitions are compared with the shared ones
 _ELSEWHERE = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -157,22 +159,22 @@ _ELSEWHERE = (
 _FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 _NO_GENERATION = -1
 
-Topics = Callable[[], Awaitable[dict[str, int]]]  # subscribed ones that are there, and how many partitions they have
+Topics = Callable[[], Awaitable[dict[str, int]]]  # existing subscribed topics, with their numbers of partitions
 
 
-class Holder(Protocol):
-    """Who reads what is assigned."""
+class RebalanceListener(Protocol):
+    """The reader of assigned partitions (Kafka: ConsumerRebalanceListener)."""
 
     async def revoke(self, partitions: Iterable[TopicPartition]) -> None: ...
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None: ...
 
     def lose(self) -> None:
-        """Everything, to somebody who may have it already."""
+        """Drop all partitions at once: another member may own them already."""
 
 
-class Line:
-    """Requests to the coordinator of a group, over a connection of its own."""
+class CoordinatorChannel:
+    """Requests to a group's coordinator, over a separate connection."""
 
     def __init__(self, client: Client, group_id: str) -> None:
         self._client = client
@@ -180,7 +182,7 @@ class Line:
         self._node: int | None = None
 
     async def ask(self, request: Message, timeout_ms: int, versions: tuple[int, int]) -> Any:
-        """The answer, or None if there was none and another attempt may find another coordinator."""
+        """Return the answer, or None: then another attempt may find another coordinator."""
         if self._node is None:
             self._node = await self._client.coordinator(CoordinatorType.GROUP, self._group_id)
         try:
@@ -188,24 +190,24 @@ class Line:
                 request, self._node, versions=versions, timeout_ms=timeout_ms, line=_LINE
             )
         except LinkError:
-            self.moved()
+            self.forget()
             return None
 
-    def moved(self) -> None:
+    def forget(self) -> None:
         self._node = None
 
 
-class ClassicMember:
-    """By JoinGroup, SyncGroup and Heartbeat, rebalancing eagerly, as Java's RangeAssignor has it."""
+class ClassicMembership:
+    """A member by JoinGroup, SyncGroup and Heartbeat, with eager rebalances."""
 
-    def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: Holder) -> None:
+    def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: RebalanceListener) -> None:
         self.member_id = ""
         self.generation = _NO_GENERATION
         self._client = client
         self._settings = settings
         self._topics = topics
         self._holder = holder
-        self._line = Line(client, settings.group_id)
+        self._line = CoordinatorChannel(client, settings.group_id)
         self._held: list[TopicPartition] = []
 
     async def run(self) -> None:
@@ -218,7 +220,7 @@ class ClassicMember:
                 continue
             self._held = held
             await self._holder.assign(held)
-            lost = await self._stay(topics)
+            lost = await self._heartbeat(topics)
             if lost:
                 self._holder.lose()
             else:
@@ -226,7 +228,7 @@ class ClassicMember:
             self._held = []
 
     async def _join(self, topics: dict[str, int]) -> Any | None:
-        """The answer when all have come; None if another attempt is to be made."""
+        """Join, and return the answer when all members have joined; None if the member has to try again."""
         settings = self._settings
         metadata = b"\0\1" + ConsumerProtocolSubscription(sorted(topics)).encode(1)
         request = JoinGroupRequest(
@@ -245,15 +247,15 @@ class ClassicMember:
         if code == ErrorCode.MEMBER_ID_REQUIRED:
             self.member_id = answer.member_id
             return await self._join(topics)
-        if self._again(code):
+        if self._must_rejoin(code):
             return None
         self.member_id, self.generation = answer.member_id, answer.generation_id
         return answer
 
-    def _again(self, code: int) -> bool:
-        """Whether there is no place in the group at the moment. Raises Refused if there won't be."""
+    def _must_rejoin(self, code: int) -> bool:
+        """Tell whether the member has to join again. Raises KafkaError for a permanent error."""
         if code in _ELSEWHERE:
-            self._line.moved()
+            self._line.forget()
         elif code in _FORGOTTEN:
             self.member_id, self.generation = "", _NO_GENERATION
         elif code != ErrorCode.REBALANCE_IN_PROGRESS:
@@ -268,18 +270,18 @@ class ClassicMember:
             self.generation,
             self.member_id,
             settings.instance_id,
-            assignments=await self._share_out(joined, topics) if joined.leader == self.member_id else [],
+            assignments=await self._assign(joined, topics) if joined.leader == self.member_id else [],
         )
         answer = await self._line.ask(request, settings.rebalance_timeout_ms + 5_000, (0, 4))
-        if self._again(ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error_code):
+        if self._must_rejoin(ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error_code):
             return None
         if not answer.assignment:
             return []
         assigned = read_assignment(bytes(answer.assignment)).assigned_partitions
         return [TopicPartition(each.topic, index) for each in assigned for index in each.partitions]
 
-    async def _share_out(self, joined: Any, topics: dict[str, int]) -> list[SyncGroupRequestAssignment]:
-        """As the leader: what each member gets."""
+    async def _assign(self, joined: Any, topics: dict[str, int]) -> list[SyncGroupRequestAssignment]:
+        """Compute the assignment of each member, as the leader of the group."""
         members = [
             Subscriber(
                 each.member_id, frozenset(read_subscription(bytes(each.metadata)).topics), each.group_instance_id
@@ -294,8 +296,8 @@ class ClassicMember:
         shares = ASSIGNORS[joined.protocol_name](members, counts)
         return [SyncGroupRequestAssignment(member, _written(held)) for member, held in shares.items()]
 
-    async def _stay(self, topics: dict[str, int]) -> bool:
-        """Until there is a rebalance; whether what was held is lost already."""
+    async def _heartbeat(self, topics: dict[str, int]) -> bool:
+        """Send heartbeats until a rebalance begins; returns whether the partitions are lost already."""
         settings = self._settings
         looked = self._client.deadline(0)
         request = HeartbeatRequest(settings.group_id, self.generation, self.member_id, settings.instance_id)
@@ -307,7 +309,7 @@ class ClassicMember:
             code = ErrorCode.NETWORK_EXCEPTION if answer is None else answer.error_code
             if code == ErrorCode.REBALANCE_IN_PROGRESS:
                 return False
-            if self._again(code) and code in _FORGOTTEN:
+            if self._must_rejoin(code) and code in _FORGOTTEN:
                 return True
             now = self._client.deadline(0)
             if now - looked >= min(_LOOKED_AT_EVERY_MS, settings.metadata_max_age_ms):
@@ -316,17 +318,17 @@ class ClassicMember:
                     return False
 
     async def leave(self) -> None:
-        """Unless it is a static member, which may come back."""
+        """Leave the group, unless the member is static and may come back."""
         if not self.member_id or self._settings.instance_id is not None:
             return
         request = LeaveGroupRequest(self._settings.group_id, members=[MemberIdentity(self.member_id)])
         older = LeaveGroupRequest(self._settings.group_id, self.member_id)
         try:
             await self._line.ask(request, 5_000, (3, 5))
-        except Refused:  # Kafka before 2.4
+        except KafkaError:  # Kafka before 2.4
             await self._line.ask(older, 5_000, (0, 2))
         except ClientError:
-            pass  # it will be missed soon
+            pass  # the coordinator notices soon
         self.member_id = ""
 
 
@@ -344,17 +346,20 @@ _LEAVING, _LEAVING_FOR_A_WHILE = -1, -2
 _FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-class EpochMember:
-    """By ConsumerGroupHeartbeat."""
+class ConsumerMembership:
+    """A member by ConsumerGroupHeartbeat: the coordinator decides, and heartbeats carry everything.
 
-    def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: Holder) -> None:
+    Revoked partitions are named in the next heartbeat, whose answer brings partitions that others have given up.
+    """
+
+    def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: RebalanceListener) -> None:
         self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self.generation = 0  # its epoch
+        self.generation = 0  # the member epoch
         self._client = client
         self._settings = settings
         self._topics = topics
         self._holder = holder
-        self._line = Line(client, settings.group_id)
+        self._line = CoordinatorChannel(client, settings.group_id)
         self._held: set[TopicPartition] = set()
         self._names: dict[bytes, str] = {}
 
@@ -363,7 +368,7 @@ class EpochMember:
         while True:
             await asyncio.sleep(wait_ms / 1000)
             topics = sorted(await self._topics()) if self.generation == 0 or not changed else subscribed
-            answer = await self._beat(topics if topics != subscribed or not self.generation else None, changed)
+            answer = await self._heartbeat(topics if topics != subscribed or not self.generation else None, changed)
             if answer is None:
                 wait_ms = self._client.backoff_ms
                 continue
@@ -377,8 +382,8 @@ class EpochMember:
             changed = answer.assignment is not None and await self._reconcile(answer.assignment)
             wait_ms = 0 if changed else answer.heartbeat_interval_ms
 
-    async def _beat(self, topics: list[str] | None, changed: bool) -> Any | None:
-        """The answer; None if another attempt is to be made."""
+    async def _heartbeat(self, topics: list[str] | None, changed: bool) -> Any | None:
+        """Send a heartbeat and return the answer, None if the member has to try again."""
         settings, first = self._settings, self.generation == 0
         request = ConsumerGroupHeartbeatRequest(
             settings.group_id,
@@ -392,7 +397,7 @@ class EpochMember:
         )
         answer = await self._line.ask(request, self._client.request_timeout_ms, (0, 1))
         if answer is None or answer.error_code in _ELSEWHERE:
-            self._line.moved()
+            self._line.forget()
             return None
         if answer.error_code not in _FENCED:
             check(answer.error_code, answer.error_message)
@@ -406,7 +411,7 @@ class EpochMember:
         return [TopicPartitions(*each) for each in found.items()]
 
     async def _reconcile(self, assignment: Any) -> bool:
-        """Give up and take over; whether there is something to tell."""
+        """Revoke and assign partitions; returns whether the next heartbeat has something to report."""
         wanted: set[TopicPartition] = set()
         for each in assignment.topic_partitions:
             if each.topic_id not in self._names:
@@ -423,14 +428,14 @@ class EpochMember:
         return True
 
     async def leave(self) -> None:
-        """A static member says that it may come back."""
+        """Leave the group; a static member announces a possible return."""
         if self.generation <= 0:
             return
         epoch = _LEAVING if self._settings.instance_id is None else _LEAVING_FOR_A_WHILE
         request = ConsumerGroupHeartbeatRequest(
             self._settings.group_id, self.member_id, epoch, self._settings.instance_id
         )
-        with suppress(ClientError):  # it will be missed soon
+        with suppress(ClientError):  # the coordinator notices soon
             await self._line.ask(request, 5_000, (0, 1))
         self.generation = 0
 
@@ -442,8 +447,8 @@ _LEAVING = -1
 _VERSIONS = (1, 1)
 
 
-class ShareMember:
-    """By ShareGroupHeartbeat. on_assigned: is told all partitions that it has from now on."""
+class ShareGroupMembership:
+    """A member by ShareGroupHeartbeat. on_assigned: called with all partitions of the member."""
 
     def __init__(
         self, client: Client, group_id: str, topics: list[str], on_assigned: Callable[[set[TopicPartition]], None]
@@ -454,11 +459,11 @@ class ShareMember:
         self._group_id = group_id
         self._topics = topics
         self._on_assigned = on_assigned
-        self._line = Line(client, group_id)
+        self._line = CoordinatorChannel(client, group_id)
         self._epoch = 0
 
     async def run(self) -> None:
-        """Until it is cancelled. Raises Refused for what does not pass."""
+        """Send heartbeats until cancelled. Raises KafkaError for a permanent error."""
         while True:
             topics = sorted(self._topics) if self._epoch == 0 else None
             request = ShareGroupHeartbeatRequest(
@@ -466,7 +471,7 @@ class ShareMember:
             )
             answer = await self._line.ask(request, self._client.request_timeout_ms, _VERSIONS)
             if answer is None or answer.error_code in _ELSEWHERE:
-                self._line.moved()
+                self._line.forget()
                 await asyncio.sleep(self._client.backoff_ms / 1000)
                 continue
             if answer.error_code in _FENCED:
@@ -494,6 +499,6 @@ class ShareMember:
     async def leave(self) -> None:
         if self._epoch > 0:
             request = ShareGroupHeartbeatRequest(self._group_id, self.member_id, _LEAVING)
-            with suppress(ClientError):  # it will be missed soon
+            with suppress(ClientError):  # the coordinator notices soon
                 await self._line.ask(request, 5_000, _VERSIONS)
             self._epoch = 0

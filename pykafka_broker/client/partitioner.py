@@ -1,4 +1,4 @@
-"""Where a record goes that names no partition, as Kafka's producers have it.
+"""The partition of a record, as Kafka's producers choose it.
 
 Rule: a key has the partition that every Java client gives it: the 32-bit MurmurHash2 of its bytes, seeded as Kafka
 seeds it, without its sign.
@@ -15,7 +15,7 @@ _WORD = Struct("<I")
 
 
 def murmur2(data: bytes) -> int:
-    """MurmurHash2 of the bytes, unsigned."""
+    """Return the MurmurHash2 of the bytes, unsigned."""
     length = len(data)
     whole = length & ~3
     value = _SEED ^ length
@@ -30,5 +30,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """Which of so many partitions has the records of this key."""
+    """Return the partition of a key in a topic with `partitions` partitions."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

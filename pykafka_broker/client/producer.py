@@ -1,7 +1,9 @@
 """A producer: records go to the partitions that Java's producer chooses, in batches, each once and in order.
 
-Rule: properties, their defaults and their effects are those of Kafka's producer (Kafka docs, "Producer Configs"). What
-becomes of a record is told to its `on_delivery`; only what keeps a record from being taken at all is raised by `send`.
+Rule: properties, their defaults and their effects are those of Kafka's producer (Kafka docs, "Producer Configs"). The
+outcome of a record is told to its `on_delivery`; `send` raises only errors that keep a record from being accepted.
+Requests of transactions are those of clients before Kafka 4.0, which every broker serves: partitions are added to a
+transaction before records are produced to them, and the epoch stays after the end of a transaction.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from itertools import groupby
 from types import TracebackType
 from typing import Any, Self
 
-from pykafka_broker.client.batches import Batch, Batches, Delivery, Identity, OnDelivery, size_of
+from pykafka_broker.client.batches import Batches, Delivery, OnDelivery, ProducerBatch, ProducerIdentity, size_of
 from pykafka_broker.client.cluster import NOBODY, Client, Leaders
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut, Unusable, check
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable, check
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.properties import flag, number
 from pykafka_broker.peers import LinkError
@@ -70,7 +72,7 @@ class ProducerSettings:
         self.level = levels.get(CODEC_NAMES[self.codec])
 
     def why_too_large(self, size: int) -> str:
-        """Return why a record of that size can never be sent, in Java's words; empty where it can."""
+        """Return why a record of the size is too large, in Java's words; empty for a good size."""
         if size > self.max_request_size:
             what = f"{self.max_request_size}, which is the value of the max.request.size configuration."
         elif size > self.buffer_memory:
@@ -102,7 +104,7 @@ def _acks(text: str) -> int:
 
 
 def _idempotent(properties: Mapping[str, str], acks: int) -> bool:
-    """By default, unless another property that was set speaks against it."""
+    """Tell whether the producer is idempotent: by default, unless another property forbids idempotence."""
     wanted = flag(properties, "enable.idempotence", True)
     asked = "enable.idempotence" in properties or "transactional.id" in properties
     if "transactional.id" in properties and not wanted:
@@ -143,10 +145,10 @@ _AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITIO
 
 
 class ProducerId:
-    """Of one producer; `transactional_id` None: it is in no transactions."""
+    """Id, epoch and transaction of a producer; transactional_id is None outside transactions."""
 
     def __init__(self, client: Client, transactional_id: str | None) -> None:
-        self.identity = Identity(transactional_id=transactional_id)
+        self.identity = ProducerIdentity(transactional_id=transactional_id)
         self.added: set[TopicPartition] = set()  # of the transaction
         self._client = client
         self._id = transactional_id or ""
@@ -154,7 +156,7 @@ class ProducerId:
         self._offsets_added = False
 
     async def begin(self) -> None:
-        """Get an id, or the next epoch of a transactional id. Raises Refused and TimedOut."""
+        """Get an id, or the next epoch of a transactional id. Raises KafkaError and TimedOut."""
         request = InitProducerIdRequest(self.identity.transactional_id, self._timeout_ms)
         if self.identity.transactional_id is None:
             asked = partial(self._client.ask, request, versions=(0, 4))  # any node, which may just have started
@@ -162,10 +164,10 @@ class ProducerId:
         else:
             answer = await self._ask(request, (0, 4), lambda reply: int(reply.error_code))
         check(answer.error_code)
-        self.identity = Identity(answer.producer_id, answer.producer_epoch, self.identity.transactional_id)
+        self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch, self.identity.transactional_id)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """They take part in the transaction from now on."""
+        """Add partitions to the transaction."""
         wanted = sorted(partitions)
         topics = [
             AddPartitionsToTxnTopic(name, [each.partition for each in group])
@@ -187,7 +189,7 @@ class ProducerId:
         self.added.update(wanted)
 
     async def add_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Offsets of a consumer group are committed with the transaction."""
+        """Commit offsets of a consumer group with the transaction."""
         producer_id, epoch, _ = self.identity
         joining = AddOffsetsToTxnRequest(self._id, producer_id, epoch, group)
         answer = await self._ask(joining, (0, 3), lambda reply: int(reply.error_code))
@@ -209,7 +211,7 @@ class ProducerId:
         )
 
     async def end(self, commit: bool) -> None:
-        """The transaction ends, unless nothing was in it."""
+        """Commit or abort the transaction, unless nothing was added to the transaction."""
         if self.added or self._offsets_added:
             request = EndTxnRequest(self._id, self.identity.producer_id, self.identity.epoch, commit)
             answer = await self._ask(request, (0, 4), lambda reply: int(reply.error_code))
@@ -248,14 +250,16 @@ _FORGOTTEN = PartitionProduceResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
 class Producer:
-    """`async with Producer(client) as producer`; leaving it waits until all that was sent has been delivered.
+    """A producer: `async with Producer(client) as producer`; the end of the block waits for all deliveries.
 
-    Its properties are those of the client, with `properties` over them.
+    Args:
+        client: brings its properties.
+        properties: win over the properties of the client.
     """
 
     def __init__(self, client: Client, properties: Mapping[str, str] | None = None) -> None:
         self.settings = settings = ProducerSettings({**client.properties, **(properties or {})})
-        self._largest = min(settings.max_request_size, settings.buffer_memory) - HEADER_SIZE  # of one record
+        self._largest = min(settings.max_request_size, settings.buffer_memory) - HEADER_SIZE  # a record's limit
         self._client = client
         self._clock = client.clock
         self._leaders = Leaders(client, create=True)
@@ -272,7 +276,7 @@ class Producer:
         self._renew = settings.idempotent
         self._aborted: ClientError | None = None  # of the transaction
         self._broken: BaseException | None = None  # a fault of ours, which nobody is to wait for
-        self._sticky: dict[str, tuple[int, int]] = {}  # by topic: a partition, and bytes until another has its turn
+        self._sticky: dict[str, tuple[int, int]] = {}  # by topic: the current partition, and the bytes left for it
 
     async def __aenter__(self) -> Self:
         if self.settings.transactional_id is not None:
@@ -294,8 +298,8 @@ class Producer:
                 if task is not None:
                     task.cancel()
             await asyncio.gather(self._sender, *self._tasks, return_exceptions=True)
-            for batch in self._batches.drop():
-                batch.tell(-1, -1, ClientError("The producer was closed before the record was sent"))
+            for batch in self._batches.pop_all():
+                batch.report(-1, -1, ClientError("The producer was closed before the record was sent"))
 
     # -- records
 
@@ -310,13 +314,13 @@ class Producer:
         timestamp: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> None:
-        """Take a record; waits while the buffer is full. Raises ClientError if it can't be taken."""
+        """Accept a record, after a wait while the buffer is full. Raises ClientError if the record is refused."""
         leaders = self._leaders.known(topic)
         if leaders is None:
             leaders = await self._leaders.of(topic, self.settings.max_block_ms)
         size = size_of(key, value, headers)
         if size > self._largest:
-            raise Refused(ErrorCode.MESSAGE_TOO_LARGE, self.settings.why_too_large(size + HEADER_SIZE))
+            raise KafkaError(ErrorCode.MESSAGE_TOO_LARGE, self.settings.why_too_large(size + HEADER_SIZE))
         if self._batches.bytes + size > self.settings.buffer_memory:
             await self._wait_for_room(size)
         if partition is None:
@@ -330,16 +334,16 @@ class Producer:
             await asyncio.sleep(0)
 
     async def deliver(self, topic: str, value: bytes | None, key: bytes | None = None, **more: object) -> Delivery:
-        """Send one record, without lingering, and wait until it is in the log. Raises ClientError."""
+        """Send a single record without lingering and wait for the delivery. Raises ClientError."""
         found: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
 
-        def tell(delivery: Delivery) -> None:
-            if not found.done():  # who waited may have been cancelled
+        def report(delivery: Delivery) -> None:
+            if not found.done():  # the waiting task may have been cancelled
                 found.set_result(delivery)
 
         self._hurrying += 1
         try:
-            await self.send(topic, value, key, on_delivery=tell, **more)  # type: ignore[arg-type]
+            await self.send(topic, value, key, on_delivery=report, **more)  # type: ignore[arg-type]
             delivery = await found
         finally:
             self._hurrying -= 1
@@ -348,7 +352,7 @@ class Producer:
         return delivery
 
     async def flush(self) -> None:
-        """Wait until nothing that was sent is on its way any more."""
+        """Wait until every record has been delivered or has failed."""
         self._hurrying += 1
         try:
             while self._batches.count:
@@ -361,7 +365,7 @@ class Producer:
             self._hurrying -= 1
 
     def _partition(self, topic: str, key: bytes | None, leaders: list[int], size: int) -> int:
-        """By the key; without one a partition keeps its turn for the bytes of a batch (KIP-794)."""
+        """Choose a partition by the key; without a key, by turns of a batch's bytes (KIP-794)."""
         if key is not None and not self.settings.ignore_keys:
             return partition_of(key, len(leaders))
         partition, left = self._sticky.get(topic, (0, 0))
@@ -385,7 +389,7 @@ class Producer:
                 raise TimedOut(f"Failed to allocate {size} bytes {within}") from None
 
     async def _wait_for_partition(self, topic: str, partition: int) -> None:
-        """It may have been added lately."""
+        """Look up the topic again: the partition may have been added lately."""
         self._leaders.forget(topic)
         await self._leaders.ask([topic])
         count = len(self._leaders.known(topic) or ())
@@ -400,21 +404,21 @@ class Producer:
         self._aborted = None
 
     async def commit_transaction(self) -> None:
-        """Raises ClientError if a record could not be delivered, or the transaction not be committed."""
+        """Commit. Raises ClientError if a record could not be delivered, or the transaction not be committed."""
         await self.flush()
         if self._aborted is not None:
             raise self._aborted
         await self._id.end(commit=True)
 
     async def abort_transaction(self) -> None:
-        for batch in self._batches.drop():
-            self._batches.done(batch, -1, error=ClientError("The transaction was aborted"))
+        for batch in self._batches.pop_all():
+            self._batches.finish(batch, -1, error=ClientError("The transaction was aborted"))
         await self.flush()
         await self._id.end(commit=False)
         self._aborted = None
 
     async def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """As a part of the transaction: the positions up to which a consumer group has read."""
+        """Commit the positions of a consumer group as a part of the transaction."""
         await self._id.add_offsets(group, offsets)
 
     # -- the sender
@@ -429,7 +433,7 @@ class Producer:
             self._wake.clear()
 
     async def _step(self) -> int:
-        """Send what may leave; returns how long nothing more will, unless somebody says so."""
+        """Send all due batches; returns the milliseconds until the next batch is due."""
         now = self._client.deadline(0)
         self._expire(now)
         if not self._batches.count:
@@ -452,13 +456,13 @@ class Producer:
         return self._client.backoff_ms if due is None or self._blocked() else max(soonest, due - now)
 
     def _blocked(self) -> bool:
-        """Whether only an answer, which wakes the sender, or a leader changes anything."""
+        """Tell whether only an answer or a new leader can let another batch leave; answers wake the sender."""
         return bool(self._tasks) or self._refreshing is not None
 
-    def _sendable(self, now: int) -> dict[int, list[Batch]]:
-        """By node, at most one batch of a partition."""
+    def _sendable(self, now: int) -> dict[int, list[ProducerBatch]]:
+        """Return the due batches by node, at most a single batch of each partition."""
         settings, hurry = self.settings, self._hurrying > 0 or self._batches.bytes * 2 > self.settings.buffer_memory
-        found: dict[int, list[Batch]] = {}
+        found: dict[int, list[ProducerBatch]] = {}
         sizes: dict[int, int] = {}
         for target, queue in self._batches.queues.items():
             if not queue.sendable(now, settings.linger_ms, hurry, settings.max_in_flight):
@@ -472,7 +476,7 @@ class Producer:
             found.setdefault(node, []).append(self._batches.take(queue))
         return found
 
-    def _start(self, node: int, batches: list[Batch]) -> None:
+    def _start(self, node: int, batches: list[ProducerBatch]) -> None:
         self._in_flight[node] = self._in_flight.get(node, 0) + 1
         task = asyncio.create_task(self._deliver(node, batches, self._id.identity))
         self._tasks.add(task)
@@ -485,7 +489,7 @@ class Producer:
             self._settled.set()
         self._wake.set()
 
-    async def _deliver(self, node: int, batches: list[Batch], identity: Identity) -> None:
+    async def _deliver(self, node: int, batches: list[ProducerBatch], identity: ProducerIdentity) -> None:
         settings = self.settings
         topics: dict[str, list[PartitionProduceData]] = {}
         for batch in batches:
@@ -503,7 +507,7 @@ class Producer:
                 self._answered(batch, PartitionProduceResponse(error_code=ErrorCode.NETWORK_EXCEPTION), str(error))
         except ClientError as error:
             for batch in batches:
-                self._batches.landed(batch)
+                self._batches.remove_in_flight(batch)
                 self._fail(batch, error)
         else:
             found = {(topic.name, each.index): each for topic in answer.responses for each in topic.partition_responses}
@@ -515,43 +519,43 @@ class Producer:
             self._room.set()
             self._settled.set()
 
-    def _answered(self, batch: Batch, answer: PartitionProduceResponse, why: str | None = None) -> None:
-        """What a broker said of a batch, or why it said nothing."""
+    def _answered(self, batch: ProducerBatch, answer: PartitionProduceResponse, why: str | None = None) -> None:
+        """Handle a broker's answer for a batch. why: the reason of a missing answer."""
         code, queue = answer.error_code, self._batches.queues[batch.target]
         first = queue.in_flight[0] is batch
-        self._batches.landed(batch)
+        self._batches.remove_in_flight(batch)
         if code in (ErrorCode.NONE, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._batches.done(batch, answer.base_offset if code == ErrorCode.NONE else -1, answer.log_append_time_ms)
+            self._batches.finish(batch, answer.base_offset if code == ErrorCode.NONE else -1, answer.log_append_time_ms)
             return
         now = self._client.deadline(0)
         if code in _TOO_LARGE and len(batch.records) > 1:
-            self._batches.halve(batch, now)
+            self._batches.split_batch(batch, now)
             return
         overtaken = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.recovering or not first)
         if (_retriable(code) and batch.attempts <= self.settings.retries) or overtaken:
             if code in _LEADERSHIP or why is not None:
                 self._leaders.forget(batch.target.topic)
-            queue.again(batch, now + self._client.backoff_ms)
+            queue.requeue(batch, now + self._client.backoff_ms)
             return
-        self._fail(batch, Refused(code, answer.error_message or why))
+        self._fail(batch, KafkaError(code, answer.error_message or why))
 
-    def _fail(self, batch: Batch, error: ClientError) -> None:
-        """The records of it will not be in the log, or nobody knows."""
+    def _fail(self, batch: ProducerBatch, error: ClientError) -> None:
+        """Report an error to the records of a batch: they are not in the log, or the outcome is unknown."""
         if self.settings.transactional_id is not None:
             self._aborted = error
         elif batch.sequence != NO_SEQUENCE:
-            self._renew = True  # a gap in its sequence numbers would be refused
-        self._batches.done(batch, -1, error=error)
+            self._renew = True  # a broker would refuse a gap in the sequence numbers
+        self._batches.finish(batch, -1, error=error)
 
     def _fail_all(self, error: ClientError) -> None:
-        for batch in self._batches.drop():
+        for batch in self._batches.pop_all():
             self._fail(batch, error)
         self._settled.set()
         self._room.set()
 
     def _expire(self, now: int) -> None:
         wait_ms = self.settings.delivery_timeout_ms
-        for batch in self._batches.late(now - wait_ms):
+        for batch in self._batches.pop_expired(now - wait_ms):
             of = f"{len(batch.records)} record(s) for {batch.target}:{wait_ms} ms has passed since batch creation"
             self._fail(batch, TimedOut(f"Expiring {of}"))
             self._settled.set()
@@ -564,7 +568,7 @@ class Producer:
                 await self._id.add(new)
 
     def _refresh(self) -> None:
-        """Look for leaders that are missing or no more, beside what is being sent."""
+        """Look up missing and outdated leaders, in a separate task."""
         topics = self._batches.leaderless(self._leaders.leader) | set(self._leaders.stale())
         if topics and self._refreshing is None:
             self._refreshing = asyncio.create_task(self._look(topics))

@@ -1,7 +1,8 @@
 """The properties of a client, named as Kafka's Java clients name them (Kafka docs, "Admin Configs").
 
-Rule: how a connection is secured is read by the code that secures links between brokers, so that one reader knows
-stores, protocols and login modules: the properties become settings of a listener that is called CLIENT.
+Rule: the security of a connection is read by the code that secures links between brokers, so that one reader knows
+stores, protocols and login modules: the properties become settings of a listener that is called CLIENT. Numbers are
+read as Java reads them: ASCII digits with a sign, where Python also takes `1_0` and ` 1`.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from pykafka_broker.client.errors import Unusable
 from pykafka_broker.config.properties import parse_properties
 
 if TYPE_CHECKING:
-    from pykafka_broker.server.link import Security
+    from pykafka_broker.server.link import TransportSecurity
 
 
-# -- text as Java reads it
+# -- text in Java's forms
 
 
 _DIGITS = re.compile(r"[+-]?[0-9]+")
@@ -29,17 +30,17 @@ _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA
 
 
 def integer(text: str) -> int:
-    """Of 32 bits, as `Integer.parseInt`. Raises ValueError."""
+    """Read a number of 32 bits, as `Integer.parseInt`. Raises ValueError."""
     return _within(text, 32)
 
 
 def long(text: str) -> int:
-    """Of 64 bits, as `Long.parseLong`. Raises ValueError."""
+    """Read a number of 64 bits, as `Long.parseLong`. Raises ValueError."""
     return _within(text, 64)
 
 
 def double(text: str) -> float:
-    """As `Double.parseDouble`. Raises ValueError."""
+    """Read a floating-point number, as `Double.parseDouble`. Raises ValueError."""
     text = text.strip()
     if hexadecimal := _HEXADECIMAL.fullmatch(text):
         try:
@@ -52,7 +53,7 @@ def double(text: str) -> float:
 
 
 def java_split(separator: str, text: str) -> list[str]:
-    """As `String.split`, which leaves out what is empty at the end. separator: a regular expression."""
+    """Split a text at a regular expression, as `String.split`, which drops empty parts at the end."""
     found = re.split(separator, text)
     while text and found and not found[-1]:
         found.pop()
@@ -76,7 +77,7 @@ DEFAULT_PORT_MISSING = "Invalid url in bootstrap.servers"
 
 
 def read_properties(path: str) -> dict[str, str]:
-    """Of a file in the form of java.util.Properties. Raises Unusable."""
+    """Read a file in the form of java.util.Properties. Raises Unusable."""
     try:
         return parse_properties(Path(path).read_text(encoding="latin-1"))
     except OSError as error:
@@ -86,7 +87,7 @@ def read_properties(path: str) -> dict[str, str]:
 
 
 def addresses(text: str) -> list[tuple[str, int]]:
-    """Host and port of each of `host:port,host:port`. Raises Unusable."""
+    """Return host and port of each address in `host:port,host:port`. Raises Unusable."""
     found = []
     parts = [part.strip() for part in text.split(",")] if text.strip() else []
     if "" in parts:
@@ -103,18 +104,18 @@ def addresses(text: str) -> list[tuple[str, int]]:
 
 
 def check_resolvable(found: Iterable[tuple[str, int]]) -> None:
-    """That one of the hosts has an address, as Java's clients do it at their start. Raises Unusable."""
+    """Check for at least a single host with an address, as Java's clients do at start. Raises Unusable."""
     for host, port in found:
         try:
             socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError):  # the second where no label of a name could be like that
+        except (OSError, UnicodeError):  # UnicodeError: no label of a host name can have this form
             continue
         return
     raise Unusable(_NOWHERE)
 
 
-def security_of(properties: Mapping[str, str]) -> Security | None:
-    """What secures connections, None where nothing does. Raises Unusable."""
+def security_of(properties: Mapping[str, str]) -> TransportSecurity | None:
+    """Return the security of connections, None for PLAINTEXT. Raises Unusable."""
     protocol = properties.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
         raise Unusable(f"security.protocol {protocol} is none of {', '.join(_PROTOCOLS)}")
@@ -141,7 +142,7 @@ def _as_listener(properties: Mapping[str, str], protocol: str) -> dict[str, str]
 
 
 def number(properties: Mapping[str, str], name: str, default: int, least: int | None = None) -> int:
-    """Return a property that is a number, and no less than `least`. Raises Unusable."""
+    """Return an integer property, at least `least`. Raises Unusable."""
     text = properties.get(name)
     if text is None:
         return default
@@ -155,7 +156,7 @@ def number(properties: Mapping[str, str], name: str, default: int, least: int | 
 
 
 def flag(properties: Mapping[str, str], name: str, default: bool) -> bool:
-    """A property that is true or false. Raises Unusable."""
+    """Return a property with the value true or false. Raises Unusable."""
     text = properties.get(name)
     if text is None:
         return default

@@ -1,4 +1,4 @@
-"""The controllers of a cluster: DescribeQuorum (KIP-595, KIP-836), AddRaftVoter and RemoveRaftVoter (KIP-853)."""
+"""The controllers of a cluster (KIP-595, KIP-836, KIP-853), its API versions and features (KIP-584, KIP-778)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, check
+from pykafka_broker.client.errors import ClientError, KafkaError, check
 from pykafka_broker.protocol.enums import UpgradeType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
@@ -23,27 +23,27 @@ from pykafka_broker.protocol.messages.update_features_request import FeatureUpda
 _TOPIC = "__cluster_metadata"
 
 
-class Endpoint(NamedTuple):
-    """Where a controller listens."""
+class RaftVoterEndpoint(NamedTuple):
+    """The address of a controller's listener."""
 
     name: str
     host: str
     port: int
 
 
-class Quorum(NamedTuple):
-    """endpoints: of each controller, where the broker tells them (since Kafka 3.9)."""
+class QuorumInfo(NamedTuple):
+    """The state of the controller quorum. endpoints: of each controller, told since Kafka 3.9."""
 
     leader_id: int
     leader_epoch: int
     high_watermark: int
     voters: list[ReplicaState]
     observers: list[ReplicaState]
-    endpoints: dict[int, list[Endpoint]]
+    endpoints: dict[int, list[RaftVoterEndpoint]]
 
 
-async def describe_quorum(client: Client) -> Quorum:
-    """Raises Refused."""
+async def describe_quorum(client: Client) -> QuorumInfo:
+    """Return the state of the quorum. Raises KafkaError."""
     await client.refresh(call="listNodes")
     answer = await client.ask(
         DescribeQuorumRequest([TopicData(_TOPIC, [PartitionData(0)])]), call="describeMetadataQuorum"
@@ -54,15 +54,16 @@ async def describe_quorum(client: Client) -> Quorum:
     found = answer.topics[0].partitions[0]
     check(found.error_code, found.error_message or None)
     endpoints = {
-        node.node_id: [Endpoint(each.name, each.host, each.port) for each in node.listeners] for node in answer.nodes
+        node.node_id: [RaftVoterEndpoint(each.name, each.host, each.port) for each in node.listeners]
+        for node in answer.nodes
     }
-    return Quorum(
+    return QuorumInfo(
         found.leader_id, found.leader_epoch, found.high_watermark, found.current_voters, found.observers, endpoints
     )
 
 
-async def add_voter(client: Client, node_id: int, directory_id: bytes, endpoints: Sequence[Endpoint]) -> None:
-    """Raises Refused."""
+async def add_voter(client: Client, node_id: int, directory_id: bytes, endpoints: Sequence[RaftVoterEndpoint]) -> None:
+    """Add a controller to the quorum. Raises KafkaError."""
     listeners = [Listener(*each) for each in endpoints]
     request = AddRaftVoterRequest(None, client.request_timeout_ms, node_id, directory_id, listeners)
     answer = await client.ask(request, call="addRaftVoter", repeatable=False)
@@ -70,7 +71,7 @@ async def add_voter(client: Client, node_id: int, directory_id: bytes, endpoints
 
 
 async def remove_voter(client: Client, node_id: int, directory_id: bytes) -> None:
-    """Raises Refused."""
+    """Remove a controller from the quorum. Raises KafkaError."""
     request = RemoveRaftVoterRequest(None, node_id, directory_id)
     answer = await client.ask(request, call="removeRaftVoter", repeatable=False)
     check(answer.error_code, answer.error_message)
@@ -83,7 +84,7 @@ _SOFTWARE = "pykafka-broker-tools"
 
 
 async def api_versions(client: Client, node: int | None = None, *, call: str | None = None) -> ApiVersionsResponse:
-    """Of that node, or of any. Raises Refused."""
+    """Return the API versions and features of a node, or of any node. Raises KafkaError."""
     request = ApiVersionsRequest(_SOFTWARE, "1")
     answer: ApiVersionsResponse = await client.ask(request, node, call=call)
     check(answer.error_code)
@@ -93,16 +94,20 @@ async def api_versions(client: Client, node: int | None = None, *, call: str | N
 async def update_features(
     client: Client, levels: Mapping[str, int], kind: UpgradeType, *, validate_only: bool
 ) -> dict[str, ClientError | None]:
-    """What became of each feature. Raises ClientError where nothing was decided at all."""
+    """Change feature levels; returns None or the error of each feature.
+
+    Raises:
+        ClientError: the whole request was refused.
+    """
     updates = [
         FeatureUpdateKey(name, level, upgrade_type=kind, allow_downgrade=False) for name, level in levels.items()
     ]
     request = UpdateFeaturesRequest(client.request_timeout_ms, updates, validate_only)
     answer = await client.ask_controller(request, versions=(1, 2), call="updateFeatures", repeatable=False)
     if answer.error_code != ErrorCode.NONE:
-        return dict.fromkeys(levels, Refused(answer.error_code, answer.error_message))
+        return dict.fromkeys(levels, KafkaError(answer.error_code, answer.error_message))
     found: dict[str, ClientError | None] = dict.fromkeys(levels)
     for each in answer.results:
         if each.error_code != ErrorCode.NONE:
-            found[each.feature] = Refused(each.error_code, each.error_message)
+            found[each.feature] = KafkaError(each.error_code, each.error_message)
     return found

@@ -1,8 +1,8 @@
-"""A consumer in a share group (KIP-932): records come to one member at a time, which says of each what became of it.
+"""A consumer in a share group (KIP-932): records go to one member at a time, which acknowledges each.
 
-Rule: each broker has a share session with this member and is asked by one request at a time, when somebody polls and
-nothing is left of what came before. What was acknowledged since goes with the next request, or with the session's last
-one, which releases all the rest. Offsets without a record (control batches) are acknowledged as gaps.
+Rule: each broker has a share session with the member, and at most one request in flight, which is sent when the caller
+polls and no earlier records are left. Acknowledgements go with the next request, or with the last one of the session,
+which releases all other records. Offsets without a record (control batches) are acknowledged as gaps.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, Self
 
 from pykafka_broker.client.cluster import NOBODY, Client, Leaders
 from pykafka_broker.client.consumer import ConsumerSettings, batches_of
-from pykafka_broker.client.errors import ClientError, Refused, Unusable
-from pykafka_broker.client.membership import ShareMember
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
+from pykafka_broker.client.membership import ShareGroupMembership
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -56,7 +56,10 @@ _PASSES = (
 
 
 class Delivered(NamedTuple):
-    """A record that nobody else gets until it is acknowledged. deliveries: how often it has been given out."""
+    """A record on loan: no other member gets the record until an acknowledgement.
+
+    `deliveries` is how often the record was delivered.
+    """
 
     partition: TopicPartition
     record: Record
@@ -66,27 +69,27 @@ class Delivered(NamedTuple):
 
 
 class _Session:
-    """With one broker."""
+    """The share session with a broker."""
 
     def __init__(self) -> None:
         self.epoch = _FIRST_EPOCH
         self.partitions: set[TopicPartition] = set()
         self.acknowledged: dict[TopicPartition, dict[int, int]] = {}  # by offset
 
-    def take(self) -> dict[TopicPartition, list[tuple[int, int]]]:
-        """What is to be told, in order; it is not told twice."""
-        found = {place: sorted(kinds.items()) for place, kinds in self.acknowledged.items()}
+    def pop_acknowledgements(self) -> dict[TopicPartition, list[tuple[int, int]]]:
+        """Take out the acknowledgements to send, sorted."""
+        found = {partition: sorted(kinds.items()) for partition, kinds in self.acknowledged.items()}
         self.acknowledged = {}
         return found
 
     def reset(self) -> None:
-        """It has ended; whatever it held has been released."""
+        """Begin anew: the end of the session has released all records."""
         self.epoch = _FIRST_EPOCH
         self.partitions, self.acknowledged = set(), {}
 
 
 class ShareConsumer:
-    """`async with ShareConsumer(client, topics) as consumer`; `poll`, and `acknowledge` each record."""
+    """A share consumer: `async with ShareConsumer(client, topics) as consumer`, `poll`, `acknowledge` each record."""
 
     def __init__(self, client: Client, topics: list[str]) -> None:
         self.settings = ConsumerSettings(client.properties)
@@ -95,7 +98,7 @@ class ShareConsumer:
             raise Unusable("a share consumer needs a group.id")
         self._client = client
         self._leaders = Leaders(client)
-        self._member = ShareMember(client, self.group_id, topics, self._assigned)
+        self._member = ShareGroupMembership(client, self.group_id, topics, self._assigned)
         self._assignment: set[TopicPartition] = set()
         self._sessions: dict[int, _Session] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
@@ -118,7 +121,7 @@ class ShareConsumer:
         await asyncio.gather(self._running, *self._fetches.values(), return_exceptions=True)
         for leader, session in self._sessions.items():
             if session.epoch != _FIRST_EPOCH:
-                with suppress(ClientError, LinkError):  # the broker notices, and releases what was held
+                with suppress(ClientError, LinkError):  # the broker notices, and releases the records
                     await self._close(leader, session)
         await self._member.leave()
 
@@ -129,12 +132,12 @@ class ShareConsumer:
     # -- records
 
     async def poll(self, timeout_ms: int, max_records: int) -> list[Delivered]:
-        """Up to so many, waited for as long as that. Raises ClientError."""
+        """Wait for records and return at most `max_records`. Raises ClientError."""
         until = self._client.deadline(timeout_ms)
         while not self._waiting:
             self._arrived.clear()
             self._raise()
-            await self._go_on()
+            await self._send_fetches()
             left = until - self._client.deadline(0)
             if left <= 0:
                 return []
@@ -144,7 +147,7 @@ class ShareConsumer:
         return [self._waiting.popleft() for _ in range(min(max_records, len(self._waiting)))]
 
     def acknowledge(self, delivered: Delivered, kind: int) -> None:
-        """ACCEPT, RELEASE for somebody else, or REJECT for good."""
+        """Acknowledge a record: ACCEPT, RELEASE for another member, or REJECT for good."""
         session = self._sessions.get(self._leaders.leader(delivered.partition))
         if session is not None:
             session.acknowledged.setdefault(delivered.partition, {})[delivered.record.offset] = kind
@@ -159,7 +162,7 @@ class ShareConsumer:
 
     # -- fetching
 
-    async def _go_on(self) -> None:
+    async def _send_fetches(self) -> None:
         topics = {each.topic for each in self._assignment if self._leaders.leader(each) == NOBODY}
         if topics := topics | set(self._leaders.stale()):
             await self._leaders.ask(topics)
@@ -188,7 +191,7 @@ class ShareConsumer:
             self._arrived.set()
 
     def _request(self, session: _Session, partitions: set[TopicPartition]) -> ShareFetchRequest:
-        told, settings = session.take(), self.settings
+        told, settings = session.pop_acknowledgements(), self.settings
         topics: dict[str, list[FetchPartition]] = {}
         for each in sorted(partitions | told.keys()):
             batches = [AcknowledgementBatch(offset, offset, [kind]) for offset, kind in told.get(each, ())]
@@ -216,39 +219,39 @@ class ShareConsumer:
             session.reset()
             return
         if answer.error_code and answer.error_code not in _PASSES:
-            raise Refused(answer.error_code, answer.error_message)
+            raise KafkaError(answer.error_code, answer.error_message)
         session.epoch += 1
         session.partitions = partitions
         names = {topic_id: name for name, topic_id in self._member.topic_ids.items()}
         for topic in answer.responses:
             for each in topic.partitions:
                 if topic.topic_id in names:
-                    self._take(TopicPartition(names[topic.topic_id], each.partition_index), each, session)
+                    self._store(TopicPartition(names[topic.topic_id], each.partition_index), each, session)
 
-    def _take(self, place: TopicPartition, data: PartitionData, session: _Session) -> None:
-        """What a broker has given to this member, and nobody else."""
+    def _store(self, partition: TopicPartition, data: PartitionData, session: _Session) -> None:
+        """Store the records acquired for the member."""
         if data.error_code in _PASSES:
-            self._leaders.forget(place.topic)
+            self._leaders.forget(partition.topic)
             return
         if data.error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            raise Refused(data.error_code, f"Not authorized to access topics: [{place.topic}]")
+            raise KafkaError(data.error_code, f"Not authorized to access topics: [{partition.topic}]")
         if data.error_code:
-            raise Refused(data.error_code, data.error_message)
+            raise KafkaError(data.error_code, data.error_message)
         held = {
             offset: each.delivery_count
             for each in data.acquired_records
             for offset in range(each.first_offset, each.last_offset + 1)
         }
-        for batch in batches_of(place, data.records, (), self.settings.check_crcs):
+        for batch in batches_of(partition, data.records, (), self.settings.check_crcs):
             for record in batch.records(0):
                 if (deliveries := held.pop(record.offset, None)) is not None:
-                    found = Delivered(place, record, batch.leader_epoch, batch.timestamp_type, deliveries)
+                    found = Delivered(partition, record, batch.leader_epoch, batch.timestamp_type, deliveries)
                     self._waiting.append(found)
         if held:
-            session.acknowledged.setdefault(place, {}).update(dict.fromkeys(held, GAP))
+            session.acknowledged.setdefault(partition, {}).update(dict.fromkeys(held, GAP))
 
     async def _close(self, leader: int, session: _Session) -> None:
-        told = session.take()
+        told = session.pop_acknowledgements()
         ids = self._member.topic_ids
         request = ShareAcknowledgeRequest(
             self.group_id,
@@ -263,7 +266,7 @@ def _by_topic(
     told: dict[TopicPartition, list[tuple[int, int]]],
 ) -> Iterable[tuple[str, list[AcknowledgePartition]]]:
     topics: dict[str, list[AcknowledgePartition]] = {}
-    for place, kinds in sorted(told.items()):
+    for partition, kinds in sorted(told.items()):
         batches: list[Any] = [Acknowledged(offset, offset, [kind]) for offset, kind in kinds]
-        topics.setdefault(place.topic, []).append(AcknowledgePartition(place.partition, batches))
+        topics.setdefault(partition.topic, []).append(AcknowledgePartition(partition.partition, batches))
     return topics.items()

@@ -1,7 +1,7 @@
-"""Topics: what there is of them, and their changes.
+"""Topics: listed, described and changed; replicas moved between brokers, and between the log directories of one.
 
 Rule: a description comes from DescribeTopicPartitions, which tells the eligible leaders (KIP-966), and from Metadata
-where a broker does not serve it.
+where a broker does not serve it. A partition whose replicas can't be moved does not stop the others.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import Refused, check
-from pykafka_broker.client.leaders import Place, by_topic
+from pykafka_broker.client.errors import KafkaError, check
+from pykafka_broker.client.leaders import by_topic
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,
@@ -56,7 +57,7 @@ PARTITIONS_IN_AN_ANSWER = 2000
 
 
 class PartitionView(NamedTuple):
-    """`elr` and `last_known_elr` are None where the broker does not tell them."""
+    """A partition's leader and replicas; elr and last_known_elr are None if the broker does not tell."""
 
     partition: int
     leader: int
@@ -67,7 +68,7 @@ class PartitionView(NamedTuple):
 
 
 class TopicView(NamedTuple):
-    """A topic and its partitions in their order."""
+    """A topic and the topic's partitions in order."""
 
     name: str
     topic_id: bytes
@@ -76,7 +77,7 @@ class TopicView(NamedTuple):
 
 
 async def list_topics(client: Client) -> list[MetadataResponseTopic]:
-    """All that the client may see, by name."""
+    """Return all topics visible to the client, sorted by name."""
     found = await client.metadata(None, call="listTopics")
     return sorted((each for each in found.topics if each.name is not None), key=lambda each: each.name or "")
 
@@ -84,7 +85,7 @@ async def list_topics(client: Client) -> list[MetadataResponseTopic]:
 async def describe_topics(
     client: Client, names: Collection[str], *, limit: int = PARTITIONS_IN_AN_ANSWER, by_id: bool = False
 ) -> dict[str, TopicView]:
-    """Return those of these topics that exist, by name. Raises Refused.
+    """Return the existing topics among the names, by name. Raises KafkaError.
 
     Args:
         limit: the most partitions in one answer.
@@ -94,7 +95,7 @@ async def describe_topics(
         return await _by_metadata(client, sorted(names))
     try:
         return await _by_partitions(client, sorted(names), limit)
-    except Refused as error:
+    except KafkaError as error:
         if error.code != ErrorCode.UNSUPPORTED_VERSION:
             raise
         return await _by_metadata(client, sorted(names))
@@ -105,7 +106,7 @@ async def _by_partitions(client: Client, names: list[str], limit: int) -> dict[s
     cursor: Cursor | None = None
     while names:
         request = DescribeTopicPartitionsRequest([TopicRequest(each) for each in names], limit, cursor)
-        answer = await client.ask(request, call="listNodes")  # which is what Kafka's client would begin with
+        answer = await client.ask(request, call="listNodes")  # the first call of Kafka's client
         for each in answer.topics:
             if each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 continue
@@ -145,15 +146,17 @@ async def _by_metadata(client: Client, names: list[str]) -> dict[str, TopicView]
 
 async def list_reassignments(
     client: Client, partitions: dict[str, list[int]] | None = None
-) -> dict[tuple[str, int], OngoingPartitionReassignment]:
-    """Those under way, of these partitions or, for None, of all. Raises Refused."""
+) -> dict[TopicPartition, OngoingPartitionReassignment]:
+    """Return the reassignments in progress, of the given partitions or, for None, of all. Raises KafkaError."""
     wanted = None
     if partitions is not None:
         wanted = [ListPartitionReassignmentsTopics(name, indexes) for name, indexes in partitions.items()]
     request = ListPartitionReassignmentsRequest(client.request_timeout_ms, wanted)
     answer = await client.ask_controller(request, call="listPartitionReassignments")
     check(answer.error_code, answer.error_message)
-    return {(topic.name, part.partition_index): part for topic in answer.topics for part in topic.partitions}
+    return {
+        TopicPartition(topic.name, part.partition_index): part for topic in answer.topics for part in topic.partitions
+    }
 
 
 async def create_topic(
@@ -165,7 +168,12 @@ async def create_topic(
     assignment: Sequence[Sequence[int]] = (),
     configs: dict[str, str] | None = None,
 ) -> None:
-    """-1 leaves it to the broker; assignment: the replicas of each partition. Raises Refused."""
+    """Create a topic. Raises KafkaError.
+
+    Args:
+        partitions: -1 leaves the number to the broker, and so does -1 for `replication_factor`.
+        assignment: the replicas of each partition.
+    """
     topic = CreatableTopic(
         name,
         partitions,
@@ -182,12 +190,17 @@ async def create_topic(
 async def create_partitions(
     client: Client, counts: dict[str, int], assignments: dict[str, list[list[int]]] | None = None
 ) -> None:
-    """Grow topics to so many partitions; assignments: the replicas of the new ones. Raises Refused."""
+    """Raise the number of partitions of topics. Raises KafkaError.
+
+    Args:
+        counts: the new number of partitions of each topic.
+        assignments: the replicas of the new partitions.
+    """
     topics = []
     for name, count in counts.items():
         given = (assignments or {}).get(name)
-        places = None if given is None else [CreatePartitionsAssignment(each) for each in given]
-        topics.append(CreatePartitionsTopic(name, count, places))
+        partitions = None if given is None else [CreatePartitionsAssignment(each) for each in given]
+        topics.append(CreatePartitionsTopic(name, count, partitions))
     request = CreatePartitionsRequest(topics, client.request_timeout_ms)
     answer = await client.ask_controller(request, call="createPartitions", repeatable=False)
     for each in answer.results:
@@ -195,7 +208,7 @@ async def create_partitions(
 
 
 async def delete_topics(client: Client, names: Collection[str]) -> None:
-    """Raises Refused with the first error; the other topics are deleted all the same."""
+    """Delete topics. Raises KafkaError with the first error; the other topics are deleted all the same."""
     request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=client.request_timeout_ms)
     answer = await client.ask_controller(request, versions=(0, 5), call="deleteTopics", repeatable=False)
     for each in answer.responses:
@@ -205,19 +218,25 @@ async def delete_topics(client: Client, names: Collection[str]) -> None:
 # -- reassignments
 
 
-class Directories(NamedTuple):
-    """Where a replica is, and where it moves to; None where it isn't or doesn't."""
+class ReplicaDirectories(NamedTuple):
+    """The log directory of a replica, and the target of a move; None if missing."""
 
     current: str | None = None
     future: str | None = None
 
 
 async def reassign(
-    client: Client, wanted: Mapping[Place, list[int] | None], *, change_of_factor: bool = True
-) -> dict[Place, Refused]:
-    """Give each partition these replicas, or, for None, end its reassignment; those that refuse. Raises ClientError."""
+    client: Client, wanted: Mapping[TopicPartition, list[int] | None], *, change_of_factor: bool = True
+) -> dict[TopicPartition, KafkaError]:
+    """Change the replicas of partitions; returns an error for each refused partition. Raises ClientError.
+
+    Args:
+        wanted: the new replicas of each partition; None ends its reassignment.
+    """
     topics = [
-        ReassignableTopic(topic, [ReassignablePartition(index, wanted[topic, index]) for index in indexes])
+        ReassignableTopic(
+            topic, [ReassignablePartition(index, wanted[TopicPartition(topic, index)]) for index in indexes]
+        )
         for topic, indexes in by_topic(wanted)
     ]
     request = AlterPartitionReassignmentsRequest(client.request_timeout_ms, change_of_factor, topics)
@@ -225,39 +244,41 @@ async def reassign(
     answer = await client.ask_controller(request, call="alterPartitionReassignments", versions=versions)
     check(answer.error_code, answer.error_message)
     return {
-        (topic.name, each.partition_index): Refused(each.error_code, each.error_message)
+        TopicPartition(topic.name, each.partition_index): KafkaError(each.error_code, each.error_message)
         for topic in answer.responses
         for each in topic.partitions
         if each.error_code != ErrorCode.NONE
     }
 
 
-async def directories_of(client: Client, node: int) -> dict[Place, Directories]:
-    """Of all replicas of a broker, as far as its disks are there."""
+async def directories_of(client: Client, node: int) -> dict[TopicPartition, ReplicaDirectories]:
+    """Return the directories of all replicas of a broker, except on failed disks."""
     answer = await client.ask(DescribeLogDirsRequest(None), node, call="describeLogDirs")
-    found: dict[Place, Directories] = {}
+    found: dict[TopicPartition, ReplicaDirectories] = {}
     for directory in answer.results:
         if directory.error_code == ErrorCode.NONE:
             for topic in directory.topics:
                 for each in topic.partitions:
-                    place = topic.name, each.partition_index
+                    partition = TopicPartition(topic.name, each.partition_index)
                     field = "future" if each.is_future_key else "current"
-                    found[place] = found.get(place, Directories())._replace(**{field: directory.log_dir})
+                    found[partition] = found.get(partition, ReplicaDirectories())._replace(**{field: directory.log_dir})
     return found
 
 
-async def move_to_directories(client: Client, node: int, wanted: Mapping[Place, str]) -> dict[Place, int]:
-    """Begin to move replicas of that broker; the error code of each."""
-    paths: dict[str, list[Place]] = {}
-    for place, path in wanted.items():
-        paths.setdefault(path, []).append(place)
+async def move_to_directories(
+    client: Client, node: int, wanted: Mapping[TopicPartition, str]
+) -> dict[TopicPartition, int]:
+    """Begin to move replicas of a broker to other directories; returns the error code of each."""
+    paths: dict[str, list[TopicPartition]] = {}
+    for partition, path in wanted.items():
+        paths.setdefault(path, []).append(partition)
     directories = [
-        AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, indexes) for topic, indexes in by_topic(places)])
-        for path, places in paths.items()
+        AlterReplicaLogDir(path, [AlterReplicaLogDirTopic(topic, indexes) for topic, indexes in by_topic(partitions)])
+        for path, partitions in paths.items()
     ]
     answer = await client.ask(AlterReplicaLogDirsRequest(directories), node, call="alterReplicaLogDirs")
     return {
-        (topic.topic_name, each.partition_index): each.error_code
+        TopicPartition(topic.topic_name, each.partition_index): each.error_code
         for topic in answer.results
         for each in topic.partitions
     }

@@ -1,8 +1,8 @@
-"""The ACLs of the cluster, as questions are asked of them.
+"""The ACLs of the cluster, indexed for questions.
 
-Rule: what a client may do is found by look-ups, however many ACLs there are: by kind of resource, principal and host,
-and among theirs by name. All that ACLs of one client say of one pattern is one number, a bit for each operation that is
-allowed and one for each that is denied.
+Rule: a client's rights are found by look-ups, however many ACLs there are: by kind of resource, principal and host, and
+among these by name. All ACLs of one client on one pattern are one number, with a bit for each allowed operation and one
+for each denied operation.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from pykafka_broker.cluster.image import MetadataImage
 
 WILDCARD = "*"  # as a literal name: every resource of the kind; as a host: every host
-DENIED_SHIFT = 16  # bits from here on are operations that are denied; AclOperation has numbers below
+DENIED_SHIFT = 16  # bits from here on are denied operations; the numbers of AclOperation are below
 _OPERATIONS = range(DENIED_SHIFT)
 K = TypeVar("K", str, int)
 
 
-class Acl(Protocol):
-    """An AccessControlEntryRecord, or what is to become one."""
+class AccessControlEntry(Protocol):
+    """The fields of an AccessControlEntryRecord, stored or about to be."""
 
     resource_type: int
     resource_name: str
@@ -41,10 +41,10 @@ class Patterns:
     def __init__(self) -> None:
         self.literal: dict[str, int] = {}
         self.prefixed: dict[str, int] | None = None  # by prefix; most clients have none
-        self._lengths: dict[int, int] = {}  # of prefixes: how many are so long
+        self._lengths: dict[int, int] = {}  # number of prefixes of each length
 
     def get(self, pattern_type: int, name: str) -> int:
-        """The number of that very pattern, or 0."""
+        """Return the number of exactly the given pattern, or 0."""
         return (self.literal if pattern_type == PatternType.LITERAL else self.prefixed or {}).get(name, 0)
 
     def put(self, pattern_type: int, name: str, number: int) -> None:
@@ -61,12 +61,12 @@ class Patterns:
         _put(self._lengths, len(name), self._lengths.get(len(name), 0) + len(self.prefixed) - before)
 
     def applying(self, name: str) -> int:
-        """The numbers of all patterns that the name fits, or-ed."""
+        """Return the numbers of all patterns matching the name, or-ed."""
         found = self.literal.get(name, 0) | self.literal.get(WILDCARD, 0)
         return found | self.prefixes(name)
 
     def prefixes(self, name: str) -> int:
-        """The same of prefixes alone."""
+        """Return the numbers of all prefixes of the name, or-ed."""
         found = 0
         if self.prefixed:
             for length in self._lengths:
@@ -75,7 +75,7 @@ class Patterns:
         return found
 
     def of(self, name: str) -> Iterator[tuple[int, str, int]]:
-        """Every pattern that the name fits: its type, its name, its number."""
+        """Yield every pattern matching the name: type, name, number."""
         for literal in (name, WILDCARD):
             if literal in self.literal:
                 yield PatternType.LITERAL, literal, self.literal[literal]
@@ -90,18 +90,18 @@ class Patterns:
 
 
 class AclIndex:
-    """Follows the ACLs of an image. `changes` grows with each ACL that comes or goes."""
+    """The ACLs of an image by resource, principal and host. `changes` grows with each ACL added or removed."""
 
     __slots__ = ("_clients", "_resources", "changes")
 
-    def __init__(self, acls: Iterable[Acl]) -> None:
+    def __init__(self, acls: Iterable[AccessControlEntry]) -> None:
         self.changes = 0
         self._clients: dict[tuple[int, str, str], Patterns] = {}  # by kind, principal, host
-        self._resources: dict[int, Patterns] = {}  # by kind: how many ACLs each pattern has
+        self._resources: dict[int, Patterns] = {}  # by kind: the number of ACLs for each pattern
         for acl in acls:
             self.add(acl)
 
-    def add(self, acl: Acl) -> None:
+    def add(self, acl: AccessControlEntry) -> None:
         self.changes += 1
         bit = _bit(acl)
         client = (acl.resource_type, acl.principal, acl.host)
@@ -111,7 +111,7 @@ class AclIndex:
         of_client.put(acl.pattern_type, acl.resource_name, of_client.get(acl.pattern_type, acl.resource_name) | bit)
         self._count(acl, 1)
 
-    def remove(self, acl: Acl) -> None:
+    def remove(self, acl: AccessControlEntry) -> None:
         self.changes += 1
         client = (acl.resource_type, acl.principal, acl.host)
         of_client = self._clients.get(client)
@@ -122,24 +122,24 @@ class AclIndex:
                 del self._clients[client]
         self._count(acl, -1)
 
-    def _count(self, acl: Acl, more: int) -> None:
+    def _count(self, acl: AccessControlEntry, more: int) -> None:
         counts = self._resources.get(acl.resource_type)
         if counts is None:
             counts = self._resources[acl.resource_type] = Patterns()
         count = counts.get(acl.pattern_type, acl.resource_name)
         counts.put(acl.pattern_type, acl.resource_name, count + more)
 
-    def holds(self, acl: Acl) -> bool:
-        """Whether there is this very ACL."""
+    def holds(self, acl: AccessControlEntry) -> bool:
+        """Return whether exactly the given ACL is present."""
         of_client = self._clients.get((acl.resource_type, acl.principal, acl.host))
         return of_client is not None and bool(of_client.get(acl.pattern_type, acl.resource_name) & _bit(acl))
 
     def of_client(self, kind: int, principal: str, host: str) -> Patterns | None:
-        """What ACLs with this very principal and host say of resources of a kind."""
+        """Return the numbers of ACLs with exactly the given principal and host, for resources of a kind."""
         return self._clients.get((kind, principal, host))
 
     def has_any(self, kind: int, name: str) -> bool:
-        """Whether there is an ACL at all, whosoever, for that resource."""
+        """Return whether any principal has an ACL for the resource."""
         counts = self._resources.get(kind)
         return counts is not None and counts.applying(name) != 0
 
@@ -151,15 +151,15 @@ def _put(numbers: dict[K, int], key: K, number: int) -> None:
         numbers.pop(key, None)
 
 
-def _bit(acl: Acl) -> int:
-    """0 for operations that nobody knows: a newer release has written them, and they match nothing."""
+def _bit(acl: AccessControlEntry) -> int:
+    """Return the bit of the ACL's operation; 0 for an unknown operation of a newer release, which matches nothing."""
     if acl.operation not in _OPERATIONS:
         return 0
     return 1 << (acl.operation + (DENIED_SHIFT if acl.permission_type == AclPermissionType.DENY else 0))
 
 
 def index_of(image: MetadataImage) -> AclIndex:
-    """That of an image, which it follows from now on."""
+    """Return the index of an image, kept up to date by the image from now on."""
     if image.acl_index is None:
         image.acl_index = AclIndex(image.acls.values())
     return image.acl_index

@@ -1,6 +1,9 @@
-"""ACLs as metadata (KIP-801): what is created, deleted and told. Rule: what Kafka refuses is refused, in its words.
+"""ACLs as metadata (KIP-801): created, deleted and described. Rule: requests that Kafka refuses are refused, in its
+words.
 
-An ACL that is there already is made no second time. More than 10,000 in one request, made or deleted, are none.
+An existing ACL is not made a second time. A request that would create or delete more than 10,000 ACLs does nothing.
+
+The only reader is in another layer (`broker/api`); the authorizer needs the index alone.
 """
 
 from __future__ import annotations
@@ -8,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from pykafka_broker.cluster.acl_index import WILDCARD, Acl, index_of
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Resource
+from pykafka_broker.cluster.acl_index import WILDCARD, AccessControlEntry, index_of
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -19,6 +22,7 @@ from pykafka_broker.protocol.enums import (
     ACL_RESOURCE_TYPES,
     AclOperation,
     AclPermissionType,
+    AclResourceType,
     PatternType,
 )
 from pykafka_broker.protocol.errors import ErrorCode
@@ -39,8 +43,8 @@ _KINDS = frozenset(ACL_RESOURCE_TYPES)
 _PATTERN_TYPES = frozenset((PatternType.LITERAL, PatternType.PREFIXED))
 _OPERATIONS = frozenset((AclOperation.ALL, *ACL_OPERATIONS))
 _PERMISSIONS = frozenset((AclPermissionType.DENY, AclPermissionType.ALLOW))
-_FEW_FILTERS = 4  # that are not worth an index
-_MOST_MATCHES = 10 * MAX_RECORDS_PER_OPERATION  # that one answer tells of: filters may match the same
+_FEW_FILTERS = 4  # filters not worth an index
+_MOST_MATCHES = 10 * MAX_RECORDS_PER_OPERATION  # ACLs in one answer: filters may match the same ones
 _MOST_COMPARED = 1_000_000  # ACLs with filters in one request, a third of a second
 _STUMBLED = ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 _TOO_MANY = ApiError(
@@ -53,7 +57,7 @@ _TOO_DEAR = ApiError(
 
 
 class Filter(NamedTuple):
-    """Which ACLs are meant. None, and ANY of what are numbers, mean all of them."""
+    """A filter of ACLs. None, and ANY for numbers, match every value."""
 
     kind: int
     name: str | None
@@ -63,7 +67,7 @@ class Filter(NamedTuple):
     operation: int
     permission: int
 
-    def matches(self, acl: Acl) -> bool:
+    def matches(self, acl: AccessControlEntry) -> bool:
         return (
             self.kind in (ANY, acl.resource_type)
             and self.operation in (ANY, acl.operation)
@@ -73,7 +77,7 @@ class Filter(NamedTuple):
             and self._matches_pattern(acl)
         )
 
-    def _matches_pattern(self, acl: Acl) -> bool:
+    def _matches_pattern(self, acl: AccessControlEntry) -> bool:
         if self.pattern_type not in (ANY, MATCH, acl.pattern_type):
             return False
         if self.name is None or self.name == acl.resource_name:
@@ -98,19 +102,31 @@ def filter_of(wanted: DescribeAclsRequest | DeleteAclsFilter) -> Filter:
 
 
 def check_known(kind: int, pattern_type: int, operation: int, permission: int) -> None:
-    """One that calls itself unknown closes the connection; Kafka lets numbers pass that stand for nothing."""
+    """Close the connection for an element of the type UNKNOWN; like Kafka, let other numbers without a meaning pass.
+
+    Raises:
+        FrameError: an element is UNKNOWN.
+    """
     if UNKNOWN in (kind, pattern_type, operation, permission):
         raise FrameError("an ACL or a filter of ACLs with an element of the type UNKNOWN")
 
 
 def check_creations(request: CreateAclsRequest) -> None:
-    """Raises FrameError."""
+    """Check the elements of all creations.
+
+    Raises:
+        FrameError: an element is UNKNOWN.
+    """
     for one in request.creations:
         check_known(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
 
 
 def check_filters(request: DeleteAclsRequest) -> None:
-    """Raises FrameError."""
+    """Check the elements of all filters.
+
+    Raises:
+        FrameError: an element is UNKNOWN.
+    """
     for one in request.filters:
         check_known(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
 
@@ -159,8 +175,12 @@ def refused_filters(request: DeleteAclsRequest, error: ApiError) -> DeleteAclsRe
 
 
 def _check(one: AclCreation) -> None:
-    """Raises what is wrong with it."""
-    if one.resource_type == Resource.CLUSTER and one.resource_name != CLUSTER_NAME:
+    """Check a creation.
+
+    Raises:
+        ApiError: a field is wrong.
+    """
+    if one.resource_type == AclResourceType.CLUSTER and one.resource_name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not one.resource_name:
         raise _invalid("Invalid empty resource name")
@@ -212,7 +232,7 @@ def delete_acls(controller: Controller, request: DeleteAclsRequest) -> Decision[
         matches += len(found)
         if len(removed) > MAX_RECORDS_PER_OPERATION or matches > _MOST_MATCHES:
             return Decision([], refused_filters(request, _TOO_MANY))
-        results.append(DeleteAclsFilterResult(0, None, [_told(acl) for acl in found]))
+        results.append(DeleteAclsFilterResult(0, None, [_matching_acl(acl) for acl in found]))
     return Decision(list(removed.values()), DeleteAclsResponse(filter_results=results))
 
 
@@ -224,7 +244,7 @@ def _problem(wanted: Filter) -> str | None:
     return None
 
 
-def _told(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
+def _matching_acl(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
     return DeleteAclsMatchingAcl(
         0,
         None,
@@ -242,12 +262,14 @@ Records = Sequence[AccessControlEntryRecord]
 
 
 def matching(acls: Records, wanted: Filter) -> list[AccessControlEntryRecord]:
-    """Return the ACLs that the filter matches, in their order."""
+    """Return the ACLs matching the filter, in order."""
     return list(filter(wanted.matches, acls))
 
 
 def _candidates(image: MetadataImage, filters: int) -> Callable[[Filter], Records]:
-    """Who is worth a look for a filter: with many filters and many ACLs not all of them."""
+    """Return a function which gives the ACLs worth comparing with a filter: not all, with many filters and many
+    ACLs.
+    """
     acls: list[AccessControlEntryRecord] = list(image.acls.values())
     if filters <= _FEW_FILTERS:
         return lambda wanted: acls
@@ -270,7 +292,7 @@ def _candidates(image: MetadataImage, filters: int) -> Callable[[Filter], Record
 
 
 def _names_met(wanted: Filter) -> Iterator[str]:
-    """The names of the patterns that a filter with a name may match."""
+    """Yield the names of patterns which a filter with a name may match."""
     name = wanted.name or ""
     yield name
     if wanted.pattern_type == MATCH:

@@ -1,4 +1,4 @@
-"""The first records of a new cluster, and what a start adds.
+"""The first records of a new cluster, and the records that a start adds.
 
 Rule: a new log begins as Kafka's does: the bootstrap records between Begin and End, so that half of them never count.
 """
@@ -21,19 +21,22 @@ from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint
 
 Records = list[ApiMessageAndVersion]
 
-_TRANSACTIONS_FROM = 13  # the first metadata.version with them (KIP-868)
+_TRANSACTIONS_FROM = 13  # the first metadata.version with transactions (KIP-868)
 
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
 def format_records() -> Records:
-    """What `kafka-storage format` writes into `bootstrap.checkpoint`."""
+    """Return the records written by `kafka-storage format` into `bootstrap.checkpoint`."""
     return [ApiMessageAndVersion(FeatureLevelRecord(name, level), 0) for name, level in BOOTSTRAP_LEVELS.items()]
 
 
 def bootstrap_records(fs: FileSystem, directory: str, now: int) -> Records:
-    """What is in `bootstrap.checkpoint`, where `kafka-storage format` may have put other feature levels and SCRAM
-    credentials; a directory that has none gets one, since a real broker looks for it."""
+    """Return the records in `bootstrap.checkpoint`, with feature levels and SCRAM credentials of `kafka-storage
+    format`.
+
+    A directory without the file gets one, since a real broker looks for it.
+    """
     path = f"{directory}/{BOOTSTRAP_FILE}"
     if fs.exists(path):
         return list(snapshot_records(fs, path))
@@ -43,7 +46,7 @@ def bootstrap_records(fs: FileSystem, directory: str, now: int) -> Records:
 
 
 def first_records(controller: Controller, bootstrap: Records) -> Records:
-    """The first batch of a new log."""
+    """Return the first batch of a new log."""
     levels = {
         record.message.name: record.message.feature_level
         for record in bootstrap
@@ -51,13 +54,13 @@ def first_records(controller: Controller, bootstrap: Records) -> Records:
     }
     records = list(bootstrap)
     if levels.get(ELR_VERSION):
-        # Then the cluster has its own min.insync.replicas, which can't be taken away (KIP-966).
+        # With eligible leader replicas the cluster has its own min.insync.replicas, which can't be removed (KIP-966).
         insync = str(controller.config.min_insync_replicas)
         records.append(
             ApiMessageAndVersion(ConfigRecord(ConfigResourceType.BROKER, "", "min.insync.replicas", insync), 0)
         )
     if levels.get(METADATA_VERSION, 0) < _TRANSACTIONS_FROM:
-        return records  # nodes of those releases don't know what Begin and End are
+        return records  # nodes of those releases don't know Begin and End
     begin, end = BeginTransactionRecord("Bootstrap records"), EndTransactionRecord()
     return [ApiMessageAndVersion(begin, 0), *records, ApiMessageAndVersion(end, 0)]
 
@@ -70,7 +73,7 @@ def registration(
     endpoints: Sequence[tuple[str, str, int, str]],
     log_dirs: Sequence[bytes],
 ) -> ApiMessageAndVersion:
-    """This broker's RegisterBrokerRecord. It is not fenced: when it is written the node is about to serve."""
+    """Return the RegisterBrokerRecord of the broker, not fenced: the node is about to serve."""
     version = controller.broker_record_version()
     record = RegisterBrokerRecord(
         broker_id=controller.node_id,

@@ -1,19 +1,34 @@
-"""AlterConfigs and IncrementalAlterConfigs (KIP-133, KIP-339).
+"""Changes of configs: AlterConfigs and IncrementalAlterConfigs (KIP-133, KIP-339), their checks and their records
+(Kafka: ConfigurationControlManager).
 
-Rule: one resource changes whole or not at all, and only what really changes is written, but for brokers. Loggers are no
+Rule: one resource changes whole or not at all, and only real changes are written, except for brokers. Loggers are no
 metadata and are not handled here.
+
+A set of overrides is checked as it would stand after the change, with Kafka's error and sentence. Topics, groups and
+metrics subscriptions are the controller's checks (INVALID_CONFIG); a broker's configs are checked by that broker
+(INVALID_REQUEST), because only the broker knows its static settings.
+
+The replicas that are eligible to lead (KIP-966) follow from `min.insync.replicas`, so a new value leaves none eligible.
+A ClearElrRecord behind the config says so, for one topic or for all. Only where no replica is in sync they stay
+eligible, for nothing has been committed there since, under any minimum. Kafka forgets them, and such a partition never
+gets a leader again by itself, although an operator may lower the minimum just then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from pykafka_broker.cluster import config_rules
-from pykafka_broker.cluster.config_records import config_records
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller
-from pykafka_broker.cluster.policies import ConfigAlteration
+from pykafka_broker.cluster.controller import CORDONED_FROM, MAX_RECORDS_PER_OPERATION, ConfigAlteration, Controller
+from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
+from pykafka_broker.cluster.image import MetadataImage, TopicImage
+from pykafka_broker.cluster.partition_change import still_eligible
 from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.topic_names import check_topic_name
+from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.config.describe import base_name
+from pykafka_broker.config.problems import cordon_problems
 from pykafka_broker.config.registry import (
     ConfigKey,
     broker_keys,
@@ -22,14 +37,14 @@ from pykafka_broker.config.registry import (
     inherited,
     topic_keys,
 )
-from pykafka_broker.config.topic import live_keys
-from pykafka_broker.config.values import ConfigType, format_value
+from pykafka_broker.config.topic import live_keys, parse_overrides
+from pykafka_broker.config.values import ConfigError, ConfigType, format_value, invalid, parse_value
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored.config_record import ConfigRecord
 
 R = TypeVar("R")
-
 _OPERATIONS = frozenset(AlterConfigOp)
 _NAMES: dict[int, str] = {AlterConfigOp.APPEND: "APPEND", AlterConfigOp.SUBTRACT: "SUBTRACT"}
 _KEYS = {
@@ -38,24 +53,64 @@ _KEYS = {
     ConfigResourceType.GROUP: group_keys,
     ConfigResourceType.CLIENT_METRICS: client_metrics_keys,
 }
-
 Records = list[ApiMessageAndVersion]
 Permit = Callable[[], None]
+Overrides = Mapping[str, str]
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+CORDONED_LOG_DIRS = "cordoned.log.dirs"
+# Pools that may at most double or halve in one step (KIP-226).
+_POOLS = (
+    "num.io.threads",
+    "num.network.threads",
+    "num.replica.fetchers",
+    "num.recovery.threads.per.data.dir",
+    "background.threads",
+)
+# Known as dynamic to Kafka, and fixed here: sockets are bound once.
+_FIXED_HERE = ("listeners", "listener.security.protocol.map")
+# Keys and trust stores: each listener has its own.
+_PER_LISTENER = frozenset(
+    f"ssl.{rest}"
+    for rest in (
+        "key.password",
+        "keystore.type",
+        "keystore.location",
+        "keystore.password",
+        "keystore.key",
+        "keystore.certificate.chain",
+        "truststore.type",
+        "truststore.location",
+        "truststore.password",
+        "truststore.certificates",
+    )
+)
+_OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+_LISTENER_PARTS = 3  # "listener.name.<name>."
+_CLIENT_MATCHES = (
+    "client_instance_id",
+    "client_id",
+    "client_software_name",
+    "client_software_version",
+    "client_source_address",
+    "client_source_port",
+)
+_MIN_DEDUPE_BYTES = 1024 * 1024
+_MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
 
 
 def anybody() -> None:
-    """Where rights have been looked at, or there are none."""
+    """Permit the change: rights have been checked, or no authorizer exists."""
 
 
 class TooManyRecords(ApiError):
-    """More than one request may write: none of its resources changes."""
+    """A request would write too many records: no resource changes."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 class ConfigOp(NamedTuple):
-    """One change of one key."""
+    """A change of a key."""
 
     key: str
     operation: int
@@ -65,27 +120,40 @@ class ConfigOp(NamedTuple):
 def incremental_alter_configs(
     controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], permit: Permit = anybody
 ) -> Records:
-    """The records of these changes of one resource; raises ApiError. `ops` have passed `check_ops`. `permit` raises
-    where the client lacks the right: it is asked behind what a broker looks at, before what its controller does.
+    """Return the records for changes of a resource.
+
+    Args:
+        ops: changes which have passed `check_ops`.
+        permit: raises ApiError if the client lacks the right; called after a broker's checks, before a controller's.
+
+    Raises:
+        ApiError: a change is refused.
     """
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)
     changed: dict[str, str | None] = {}
-    if kind == ConfigResourceType.BROKER:  # which looks at all operations before it passes them on
+    if kind == ConfigResourceType.BROKER:  # a broker checks all operations before it forwards them
         check_operations(ops)
     for op in ops:
         if op.operation in (AlterConfigOp.APPEND, AlterConfigOp.SUBTRACT):
             changed[op.key] = _edited_list(controller, ConfigResourceType(kind), op, present.get(op.key))
         else:
             changed[op.key] = op.value if op.operation == AlterConfigOp.SET else None
-    check_operations(ops)  # Kafka comes upon them in the order of a hash table, and then fails
+    check_operations(ops)  # Kafka finds them in the order of a hash table, and then fails
     return _records(controller, kind, name, present, changed, changed, permit)
 
 
 def alter_configs(
     controller: Controller, kind: int, name: str, ops: Sequence[ConfigOp], permit: Permit = anybody
 ) -> Records:
-    """The records that make these the only configs of one resource; raises ApiError. `ops` have passed `check_ops`."""
+    """Return the records for making `ops` the only configs of a resource.
+
+    Args:
+        ops: changes which have passed `check_ops`.
+
+    Raises:
+        ApiError: a change is refused.
+    """
     configs: dict[str, str | None] = {}
     for op in ops:
         configs[op.key] = op.value
@@ -97,7 +165,11 @@ def alter_configs(
 
 
 def check_ops(ops: Sequence[ConfigOp]) -> None:
-    """What is wrong with a list of changes whatever they are for."""
+    """Check a list of changes for any resource.
+
+    Raises:
+        ApiError: a key comes twice, or a value is missing.
+    """
     nulls: list[str] = []
     keys: set[str] = set()
     for op in ops:
@@ -118,9 +190,9 @@ def check_operations(ops: Sequence[ConfigOp]) -> None:
 
 
 def _check_resource(controller: Controller, kind: int, name: str) -> None:
-    """A topic's name is looked at later, behind the changes of its lists."""
+    """Check kind and name of a resource; a topic's name is looked at later, behind the changes of lists."""
     if kind == ConfigResourceType.BROKER:
-        config_rules.check_broker_name(controller, name)
+        check_broker_name(controller, name)
     elif kind not in _KEYS:
         raise ApiError(ErrorCode.INVALID_REQUEST, f"Unknown resource type {kind}")
 
@@ -159,7 +231,7 @@ def _records(
     named: Mapping[str, str | None],
     permit: Permit,
 ) -> Records:
-    """`named` are those of the changes that the request names."""
+    """Return the records of checked changes; `named` are the changes named by the request."""
     overrides = dict(present)
     for key, value in changed.items():
         if value is None:
@@ -167,28 +239,326 @@ def _records(
         else:
             overrides[key] = value
     if kind == ConfigResourceType.TOPIC:
-        config_rules.check_topic_resource(name)
-        # What another release left behind and this one doesn't know is no fault of this request.
+        check_topic_resource(name)
+        # An unknown config left by another release is no fault of this request.
         known = {key.name for key in live_keys(controller.config)}
         readable = {key: value for key, value in overrides.items() if key in known or key in changed}
-        config_rules.check_topic(controller.config, readable)
-        config_rules.check_topic_exists(controller, name)
+        check_topic(controller.config, readable)
+        check_topic_exists(controller, name)
     elif kind == ConfigResourceType.BROKER:
         if len(changed) > MAX_RECORDS_PER_OPERATION:
             raise TooManyRecords
-        config_rules.check_broker(controller, name, changed, overrides)
+        check_broker(controller, name, changed, overrides)
         permit()
-        config_rules.check_of_cluster(controller, name, changed)
+        check_of_cluster(controller, name, changed)
     elif kind == ConfigResourceType.GROUP:
-        config_rules.check_group(controller.config, name, overrides)
+        check_group(controller.config, name, overrides)
     else:
-        config_rules.check_client_metrics(name, overrides)
+        check_client_metrics(name, overrides)
     if controller.policies is not None:
         always = kind == ConfigResourceType.BROKER  # as Kafka has it
         asked = {key: value for key, value in named.items() if always or value != present.get(key)}
         controller.policies.check_configs(ConfigAlteration(ConfigResourceType(kind).name, name, asked))
-    # A broker reads the files again that its settings name, also if the names stay (KAFKA-14136).
+    # A broker reads the files named by its settings again, even if the names stay (KAFKA-14136).
     written = {
         key: value for key, value in changed.items() if value != present.get(key) or kind == ConfigResourceType.BROKER
     }
     return config_records(controller.image, kind, name, written)
+
+
+# -- checks
+
+
+def check_topic(config: BrokerConfig, overrides: Overrides) -> None:
+    """Check the configs of a topic, new or changed."""
+    try:
+        values = parse_overrides(overrides, config.topic_keys)
+    except ConfigError as error:
+        raise _bad(str(error)) from None
+    lowest, highest = values.get("min.compaction.lag.ms"), values.get("max.compaction.lag.ms")
+    if isinstance(lowest, int) and isinstance(highest, int) and lowest > highest:
+        raise _bad(
+            f"conflict topic config setting min.compaction.lag.ms ({lowest}) > max.compaction.lag.ms ({highest})"
+        )
+    if values.get("remote.storage.enable"):
+        raise _bad(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage."
+        )
+
+
+def check_topic_resource(name: str) -> None:
+    if not name:
+        raise _wrong("Default topic resources are not allowed.")
+    check_topic_name(name)
+
+
+def check_topic_exists(controller: Controller, name: str) -> None:
+    """Check as the last step whether the topic exists: a bad value is reported even for a missing topic."""
+    if name not in controller.image.topics:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+
+
+def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
+    if not name:
+        raise _wrong("Default group resources are not allowed.")
+    keys = group_keys()
+    for key, text in overrides.items():
+        if key not in keys:
+            raise _bad(f"Unknown group config name: {key}")
+        try:
+            value = parse_value(keys[key], text)
+        except ConfigError as error:
+            raise _bad(str(error)) from None
+        for bound, word, broken in (("min", "greater", -1), ("max", "less", 1)):
+            limit_name = _limit_of(key, bound)
+            if limit_name is not None and isinstance(value, int) and (value - config[limit_name]) * broken > 0:
+                raise _bad(f"{key} must be {word} than or equal to {limit_name}")
+
+
+def _limit_of(key: str, bound: str) -> str | None:
+    """Return the broker's limit for a group config: `share.x` is held within `group.share.min.x` and
+    `group.share.max.x`.
+    """
+    kind, _, rest = key.partition(".")
+    name = f"group.{kind}.{bound}.{rest.removeprefix('num.')}"
+    return name if name in broker_keys() else None
+
+
+def check_client_metrics(name: str, overrides: Overrides) -> None:
+    if not name:
+        raise _wrong("Subscription name can't be empty")
+    keys = client_metrics_keys()
+    unknown = [key for key in overrides if key not in keys]
+    if unknown:
+        raise _wrong(f"Unknown client metrics configuration: {unknown[0]}")
+    for key, text in sorted(
+        overrides.items()
+    ):  # of several bad keys Kafka reports this one, by the order of its hash table
+        try:
+            value = parse_value(keys[key], text)
+        except ConfigError as error:
+            raise _bad(str(error)) from None
+        if isinstance(value, int) and not _MIN_INTERVAL_MS <= value <= _MAX_INTERVAL_MS:
+            raise _wrong(
+                f"Invalid value {value} for {key}, interval must be between {_MIN_INTERVAL_MS} and {_MAX_INTERVAL_MS} "
+                "(1 hour)"
+            )
+        if key == "match" and isinstance(value, list):
+            for pattern in value:
+                _check_match(pattern)
+
+
+def _check_match(pattern: str) -> None:
+    name, equals, expression = pattern.partition("=")
+    try:
+        re.compile(expression)
+    except re.error:
+        equals = ""
+    if not equals or name.strip() not in _CLIENT_MATCHES:
+        raise _bad(f"Illegal client matching pattern: {pattern}")
+
+
+def check_broker(controller: Controller, name: str, changed: Mapping[str, str | None], overrides: Overrides) -> None:
+    """Check changes of a broker's configs: `changed` by the request, `overrides` set for the resource afterwards."""
+    check_broker_name(controller, name)
+    if not _is_of_this_node(controller, name):  # that broker has checked the change
+        return
+    keys = broker_keys()
+    given = [key for key, text in changed.items() if text is not None]
+    known = [key for key in given if key in keys and not keys[key].removed]
+    fixed = [key for key in known if keys[key].read_only or (name and key in _FIXED_HERE)]
+    _refuse_all(fixed, "Cannot update these configs dynamically")
+    _refuse_all(
+        [key for key in known if key in _PER_LISTENER],
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+    )
+    try:
+        for key in known:
+            parse_value(keys[key], changed[key] or "")
+            _check_classes(keys[key], changed[key] or "")
+    except ConfigError as error:
+        raise _wrong(str(error)) from None
+    if not name:
+        of_listeners = [key for key in given if base_name(key) not in {key, *_OF_ALL_LISTENERS}]
+        _refuse_all(
+            [*(key for key in known if keys[key].mode == "per-broker"), *of_listeners],
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        )
+    _check_of_listeners(changed)
+    proposed = _check_broker_values(controller, name, overrides)
+    if name:
+        try:
+            for check in controller.check_listeners:
+                check(proposed, changed.keys())
+        except ConfigError as error:
+            raise _dynamic(str(error)) from None
+
+
+def _is_of_this_node(controller: Controller, name: str) -> bool:
+    """Return whether the configs apply to the node, alone or among others."""
+    if controller.alone:
+        return True
+    return controller.node_id in controller.image.brokers and name in ("", str(controller.node_id))
+
+
+def check_of_cluster(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:
+    """Check settings depending on more than a single broker, which only a controller looks at."""
+    _check_min_insync_replicas(controller, name, changed)
+    if changed.get(CORDONED_LOG_DIRS) is not None and controller.broker_record_version() < 4:
+        level = METADATA_VERSIONS[CORDONED_FROM]
+        raise _bad(
+            f"The {CORDONED_LOG_DIRS} configuration value cannot be set because it requires metadata.version >= {level}"
+        )
+
+
+def _check_of_listeners(changed: Mapping[str, str | None]) -> None:
+    """Check settings of a listener, or of a mechanism on a listener, as the key without the prefix."""
+    keys = broker_keys()
+    for name, text in changed.items():
+        base = base_name(name)
+        if text is None or base == name or base not in keys:
+            continue
+        try:
+            parse_value(keys[base], text)
+            if ":" not in text:  # otherwise a Python class, which is looked up when it is needed
+                _check_classes(keys[base], text)
+        except ConfigError as error:
+            raise (_wrong if name.count(".") - base.count(".") == _LISTENER_PARTS else _dynamic)(str(error)) from None
+
+
+def _check_classes(key: ConfigKey, text: str) -> None:
+    """Refuse unknown classes. Kafka loads classes at once, and without Java only Kafka's own names make sense."""
+    if key.type is not ConfigType.CLASS and key.name != "metric.reporters":
+        return
+    for name in filter(None, (part.strip() for part in text.split(","))):
+        if not name.startswith("org.apache.kafka."):
+            raise invalid(key.name, name, f"Class {name} could not be found.")
+
+
+def check_broker_name(controller: Controller, name: str) -> None:
+    """Check a broker's name, empty for all brokers; a node alone takes changes of the node's own configs only."""
+    if not name:
+        return
+    try:
+        wanted = int(name)
+    except ValueError:
+        raise _wrong(f"Node id must be an integer, but it is: {name}") from None
+    image = controller.image
+    if controller.alone and wanted != controller.node_id:
+        raise _wrong(f"Unexpected broker id, expected {controller.node_id}, but received {wanted}")
+    if (
+        wanted not in image.brokers
+        and wanted not in image.controllers
+        and not image.config(ConfigResourceType.BROKER, name)
+    ):
+        raise ApiError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {wanted} found.")
+
+
+def _refuse_all(keys: Iterable[str], reason: str) -> None:
+    names = ", ".join(keys)
+    if names:
+        raise _wrong(f"{reason}: [{names}]")
+
+
+def _check_broker_values(controller: Controller, name: str, overrides: Overrides) -> BrokerConfig:
+    """Check values against each other and the present values, and return the configuration after the change."""
+    current = controller.config
+    layers = (overrides, current.dynamic_broker) if not name else (current.dynamic_default, overrides)
+    proposed = current.with_dynamic(*layers)
+    for pool in _POOLS:
+        new, old = proposed[pool], current[pool]
+        limit = f"be greater than double the current value {old}" if new > 2 * old else None
+        if new != old and (limit is not None or new < old // 2):
+            should = f"should not {limit}" if limit is not None else f"should be at least half the current value {old}"
+            raise _dynamic(f"Dynamic thread count update validation failed for {pool}={new}, value {should}")
+    cleaners, now = proposed.log_cleaner_threads, current.log_cleaner_threads
+    if cleaners < 1:
+        raise _dynamic("Log cleaner threads should be at least 1")
+    if cleaners > 2 * now:
+        raise _dynamic(f"Log cleaner threads cannot be increased to more than double the current value {now}")
+    if cleaners < now // 2:
+        raise _dynamic(f"Log cleaner threads cannot be reduced to less than half the current value {now}")
+    if proposed["log.cleaner.dedupe.buffer.size"] // cleaners <= _MIN_DEDUPE_BYTES:
+        raise _wrong("requirement failed: log.cleaner.dedupe.buffer.size must be at least 1MB per cleaner thread.")
+    retention = proposed["log.retention.ms"]
+    if retention == 0:
+        raise _wrong("requirement failed: log.retention.ms must be unlimited (-1) or, greater than or equal to 1")
+    local = proposed["log.local.retention.ms"]
+    if retention is not None and 0 <= retention < local:
+        raise _dynamic(
+            f"Invalid value {local} for configuration log.local.retention.ms: Value must not be more than "
+            f"log.retention.ms property value: {retention}"
+        )
+    for problem in cordon_problems(proposed):
+        raise _wrong(f"requirement failed: {problem}")
+    if proposed["max.connections"] == 0:  # nobody could connect to undo it
+        raise _dynamic("Invalid max.connections 0")
+    for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
+        if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
+            raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")
+    return proposed
+
+
+def _check_min_insync_replicas(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:
+    """Refuse values of `min.insync.replicas` for a single broker, on which eligible leader replicas can't count
+    (KIP-966).
+    """
+    if MIN_INSYNC_REPLICAS not in changed or not controller.image.features.get(ELR_VERSION, 0):
+        return
+    if name:
+        raise _bad("Broker-level min.insync.replicas cannot be altered while ELR is enabled.")
+    if changed[MIN_INSYNC_REPLICAS] is None:
+        raise _bad("Cluster-level min.insync.replicas cannot be removed while ELR is enabled.")
+
+
+def _bad(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_CONFIG, message)
+
+
+def _wrong(message: str) -> ApiError:
+    return ApiError(ErrorCode.INVALID_REQUEST, message)
+
+
+def _dynamic(message: str) -> ApiError:
+    """Wrap a message as Kafka wraps messages of a reconfigurable part of the broker."""
+    return _wrong(
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {message} for configuration Invalid dynamic "
+        "configuration"
+    )
+
+
+# -- records
+
+
+def config_records(
+    image: MetadataImage, kind: int, name: str, values: Mapping[str, str | None]
+) -> list[ApiMessageAndVersion]:
+    """Return the records giving a resource some values; None for the value of the level below."""
+    records = []
+    for key, value in values.items():
+        records.append(ApiMessageAndVersion(ConfigRecord(kind, name, key, value), 0))
+        if (
+            key == MIN_INSYNC_REPLICAS
+            and value != image.config(kind, name).get(key)
+            and image.features.get(ELR_VERSION, 0)
+        ):
+            records += _eligible_no_more(image, kind, name)
+    return records
+
+
+def _eligible_no_more(image: MetadataImage, kind: int, name: str) -> Iterator[ApiMessageAndVersion]:
+    from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
+
+    topics: Iterable[TopicImage]
+    if kind == ConfigResourceType.TOPIC:
+        topics = [image.topics[name]] if name in image.topics else []  # the topic may be about to be created
+    elif kind == ConfigResourceType.BROKER and not name:
+        topics = image.topics.values()
+    else:
+        return
+    yield ApiMessageAndVersion(ClearElrRecord(name), 0)
+    for topic in topics:
+        for partition in topic.partitions.values():
+            if not partition.isr:
+                yield still_eligible(topic, partition)

@@ -1,27 +1,30 @@
-"""The controller: what decides about the cluster's metadata.
+"""The controller: decisions about the cluster's metadata.
 
 Rule: a decision reads the image and changes nothing; it returns a `Decision`. The metadata source commits its records
 and replays them into the image, and only then the reply goes out. The decisions stand in the modules beside this one
 (`topics`, `config_changes`, `feature_updates`, `quotas`), each a function of the controller and the request.
+
+An operator's policies (KIP-108, KIP-133) are asked last, about a change that would be made otherwise, also where a
+request only wants the change to be checked; the words are Kafka's `RequestMetadata`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeVar
 
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.protocol.enums import ConfigResourceType
 
 if TYPE_CHECKING:
-    from pykafka_broker.cluster.policies import Policies
+    from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
 
 ReplyT = TypeVar("ReplyT")
-
-MAX_RECORDS_PER_OPERATION = 10_000  # what one request may write
+MAX_RECORDS_PER_OPERATION = 10_000  # records that one request may write
 # The first metadata.version whose partition records have directory ids (KIP-858), eligible leader replicas (KIP-966)
 DIRECTORIES_FROM = 17
 _ELR_FROM = 23
@@ -29,9 +32,56 @@ _ELR_FROM = 23
 CORDONED_FROM = 30
 
 
+class TopicCreation(NamedTuple):
+    """A wanted topic: partitions and replication factor with defaults, or instead the brokers of each partition.
+
+    `configs` are the ones that the request names.
+    """
+
+    topic: str
+    num_partitions: int | None
+    replication_factor: int | None
+    replicas_assignments: Mapping[int, list[int]] | None
+    configs: Mapping[str, str]
+
+
+class ConfigAlteration(NamedTuple):
+    """A change of configs.
+
+    `resource_type` is TOPIC, BROKER, GROUP or CLIENT_METRICS; `configs` are the values that would change, None for one
+    that is to be taken away. Configs of a new topic are among them.
+    """
+
+    resource_type: str
+    resource_name: str
+    configs: Mapping[str, str | None]
+
+
+class Policies(Protocol):
+    """An operator's policies; a check raises ApiError to refuse."""
+
+    def check_topic(self, creation: TopicCreation) -> None: ...
+
+    def check_configs(self, alteration: ConfigAlteration) -> None: ...
+
+
+def check_creation(
+    policies: Policies, topic: CreatableTopic, assignments: list[list[int]], configs: Mapping[str, str]
+) -> None:
+    """Ask the policies about a topic with the given replicas of each partition."""
+    if configs:
+        policies.check_configs(ConfigAlteration(ConfigResourceType.TOPIC.name, topic.name, configs))
+    if topic.assignments:
+        creation = TopicCreation(topic.name, None, None, dict(enumerate(assignments)), configs)
+    else:
+        creation = TopicCreation(topic.name, len(assignments), len(assignments[0]), None, configs)
+    policies.check_topic(creation)
+
+
 class Decision(NamedTuple, Generic[ReplyT]):
-    """Records to commit as one batch, and the answer to give then. kraft_version: what the quorum goes up to, 0 if it
-    stays where it is.
+    """Records to commit as a batch, and the answer to give then.
+
+    kraft_version: what the quorum goes up to, 0 if it stays where it is.
     """
 
     records: list[ApiMessageAndVersion]
@@ -39,21 +89,21 @@ class Decision(NamedTuple, Generic[ReplyT]):
     kraft_version: int = 0
 
 
-# Called with how many partitions are to be created or deleted; raises THROTTLING_QUOTA_EXCEEDED where these are too
-# many for the quota of whoever asks (KIP-599).
+# Called with the number of partitions to create or delete; raises THROTTLING_QUOTA_EXCEEDED where these are too
+# many for the client's quota (KIP-599).
 Spend = Callable[[int], None]
 
 
 def unlimited(partitions: int) -> None:
-    """Who asks has no quota."""
+    """Spend nothing: the client has no quota."""
 
 
-# Called with the configuration as it would be, and the names that a request changes; raises ConfigError.
+# Called with the configuration after the change, and the names that a request changes; raises ConfigError.
 CheckListener = Callable[[BrokerConfig, Collection[str]], None]
 
 
 def usable_brokers(image: MetadataImage) -> list[int]:
-    """Brokers that can be given new replicas, in order of id."""
+    """Return the brokers which can be given new replicas, in order of id."""
     return sorted(
         broker.id
         for broker in image.brokers.values()
@@ -62,20 +112,23 @@ def usable_brokers(image: MetadataImage) -> list[int]:
 
 
 def partition_record_version(image: MetadataImage) -> int:
-    """In which records of partitions are written at the metadata.version of the image."""
+    """Return the version of partition records at the metadata.version of the image."""
     level = image.features.get(METADATA_VERSION, 0)
     return 2 if level >= _ELR_FROM else 1 if level >= DIRECTORIES_FROM else 0
 
 
 def broker_record_version(image: MetadataImage) -> int:
-    """The same of registrations."""
+    """Return the same of registrations."""
     level = image.features.get(METADATA_VERSION, 0)
     return 4 if level >= CORDONED_FROM else 3 if level >= DIRECTORIES_FROM else 2 if level >= 8 else 1
 
 
 class Controller:
-    """What every decision reads. `config` is replaced when dynamic configs change; `check_listeners` are asked of
-    changes of this node's own; `alone`: there can be no other node."""
+    """The input of every decision.
+
+    `config` is replaced when dynamic configs change; `check_listeners` are asked of changes of this node's own;
+    `alone`: there can be no other node.
+    """
 
     __slots__ = (
         "alone",
@@ -99,7 +152,7 @@ class Controller:
         self.policies: Policies | None = None
         self.check_listeners: Sequence[CheckListener] = ()
         self.first_leader_epoch = 0  # of new partitions
-        self.kraft_version = 0  # of the quorum, which keeps it in its log beside the metadata
+        self.kraft_version = 0  # of the quorum, from the control records of its log
         self.alone = True
 
     def partition_record_version(self) -> int:

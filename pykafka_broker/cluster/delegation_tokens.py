@@ -1,8 +1,8 @@
 """Delegation tokens as metadata (KIP-48, KIP-373).
 
 Rule: a token is known by its id and proved by its Hmac, which is made of the id and the broker's secret key and stored
-nowhere. Whoever has the Hmac can be the owner, so it is in no text and no error. What has expired is no token any more,
-whether it was swept already or not; times are those of the wall clock.
+nowhere. The Hmac is enough to act as the owner, so it is in no text and no error. An expired token counts as none,
+whether it was removed already or not; times are those of the wall clock.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from pykafka_broker.protocol.stored.remove_delegation_token_record import RemoveDelegationTokenRecord
 
-MAX_RENEWERS = 1000  # of one token, since a record has to hold them all
+MAX_RENEWERS = 1000  # of one token: a record has to hold all of them
 _TOKENS_FROM = 14  # the first metadata.version with records of tokens, 3.6-IV2
 
 
 def token_hmac(secret_key: str, token_id: str) -> bytes:
-    """What proves that somebody has this token."""
+    """Return the proof of having a token."""
     return hmac.digest(secret_key.encode(), token_id.encode(), "sha512")
 
 
 def is_expired(token: DelegationTokenRecord, wall: int) -> bool:
-    """Whether its time is over."""
+    """Return whether the token has expired."""
     return min(token.max_timestamp, token.expiration_timestamp) < wall
 
 
 def has_part(token: DelegationTokenRecord, principal: str) -> bool:
-    """Whether that is who owns it, who asked for it, or who may renew it."""
+    """Return whether the principal is the token's owner, requester or renewer."""
     return principal in (token.owner, token.requester) or principal in token.renewers
 
 
 def create_token(
     controller: Controller, owner: str, requester: str, renewers: list[str], lifetime_ms: int, wall: int
 ) -> Decision[tuple[DelegationTokenRecord, bytes]]:
-    """A new token and its Hmac."""
+    """Create a token, and return token and Hmac."""
     secret_key = _enabled(controller)
     config = controller.config
     most = config.delegation_token_max_lifetime_ms
@@ -54,7 +54,7 @@ def create_token(
 
 
 def renew_token(controller: Controller, principal: str, wanted: bytes, period_ms: int, wall: int) -> Decision[int]:
-    """When it expires from now on. It never lives longer than it may."""
+    """Renew a token up to the maximum lifetime, and return the new expiry time."""
     token = _found(controller, wanted)
     if is_expired(token, wall):
         raise ApiError(ErrorCode.DELEGATION_TOKEN_EXPIRED)
@@ -64,7 +64,7 @@ def renew_token(controller: Controller, principal: str, wanted: bytes, period_ms
 
 
 def expire_token(controller: Controller, principal: str, wanted: bytes, period_ms: int, wall: int) -> Decision[int]:
-    """When it expires from now on; a negative period removes it at once."""
+    """Let a token expire after a period, at once if negative, and return the new expiry time."""
     token = _found(controller, wanted)
     _check_may_renew(token, principal)
     if period_ms < 0:
@@ -75,7 +75,7 @@ def expire_token(controller: Controller, principal: str, wanted: bytes, period_m
 
 
 def expired_tokens(image: MetadataImage, wall: int) -> list[ApiMessageAndVersion]:
-    """Records that remove what has expired; the rest of very much another time."""
+    """Return records removing expired tokens, as many as fit into a batch."""
     records = []
     for token in image.delegation_tokens.values():
         if is_expired(token, wall):
@@ -86,14 +86,14 @@ def expired_tokens(image: MetadataImage, wall: int) -> list[ApiMessageAndVersion
 
 
 def tokens_of(image: MetadataImage, people: Set[str] | None) -> Iterator[DelegationTokenRecord]:
-    """Those that one of `people` has a part in; all of them for None."""
+    """Yield the tokens in which a principal of `people` has a part; all tokens for None."""
     for token in list(image.delegation_tokens.values()):
         if people is None or any(each in people for each in (token.owner, token.requester, *token.renewers)):
             yield token
 
 
 def _enabled(controller: Controller) -> str:
-    """The secret key, if there are tokens on this broker."""
+    """Return the secret key, if the broker has tokens enabled."""
     secret_key: str | None = controller.config.delegation_token_secret_key
     if secret_key is None:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED)
@@ -112,7 +112,7 @@ def _found(controller: Controller, wanted: bytes) -> DelegationTokenRecord:
 
 
 def _check_may_renew(token: DelegationTokenRecord, principal: str) -> None:
-    """Who asked for another's token has no say in it afterwards."""
+    """Refuse anybody but owner and renewers: a requester has no say in another's token afterwards."""
     if principal != token.owner and principal not in token.renewers:
         raise ApiError(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH)
 

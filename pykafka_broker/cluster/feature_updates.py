@@ -1,7 +1,9 @@
-"""Raising and lowering finalized features (KIP-584, KIP-778).
+"""Changes of finalized features (KIP-584, KIP-778; Kafka: FeatureControlManager).
 
-Rule: all of a request or nothing; the first feature that can't be changed is named in the error of the whole. Levels
-stand in records, but for kraft.version, which the quorum keeps with its voters.
+Rule: all of a request or nothing; the error of the whole names the first feature that can't be changed. Levels stand in
+records, except for kraft.version, which the quorum keeps with its voters.
+
+The only reader is in another layer (`broker/api`); `features.py` can't have this: the controller imports it.
 """
 
 from __future__ import annotations
@@ -20,14 +22,14 @@ from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelReco
 _UPGRADE_TYPES = frozenset(UpgradeType)
 _UPGRADE_TYPES_FROM = 1
 _NO_RESULTS_FROM = 2
-# The lowest metadata.version that eligible.leader.replicas.version 1 can live with.
+# The lowest metadata.version for eligible.leader.replicas.version 1.
 _ELR_NEEDS = 23
 
 
 def update_features(
     controller: Controller, request: UpdateFeaturesRequest, version: int
 ) -> Decision[UpdateFeaturesResponse]:
-    """UpdateFeatures, every version."""
+    """Decide on UpdateFeatures, all versions."""
     records: list[ApiMessageAndVersion] = []
     results = []
     kraft_version = 0
@@ -50,7 +52,7 @@ def update_features(
 
 
 def _nobody_eligible(image: MetadataImage) -> list[ApiMessageAndVersion]:
-    """While it is off nobody watches who is eligible to lead, so nobody may be when it comes on again."""
+    """Clear all eligible replicas: while the feature is off nobody keeps the lists up to date."""
     partitions = (partition for topic in image.topics.values() for partition in topic.partitions.values())
     if not any(partition.elr or partition.last_known_elr for partition in partitions):
         return []
@@ -105,7 +107,7 @@ def _unsupported(controller: Controller, name: str, level: int, upgrade_type: in
 
 
 def _unsupported_by_brokers(controller: Controller, name: str, level: int) -> str | None:
-    """Every broker that is registered must be able to do it, also one that is not there now."""
+    """Return the reason for which a registered broker, active or not, can't support the level; None for no reason."""
     for broker in sorted(controller.image.brokers.values(), key=lambda broker: broker.id):
         lowest, highest = broker.features.get(name, (0, 0))
         if level and highest == 0:

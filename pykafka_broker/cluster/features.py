@@ -1,6 +1,6 @@
-"""Features: what this broker can do and which level a new cluster finalizes (KIP-584, KIP-778, KIP-1022).
+"""Features: the levels that this broker supports and that a new cluster finalizes (KIP-584, KIP-778, KIP-1022).
 
-Rule: the ranges and levels are those of Kafka 4.3, since clients and tools decide by them what they offer.
+Rule: the ranges and levels are those of Kafka 4.3, since clients and tools decide by them.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SUPPORTED: dict[str, tuple[int, int]] = {
     "streams.version": (0, 1),
 }
 
-# From which metadata.version on a release finalizes which level, in the order in which kafka-storage lists them.
+# The first metadata.version whose releases finalize the level, in the order of kafka-storage.
 _DEFAULT_FROM: dict[str, tuple[int, int]] = {
     KRAFT_VERSION: (21, 1),
     "transaction.version": (24, 2),
@@ -68,13 +68,14 @@ DEPENDENCIES = {ELR_VERSION: {1: {METADATA_VERSION: 23}}}
 
 
 def default_levels(metadata_version: int) -> dict[str, int]:
-    """The level of each other feature in a release with that metadata.version."""
+    """Return the level of each other feature in a release with the metadata.version."""
     return {name: level if metadata_version >= start else 0 for name, (start, level) in _DEFAULT_FROM.items()}
 
 
 def bootstrap_levels(metadata_version: int) -> dict[str, int]:
-    """What formatting a new cluster finalizes, in the order of its bootstrap records. kraft.version is none of them: it
-    stands among the control records.
+    """Return the levels finalized by formatting a new cluster, in the order of the bootstrap records.
+
+    kraft.version is not among them: it stands in the control records.
     """
     levels = sorted(default_levels(metadata_version).items())
     return {METADATA_VERSION: metadata_version} | {
@@ -86,7 +87,7 @@ BOOTSTRAP_LEVELS = bootstrap_levels(SUPPORTED[METADATA_VERSION][1])
 
 
 def supported_features(config: BrokerConfig) -> dict[str, tuple[int, int]]:
-    """The range of each feature, as the release has it that the broker passes for."""
+    """Return the range of each feature in the release which the broker passes for."""
     release = config.own.release
     if release is None:
         return SUPPORTED
@@ -94,7 +95,7 @@ def supported_features(config: BrokerConfig) -> dict[str, tuple[int, int]]:
 
 
 def shown_levels(config: BrokerConfig, levels: Mapping[str, int]) -> dict[str, int]:
-    """Of the levels in force those that the release had as well, none higher than it had them."""
+    """Return the levels in force known to the release, none higher than the release has."""
     release = config.own.release
     if release is None:
         return {name: level for name, level in levels.items() if level}

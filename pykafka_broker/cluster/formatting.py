@@ -1,38 +1,350 @@
-"""What `pykafka-broker format` and `info` do with data directories, as `kafka-storage` does it.
+"""`pykafka-broker format` and `info`, as `kafka-storage` does it: arguments, SCRAM users, voters, directories.
 
-Rule: everything is checked before anything is written. `meta.properties` is what makes a directory a formatted one, so
-it comes last. Keys of users are not among the words about what is written.
+Rule: everything is checked before anything is written; a refusal is `FormatError` with kafka-storage's sentence.
+`meta.properties` makes a directory a formatted one, so it is written last. No key of a user is among the words about
+what is written, no password in a sentence about what is wrong. As in kafka-storage a value of `--add-scram` can't hold
+a comma; quotes around a value are taken off.
+
+A voter of a quorum stands in its log by its id and its directory's id (KIP-853), and is reached on its listeners for
+controllers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS
-from pykafka_broker.cluster.format_request import (
-    FormatError,
-    FormatRequest,
-    InitialVoter,
-    bootstrap_levels,
-    check_kraft_version,
+from pykafka_broker.cluster.features import (
+    DEPENDENCIES,
+    KRAFT_VERSION,
+    METADATA_VERSION,
+    METADATA_VERSIONS,
+    SUPPORTED,
+    default_levels,
 )
+from pykafka_broker.cluster.features import bootstrap_levels as levels_of_release
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.scram_argument import scram_user
+from pykafka_broker.cluster.scram import (
+    MAX_ITERATIONS,
+    MIN_ITERATIONS,
+    SCRAM_SHA_256,
+    SCRAM_SHA_512,
+    credential,
+    salted_password,
+)
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, Voters, snapshot_name, snapshot_pieces, write_snapshot
-from pykafka_broker.cluster.voters import voter, voters_record
-from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, is_reserved, read_properties, write_properties
+from pykafka_broker.log.checkpoints import (
+    META_PROPERTIES,
+    id_bytes,
+    id_text,
+    is_reserved,
+    read_properties,
+    write_properties,
+)
 from pykafka_broker.log.filesystem import FileSystem, write_file
 from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.peers import Address
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
+from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
+from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 
+_LATEST = SUPPORTED[METADATA_VERSION][1]
+_UNSTABLE = {_LATEST + 1: "4.4-IV0"}  # known by name, but not supported
+_KNOWN_VERSIONS = METADATA_VERSIONS | _UNSTABLE
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+_MAX_PORT = 65535
+MECHANISMS = {"SCRAM-SHA-256": SCRAM_SHA_256, "SCRAM-SHA-512": SCRAM_SHA_512}
+_SCRAM_KEYS = ("name", "password", "salt", "saltedpassword", "iterations")
 _SCRAM_FROM = 11
 Records = list[ApiMessageAndVersion]
 
 
-class Node(NamedTuple):
-    """What a configuration says of the node whose directories these are."""
+class FormatError(Exception):
+    """Formatting is refused, for the given reason."""
+
+
+class InitialVoter(NamedTuple):
+    """A controller of a quorum which changes while running (KIP-853)."""
+
+    id: int
+    host: str
+    port: int
+    directory_id: bytes
+
+
+class FormatRequest(NamedTuple):
+    """The options of the command; `voters` is the argument of --initial-controllers."""
+
+    cluster_id: str
+    scram: Sequence[str] = ()
+    ignore_formatted: bool = False
+    release_version: int | None = None
+    features: dict[str, int] = {}
+    standalone: bool = False
+    no_initial_controllers: bool = False
+    voters: Sequence[InitialVoter] | None = None
+
+    def __repr__(self) -> str:  # its users have passwords
+        return f"<FormatRequest of {self.cluster_id}>"
+
+
+def metadata_version(text: str, unstable: bool = False) -> int:
+    """Return the level named by `--release-version`: "4.0-IV1", or "4.0" and "4.0.2" for the last level of the
+    release.
+    """
+    known = {level: name for level, name in _KNOWN_VERSIONS.items() if unstable or level <= _LATEST}
+    release = ".".join(text.split(".")[:2])
+    for level, name in sorted(known.items(), reverse=True):
+        if text == name or (release == name.partition("-")[0] and "-" not in text):
+            return level
+    raise FormatError(f"Unknown metadata.version '{text}'. Supported metadata.version are: {', '.join(known.values())}")
+
+
+def name_of_metadata_version(level: int) -> str | None:
+    """Return the releases' name of a level, or None for an unknown level."""
+    return _KNOWN_VERSIONS.get(level)
+
+
+def feature_levels(arguments: Sequence[str]) -> dict[str, int]:
+    """Return the levels in the arguments of --feature; the last argument for a name holds."""
+    levels = {}
+    for text in arguments:
+        name, equals, level = text.partition("=")
+        if not equals:
+            raise FormatError(f"Can't parse feature=level string {text}: equals sign not found.")
+        if not _NUMBER.fullmatch(level):
+            raise FormatError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
+        levels[name] = int(level)
+    return levels
+
+
+def bootstrap_levels(request: FormatRequest) -> dict[str, int]:
+    """Return the features of a new cluster from the first record on."""
+    wanted = dict(request.features)
+    level = wanted.pop(METADATA_VERSION, None)
+    if level is not None and request.release_version is not None:
+        raise FormatError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
+    if level is None:
+        level = _LATEST if request.release_version is None else request.release_version
+    if level not in _KNOWN_VERSIONS:
+        lowest, highest = min(_KNOWN_VERSIONS), max(_KNOWN_VERSIONS)
+        raise FormatError(
+            f"No MetadataVersion with feature level {level}. Valid feature levels are from {lowest} to {highest}."
+        )
+    if level in _UNSTABLE:
+        raise FormatError(f"metadata.version {_UNSTABLE[level]} is not yet stable.")
+    supported = sorted(SUPPORTED.keys() - {METADATA_VERSION})
+    for name in wanted:
+        if name not in supported:
+            raise FormatError(f"Unsupported feature: {name}. Supported features are: {', '.join(supported)}")
+    levels = levels_of_release(level) | {name: wanted[name] for name in sorted(wanted) if name != KRAFT_VERSION}
+    for name, each in levels.items():
+        _check_level(name, each, levels)
+    changed = {name: each for name, each in levels.items() if each and name != METADATA_VERSION}
+    return {METADATA_VERSION: level} | dict(sorted(changed.items()))
+
+
+def _check_level(name: str, level: int, levels: dict[str, int]) -> None:
+    lowest, highest = SUPPORTED[name]
+    if not lowest <= level <= highest:
+        raise FormatError(f"No feature:{name} with feature level {level}")
+    for other, least in DEPENDENCIES.get(name, {}).get(level, {}).items():
+        if levels[other] < least:
+            raise FormatError(f"{name} could not be set to {level} because it depends on {other} level {least}")
+
+
+def check_kraft_version(request: FormatRequest, dynamic: bool) -> None:
+    """Check the wanted kraft.version; `dynamic`: the voters of the quorum stand in records."""
+    level = request.features.get(KRAFT_VERSION)
+    if level is None:
+        return
+    flags = "--standalone, --initial-controllers, or --no-initial-controllers"
+    if level > 0 and not dynamic:
+        raise FormatError(
+            f"Cannot set kraft.version to {level} unless controller.quorum.voters is empty and one of the flags "
+            f"{flags} is used. For dynamic controllers support, try using one of {flags} and removing "
+            "controller.quorum.voters."
+        )
+    if level == 0 and dynamic:
+        raise FormatError(
+            f"Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags {flags} is used. "
+            "For dynamic controllers support, try removing the --feature flag for kraft.version."
+        )
+    _check_level(KRAFT_VERSION, level, {})
+
+
+def initial_voters(text: str) -> list[InitialVoter]:
+    """Return the voters in the argument of --initial-controllers: `ID@HOST:PORT:DIRECTORY`, separated by commas."""
+    voters = [_initial_voter(part.strip()) for part in text.split(",") if part.strip()]
+    if not voters:
+        raise FormatError("No voters given.")
+    for each in voters:
+        if [other.id for other in voters].count(each.id) > 1:
+            raise FormatError(f"StorageNode id {each.id} was specified more than once.")
+    return voters
+
+
+def _initial_voter(text: str) -> InitialVoter:
+    node, at, rest = text.partition("@")
+    if not at:
+        raise FormatError("No @ found in dynamic voter string.")
+    if not _NUMBER.fullmatch(node):
+        raise FormatError("Failed to parse node id in dynamic voter string.")
+    if int(node) < 0:
+        raise FormatError(f"Invalid negative node id {int(node)} in dynamic voter string.")
+    if rest.startswith("["):
+        host, bracket, rest = rest[1:].partition("]")
+        if not bracket:
+            raise FormatError("Hostname began with left bracket, but no right bracket was found.")
+        if not rest.startswith(":"):
+            raise FormatError("No colon following hostname could be found.")
+        rest = rest[1:]
+    else:
+        host, colon, rest = rest.partition(":")
+        if not colon:
+            raise FormatError("No colon following hostname could be found.")
+    port, colon, directory = rest.partition(":")
+    if not colon:
+        raise FormatError("No colon following port could be found.")
+    if not _NUMBER.fullmatch(port):
+        raise FormatError("Failed to parse port in dynamic voter string.")
+    if not 0 <= int(port) <= _MAX_PORT:
+        raise FormatError(f"Invalid port {int(port)} in dynamic voter string.")
+    try:
+        directory_id = id_bytes(directory)
+    except (binascii.Error, ValueError):
+        raise FormatError("Failed to parse directory ID in dynamic voter string.") from None
+    return InitialVoter(int(node), host, int(port), directory_id)
+
+
+def version_mapping(text: str | None) -> list[str]:
+    """Return the features of a release, the latest for None, as Kafka's tools print them.
+
+    Raises:
+        FormatError: the release is unknown.
+    """
+    level = _LATEST if text is None else metadata_version(text, unstable=True)
+    first = f"{METADATA_VERSION}={level} ({text or name_of_metadata_version(level)})"
+    return [first, *(f"{name}={each}" for name, each in default_levels(level).items())]
+
+
+def feature_dependencies(name: str, level: int) -> list[str]:
+    """Return the dependencies of a feature's level, as Kafka's tools print them.
+
+    Raises:
+        FormatError: feature or level is unknown.
+    """
+    if name == METADATA_VERSION and name_of_metadata_version(level) is None:
+        raise FormatError(f"Unknown {name} {level}")
+    if name not in SUPPORTED:
+        raise FormatError(f"Unknown feature: {name}")
+    if name != METADATA_VERSION and not SUPPORTED[name][0] <= level <= SUPPORTED[name][1]:
+        raise FormatError(f"Feature level {level} is not supported for feature {name}")
+    needed = DEPENDENCIES.get(name, {}).get(level, {})
+    first = f"{_feature(name, level)} requires:" if needed else f"{_feature(name, level)} has no dependencies."
+    return [first, *(f"    {_feature(other, least)}" for other, least in needed.items())]
+
+
+def _feature(name: str, level: int) -> str:
+    return f"{name}={level}" + (f" ({name_of_metadata_version(level)})" if name == METADATA_VERSION else "")
+
+
+# -- users
+
+
+def scram_user(argument: str, new_salt: Callable[[], bytes]) -> UserScramCredentialRecord:
+    """Return the record of a user.
+
+    Raises:
+        FormatError: the argument is wrong.
+    """
+    mechanism, equals, rest = argument.strip().partition("=")
+    if not equals:
+        raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument.strip()}'")
+    if mechanism not in MECHANISMS:
+        raise FormatError(f"The add-scram mechanism {mechanism} is not supported.")
+    values = _values(rest)
+    iterations = _iterations(mechanism, values.get("iterations"))
+    if "name" not in values:
+        raise FormatError("You must supply 'name' to add-scram")
+    if not {"password", "saltedpassword"} & values.keys():
+        raise FormatError("You must supply one of 'password' or 'saltedpassword' to add-scram")
+    if "password" not in values and "salt" not in values:
+        raise FormatError("You must supply 'salt' with 'saltedpassword' to add-scram")
+    salt = _decoded(values["salt"], "salt") if "salt" in values else new_salt()
+    unknown = sorted(values.keys() - {*_SCRAM_KEYS})
+    if unknown:
+        raise FormatError(f"Unknown SCRAM configurations: {', '.join(unknown)}")
+    kind = MECHANISMS[mechanism]
+    if "password" in values:
+        salted = salted_password(kind, values["password"], salt, iterations) if values["password"] else b""
+    else:
+        salted = _decoded(values["saltedpassword"], "saltedPassword")
+    if not salted:
+        raise FormatError("The password must not be empty")  # kafka-storage says "Empty key"
+    return credential(values["name"], kind, salt, salted, iterations)
+
+
+def _values(text: str) -> dict[str, str]:
+    if not text.startswith("["):
+        raise FormatError("Expected configuration string to start with [")
+    if not text.endswith("]"):
+        raise FormatError("Expected configuration string to end with ]")
+    parts = text[1:-1].split(",")
+    if len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    values = {}
+    for part in parts:
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise FormatError(f"No equals sign found in SCRAM component: {key}")
+        quoted = len(value) > 1 and value.startswith('"') and value.endswith('"')
+        values[key] = value[1:-1] if quoted else value
+    return values
+
+
+def _iterations(mechanism: str, text: str | None) -> int:
+    if text is None:
+        return MIN_ITERATIONS
+    if not _NUMBER.fullmatch(text):
+        raise FormatError(f"Failed to parse iterations count: {text}")
+    found, using = int(text), mechanism.replace("-", "_")
+    if found < MIN_ITERATIONS:
+        raise FormatError(f"The 'iterations' value must be >= {MIN_ITERATIONS} for add-scram using {using}")
+    if found > MAX_ITERATIONS:
+        raise FormatError(f"The 'iterations' value must be <= {MAX_ITERATIONS} for add-scram using {using}")
+    return found
+
+
+def _decoded(text: str, what: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        hint = f": {text}" if what == "salt" else ""  # the salted password is as good as a password
+        raise FormatError(f"Failed to decode given {what}{hint}") from None
+
+
+# -- voters
+
+
+def voter(node_id: int, directory_id: bytes, endpoints: Iterable[Address]) -> Voter:
+    """Return a voter with the abilities of this release."""
+    reached = [Endpoint(each.listener, each.host, each.port) for each in endpoints]
+    return Voter(node_id, directory_id, reached, KRaftVersionFeature(*SUPPORTED["kraft.version"]))
+
+
+def voters_record(voters: Sequence[Voter]) -> bytes:
+    return VotersRecord(0, list(voters)).encode(0)
+
+
+# -- directories
+
+
+class StorageNode(NamedTuple):
+    """A node's identity and data directories, by the configuration."""
 
     id: int
     directories: Sequence[str]
@@ -42,13 +354,13 @@ class Node(NamedTuple):
     controller_listener: tuple[str, str, int] | None  # name, host and port that other controllers dial
 
 
-class Formatter:
-    """One run of the command. `new_uuid` and `new_salt` draw what must not be guessed, `now` is the wall clock."""
+class StorageFormatter:
+    """A run of the command. `new_uuid` and `new_salt` draw unguessable bytes, `now` is the wall clock."""
 
     def __init__(
         self,
         fs: FileSystem,
-        node: Node,
+        node: StorageNode,
         request: FormatRequest,
         *,
         now: int,
@@ -63,7 +375,12 @@ class Formatter:
         self._new_salt = new_salt
 
     def run(self) -> Iterator[str]:
-        """Does it, and says what it does. Raises FormatError, and OSError of the disk."""
+        """Format the directories, and yield each step in words.
+
+        Raises:
+            FormatError: formatting is refused.
+            OSError: the disk refused.
+        """
         self._check_quorum()
         levels = bootstrap_levels(self._request)
         check_kraft_version(self._request, self._dynamic)
@@ -118,7 +435,7 @@ class Formatter:
         return records + [ApiMessageAndVersion(scram_user(text, self._new_salt), 0) for text in self._request.scram]
 
     def _directories(self) -> tuple[list[str], list[str], list[str]]:
-        """Those to be formatted, those that are, and those that can't be read."""
+        """Return the directories to format, the formatted directories, and the unreadable directories."""
         empty, formatted, unreadable = [], [], []
         for path in sorted({*self._node.directories, self._node.metadata_directory}):
             try:
@@ -195,18 +512,18 @@ class Formatter:
 
 
 def properties_of(fs: FileSystem, path: str) -> dict[str, str] | None:
-    """What `meta.properties` of a directory says; None where it is not formatted or not there."""
+    """Return the content of a directory's `meta.properties`; None if not formatted or missing."""
     if not fs.exists(path):
         return None
-    fs.list_directory(path)  # what is no directory is an OSError
+    fs.list_directory(path)  # raises OSError for a file
     try:
         return read_properties(fs, f"{path}/{META_PROPERTIES}")
     except FileNotFoundError:
         return None
 
 
-def info(fs: FileSystem, node: Node) -> tuple[list[str], bool]:
-    """The lines of `info`, and whether all is well."""
+def info(fs: FileSystem, node: StorageNode) -> tuple[list[str], bool]:
+    """Return the lines of `info`, and whether no problem was found."""
     found, problems = [], []
     first: dict[str, str] = {}
     for path in sorted({*node.directories, node.metadata_directory}):
@@ -247,7 +564,7 @@ def _name(levels: dict[str, int]) -> str:
 
 
 def _text_of(records: Records, level: int) -> str:
-    """In the words of kafka-storage, but for keys of users, which it prints."""
+    """Return the records in the words of kafka-storage, but without users' keys, which kafka-storage prints."""
     told = ", ".join(f"ApiMessageAndVersion({_text_of_record(each.message)} at version 0)" for each in records)
     return f"BootstrapMetadata(records=[{told}], metadataVersionLevel={level}, source=format command)"
 

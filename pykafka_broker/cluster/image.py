@@ -1,14 +1,18 @@
-"""The metadata image. Rule: it changes only by `apply`, one metadata record at a time, live and at load alike.
+"""The metadata image: topics, configs, features, brokers, quotas, producer id blocks, credentials, ACLs, tokens (Kafka:
+MetadataImage).
 
-It holds what `__cluster_metadata-0` says: topics, configs, features, brokers, quotas, producer id blocks, credentials,
-ACLs, tokens. It knows no file and no request. Partitions are slim and share their replica tuples, since a broker may
-hold tens of thousands of them.
+Rule: the image changes only by `apply`, one metadata record at a time, live and at load alike; or by `become`, where no
+records lead from the image to a newer one (a snapshot has come): the object stays the same, and its readers hear of the
+same changes as if records had brought them.
+
+The image knows no file and no request. Partitions are slim and share their replica tuples, since a broker may hold tens
+of thousands of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.cluster.records import MetadataError, RecordType
 from pykafka_broker.log.checkpoints import MIGRATING, UNASSIGNED
@@ -18,24 +22,39 @@ if TYPE_CHECKING:
     from pykafka_broker.cluster.acl_index import AclIndex
 
 NO_LEADER = -1
-# PartitionChangeRecord's word for "the leader stays"
+# the leader in a PartitionChangeRecord that keeps it
 LEADER_UNCHANGED = -2
-
 # An entity of a client quota: its (type, name) pairs in order of type; the name None stands for the default entity.
 QuotaEntity = tuple[tuple[str, str | None], ...]
-
 _tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+K = TypeVar("K", bound=Hashable)
+# Attributes of an image that `become` replaces.
+_HELD = (
+    "brokers",
+    "client_quotas",
+    "configs",
+    "controllers",
+    "delegation_tokens",
+    "features",
+    "next_producer_id",
+    "partition_count",
+    "scram",
+    "topics",
+    "topics_by_id",
+)
 
 
 def _shared(values: list[Any]) -> tuple[Any, ...]:
-    """The one tuple with these values: ten thousand partitions have only a handful of distinct replica sets."""
+    """Return the shared tuple of the values: ten thousand partitions have only a handful of distinct replica sets."""
     key = tuple(values)
     return _tuples.setdefault(key, key)
 
 
 class PartitionImage:
-    """One partition as the controller sees it; epochs only ever grow. A change makes a new one, so that what is being
-    written of the image stays as it was."""
+    """A partition in the controller's view; epochs only ever grow.
+
+    A change makes a new object, so that an image being written stays as it was.
+    """
 
     __slots__ = (
         "adding_replicas",
@@ -82,7 +101,7 @@ class PartitionImage:
         return made
 
     def directory_of(self, broker_id: int) -> bytes:
-        """The id of the log directory of one replica; MIGRATING where none is recorded."""
+        """Return the id of a replica's log directory; MIGRATING where none is recorded."""
         known = len(self.directories) == len(self.replicas)
         return self.directories[self.replicas.index(broker_id)] if known else MIGRATING
 
@@ -99,7 +118,7 @@ _CHANGED = (
 
 
 def changed_partition(partition: PartitionImage, record: Any) -> PartitionImage:
-    """What the partition is after a PartitionChangeRecord."""
+    """Return the partition after a PartitionChangeRecord."""
     changed = partition.copy()
     for field, attribute in _CHANGED:
         value = getattr(record, field)
@@ -116,7 +135,7 @@ def changed_partition(partition: PartitionImage, record: Any) -> PartitionImage:
 
 
 class TopicImage:
-    """A topic: its partitions by number. A re-created topic is another one, with another id."""
+    """A topic and its partitions by index. A re-created topic has a new id."""
 
     __slots__ = ("id", "name", "partitions")
 
@@ -127,7 +146,7 @@ class TopicImage:
 
 
 class BrokerImage:
-    """A registered broker. `epoch` is the offset of its registration in the metadata log."""
+    """A registered broker. `epoch` is the offset of the registration in the metadata log."""
 
     __slots__ = (
         "cordoned_log_dirs",
@@ -157,23 +176,24 @@ class BrokerImage:
         self.fenced: bool = record.fenced
         self.in_controlled_shutdown: bool = record.in_controlled_shutdown
         self.log_dirs: tuple[bytes, ...] = _shared(record.log_dirs)
-        # None until the broker has said which are cordoned
+        # None until the broker has reported cordoned directories
         cordoned = record.cordoned_log_dirs
         self.cordoned_log_dirs: tuple[bytes, ...] | None = None if cordoned is None else _shared(cordoned)
 
     def has_online(self, directory_id: bytes) -> bool:
-        """Whether a replica in that directory can be served. A broker that names none at all is older than
-        their ids."""
+        """Return whether a replica in the directory can be served. A broker without any named directory is of an older
+        release.
+        """
         return not self.log_dirs or directory_id in self.log_dirs or directory_id in (MIGRATING, UNASSIGNED)
 
     @property
     def all_dirs_cordoned(self) -> bool:
-        """No directory of this broker takes new replicas (KIP-1066)."""
+        """Return whether no directory of the broker takes new replicas (KIP-1066)."""
         return bool(self.log_dirs) and set(self.log_dirs) <= set(self.cordoned_log_dirs or ())
 
 
 class MetadataDelta:
-    """What a run of records changed, for those who must act on it. Deleted topics keep their image here."""
+    """The changes by a run of records. Deleted topics keep an image in `deleted`."""
 
     __slots__ = (
         "brokers",
@@ -198,12 +218,12 @@ class MetadataDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody has to act on it."""
+        """Return whether nothing has changed which anybody acts on."""
         return not any(getattr(self, name) for name in MetadataDelta.__slots__)
 
 
 class MetadataImage:
-    """The current state. `generation` grows with every applied record that a cached answer could depend on."""
+    """The current state. `generation` grows with every applied record on which a cached answer could depend."""
 
     def __init__(self) -> None:
         self.topics: dict[str, TopicImage] = {}
@@ -215,7 +235,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.scram: dict[tuple[int, str], Any] = {}
         self.acls: dict[bytes, Any] = {}
-        self.acl_index: AclIndex | None = None  # follows them once somebody has put it here
+        self.acl_index: AclIndex | None = None  # follows `acls` once it is set
         self.delegation_tokens: dict[str, Any] = {}
         self.controllers: dict[int, Any] = {}
         self.generation = 0
@@ -247,7 +267,7 @@ class MetadataImage:
         }
 
     def apply(self, record: Any, delta: MetadataDelta) -> None:
-        """Change the image by one metadata record and note in `delta` what changed."""
+        """Change the image by a metadata record, and note the changes in `delta`."""
         applier = self._appliers.get(record.API_KEY)
         if applier is None:
             raise MetadataError(f"a record of type {record.API_KEY} can't be applied to the metadata image")
@@ -255,7 +275,7 @@ class MetadataImage:
         self.generation += 1
 
     def config(self, resource_type: int, name: str) -> dict[str, str]:
-        """The overrides of one resource; an empty dict if it has none. Not to be changed by the caller."""
+        """Return the overrides of a resource, not to be changed by the caller; an empty dict for no overrides."""
         return self.configs.get((resource_type, name), {})
 
     def topic_config(self, topic: str) -> dict[str, str]:
@@ -266,12 +286,12 @@ class MetadataImage:
         return None if image is None else image.partitions.get(partition)
 
     def is_offline(self, partition: PartitionImage, replica: int) -> bool:
-        """Whether that replica can't be served: its broker is not there, or the directory that it is in."""
+        """Return whether a replica can't be served: the broker or the replica's directory is offline."""
         broker = self.brokers.get(replica)
         return broker is None or broker.fenced or not broker.has_online(partition.directory_of(replica))
 
     def is_registered(self, broker_id: int, epoch: int) -> bool:
-        """Whether that is the present incarnation of the broker."""
+        """Return whether a broker is registered with the epoch."""
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.epoch == epoch
 
@@ -336,9 +356,9 @@ class MetadataImage:
     def _clear_elr(self, record: Any, delta: MetadataDelta) -> None:
         topics = [self.topics[record.topic_name]] if record.topic_name else self.topics.values()
         for topic in topics:
-            for number, partition in topic.partitions.items():
+            for index, partition in topic.partitions.items():
                 if partition.elr or partition.last_known_elr:
-                    topic.partitions[number] = changed = partition.copy()
+                    topic.partitions[index] = changed = partition.copy()
                     changed.elr = changed.last_known_elr = ()
                     changed.partition_epoch += 1  # as with any change
                     delta.changed_partitions.append((topic, changed))
@@ -452,4 +472,51 @@ class MetadataImage:
         self.delegation_tokens.pop(record.token_id, None)
 
     def _nothing(self, record: Any, delta: MetadataDelta) -> None:
-        """Records that only mark time."""
+        """Ignore records which only mark time."""
+
+
+# -- from one image to another
+
+
+def become(image: MetadataImage, newer: MetadataImage) -> MetadataDelta:
+    """Let `image` take over the content of `newer`, which is of no use afterwards, and return the changes."""
+    delta = MetadataDelta()
+    delta.deleted += [topic for topic_id, topic in image.topics_by_id.items() if topic_id not in newer.topics_by_id]
+    for topic_id, topic in newer.topics_by_id.items():
+        _compare(image.topics_by_id.get(topic_id), topic, delta)
+    delta.configs |= _differing(image.configs, newer.configs)
+    delta.features |= _differing(image.features, newer.features)
+    delta.quotas |= _differing(image.client_quotas, newer.client_quotas)
+    delta.brokers |= {*image.brokers, *newer.brokers}  # brokers are few, and a comparison of registrations is long
+    _replace_acls(image, newer)
+    for name in _HELD:
+        setattr(image, name, getattr(newer, name))
+    image.generation += newer.generation + 1
+    return delta
+
+
+def _compare(before: TopicImage | None, topic: TopicImage, delta: MetadataDelta) -> None:
+    known: Mapping[int, PartitionImage] = {} if before is None else before.partitions
+    if before is None:
+        delta.created.append(topic)
+    for index, partition in topic.partitions.items():
+        if index not in known:
+            delta.new_partitions.append((topic, partition))
+        elif known[index].partition_epoch != partition.partition_epoch:
+            delta.changed_partitions.append((topic, partition))
+
+
+def _differing(before: Mapping[K, object], after: Mapping[K, object]) -> set[K]:
+    return {key for key in {*before, *after} if before.get(key) != after.get(key)}
+
+
+def _replace_acls(image: MetadataImage, newer: MetadataImage) -> None:
+    index = image.acl_index
+    if index is not None:
+        for id_, acl in image.acls.items():
+            if id_ not in newer.acls:
+                index.remove(acl)
+        for id_, acl in newer.acls.items():
+            if id_ not in image.acls:
+                index.add(acl)
+    image.acls = newer.acls

@@ -1,7 +1,7 @@
-"""The image as records: what a snapshot holds.
+"""The image as records, for a snapshot.
 
-Rule: applying these records to an empty image gives the same image, as it was when they were asked for, however it
-changes before the last of them is taken. `metadata.version` comes first, since it says how the rest is to be read.
+Rule: applying these records to an empty image gives the same image, as it was at the call, however it changes before
+the last of them is taken. `metadata.version` comes first, since it says how the rest is to be read.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pykafka_broker.protocol.stored.topic_record import TopicRecord
 
 
 def image_records(image: MetadataImage, partition_version: int, broker_version: int) -> Iterator[ApiMessageAndVersion]:
-    """`partition_version` and `broker_version` are those that the image's metadata.version calls for."""
+    """Yield the records of an image; the versions follow from the image's metadata.version."""
     before = [*_features(image), *(ApiMessageAndVersion(controller, 0) for controller in image.controllers.values())]
     for broker in image.brokers.values():
         before.append(ApiMessageAndVersion(_broker(broker, broker_version), broker_version))
-    # Of what there is much of, only the parts that change in place are copied now.
+    # Only the parts that change in place are copied now: topics and partitions may be many.
     topics = [(topic.name, topic.id, tuple(topic.partitions.values())) for topic in image.topics.values()]
     configs = [(resource, tuple(configs.items())) for resource, configs in image.configs.items()]
     return chain(before, _topics(topics, partition_version), _configs(configs), list(_others(image)))
@@ -35,7 +35,7 @@ def image_records(image: MetadataImage, partition_version: int, broker_version: 
 def outrunning_records(
     image: MetadataImage, leader_epoch: int, producer_id: int, partition_version: int
 ) -> list[ApiMessageAndVersion]:
-    """Every partition is led in an epoch above that one, and no producer id below that one is handed out."""
+    """Yield records raising every leader epoch above the given epoch, and the producer ids above the given id."""
     records = []
     for topic in image.topics.values():
         for partition in topic.partitions.values():

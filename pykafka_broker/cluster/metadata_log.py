@@ -1,30 +1,31 @@
 """`__cluster_metadata-0`: the one place where topics, configs and all other metadata are kept (KIP-500, KIP-595).
 
 Rule: records are written as one batch for one decision, and a batch is applied whole or not at all. Every start leads a
-new epoch, which begins with a LeaderChange record as in any KRaft quorum, here one of a single voter.
+new epoch, which begins with a LeaderChange record as in any KRaft quorum, here with a single voter. The epoch is in the
+file `quorum-state` before anything is written in that epoch, so that no epoch is ever led twice.
 """
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-from pykafka_broker.cluster import quorum_state
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, RecordType, decode_record, encode_record
 from pykafka_broker.cluster.snapshot import (
     NO_VOTERS,
     ControlType,
-    Snapshot,
+    MetadataSnapshot,
     Voters,
     control_batch,
     control_type,
     list_snapshots,
 )
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.protocol.runtime import ZERO_UUID
+from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 from pykafka_broker.protocol.stored.leader_change_message import LeaderChangeMessage, Voter
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
@@ -32,13 +33,58 @@ from pykafka_broker.records.record import iter_records
 
 logger = logging.getLogger(__name__)
 
+QUORUM_STATE = "quorum-state"
+_NO_NODE = -1
 READ_BYTES = 1 << 20
-# what records raise that are not what they should be; LookupError: they speak of something that is not there
+# raised by damaged records; LookupError: a record names a missing object
 _SENSELESS = (MetadataError, ValueError, LookupError, TypeError)
 
 
+def read_quorum_epoch(fs: FileSystem, path: str) -> int:
+    """Return the last epoch, 0 before the first."""
+    try:
+        epoch = json.loads(read_file(fs, path))["leaderEpoch"]
+    except FileNotFoundError:
+        return 0
+    except (ValueError, KeyError, TypeError):
+        raise MetadataError(f"{path} is damaged: it names no leader epoch") from None
+    if not isinstance(epoch, int) or epoch < 0:
+        raise MetadataError(f"{path} is damaged: its epoch is {epoch}")
+    return epoch
+
+
+def write_quorum_leader(
+    fs: FileSystem, path: str, leader_id: int, epoch: int, kraft_version: int, voters: Sequence[int] | None = None
+) -> None:
+    """Write the leader of `epoch`, -1 for an unknown leader.
+
+    With kraft.version 0 the voters stand in the file, the leader alone if there are no others; with 1 they stand in the
+    log (KIP-853).
+    """
+    state: dict[str, Any]
+    if kraft_version == 0:
+        state = {
+            "clusterId": "",
+            "leaderId": leader_id,
+            "leaderEpoch": epoch,
+            "votedId": _NO_NODE,
+            "appliedOffset": 0,
+            "currentVoters": [{"voterId": each} for each in ([leader_id] if voters is None else voters)],
+            "data_version": 0,
+        }
+    else:
+        state = {
+            "leaderId": leader_id,
+            "leaderEpoch": epoch,
+            "votedId": _NO_NODE,
+            "votedDirectoryId": uuid_text(ZERO_UUID),
+            "data_version": 1,
+        }
+    write_file(fs, path, json.dumps(state, separators=(",", ":")).encode())
+
+
 class Replay:
-    """Applies what the log holds; what stands between Begin and End (KIP-868) waits for the End."""
+    """Applies the records of the log; records between Begin and End (KIP-868) wait for the End."""
 
     def __init__(self, image: MetadataImage, delta: MetadataDelta) -> None:
         self.image = image
@@ -48,7 +94,7 @@ class Replay:
 
     @property
     def in_transaction(self) -> bool:
-        """Whether records wait for an End."""
+        """Return whether records wait for an End."""
         return self._open is not None
 
     def record(self, record: Any) -> None:
@@ -77,8 +123,11 @@ class Replay:
             self.record(decode_record(record.value))
 
     def checked(self, where: str, header: BatchHeader, batch: memoryview) -> None:
-        """A batch of the log or of a snapshot, after a look at its CRC. `MetadataError`, which names the place, if it
-        makes no sense."""
+        """Replay a batch of the log or of a snapshot, after a check of the CRC.
+
+        Raises:
+            MetadataError: the batch makes no sense; the error names the place.
+        """
         try:
             check_crc(batch, header)
             self.batch(header, batch)
@@ -98,20 +147,20 @@ class Replay:
 
 
 class MetadataLog:
-    """The log and the epoch in which this node writes to it."""
+    """The log, and the epoch of the node's own records."""
 
     def __init__(self, log: PartitionLog, fs: FileSystem, node_id: int, directory_id: bytes) -> None:
         self.log = log
         self.epoch = 0
         self.bytes_since_snapshot = 0
-        self.snapshots: list[Snapshot] = []  # oldest first; none ends below the log's start
+        self.snapshots: list[MetadataSnapshot] = []  # oldest first; none ends below the log's start
         self.voters = NO_VOTERS
         self.last_timestamp = 0
         self._voters_in_log = False
         self._fs = fs
         self._node_id = node_id
         self._directory_id = directory_id
-        self._quorum_state = f"{log.directory}/{quorum_state.FILE_NAME}"
+        self._quorum_state = f"{log.directory}/{QUORUM_STATE}"
 
     @property
     def last_offset(self) -> int:
@@ -119,12 +168,12 @@ class MetadataLog:
 
     @property
     def applied_end(self) -> int:
-        """The image holds what lies below."""
+        """Return the offset below which all records are in the image."""
         return self.log.log_end_offset
 
     @property
     def applied_epoch(self) -> int:
-        """In which the last of it was written."""
+        """Return the epoch of the last applied record."""
         return self.epoch
 
     @property
@@ -137,11 +186,11 @@ class MetadataLog:
 
     @property
     def voter_directory_id(self) -> bytes:
-        """Voters have directory ids since kraft.version 1 (KIP-853)."""
+        """Return the directory id of the node as a voter; voters have directory ids since kraft.version 1 (KIP-853)."""
         return self._directory_id if self.voters.kraft_version else ZERO_UUID
 
     def load(self, image: MetadataImage) -> MetadataDelta:
-        """Bring `image` from nothing to the end of the log: the newest snapshot, and the log from there on."""
+        """Bring an empty `image` to the end of the log, by the newest snapshot and the log after the snapshot."""
         replay = Replay(image, MetadataDelta())
         self.snapshots = self._forget_outlived(list_snapshots(self._fs, self.log.directory))
         start = self._load_snapshot(replay)
@@ -162,8 +211,8 @@ class MetadataLog:
         self._voters_in_log = self.voters is not at_snapshot or any(each.end_offset for each in self.snapshots)
         return replay.delta
 
-    def _forget_outlived(self, snapshots: list[Snapshot]) -> list[Snapshot]:
-        """A crash may have come after the log's start was moved and before the snapshots below it went."""
+    def _forget_outlived(self, snapshots: list[MetadataSnapshot]) -> list[MetadataSnapshot]:
+        """Remove snapshots below the log's start: a crash may have come before the removal."""
         start = self.log.log_start_offset
         for snapshot in snapshots:
             if snapshot.end_offset < start:
@@ -171,7 +220,7 @@ class MetadataLog:
         return [snapshot for snapshot in snapshots if snapshot.end_offset >= start]
 
     def _load_snapshot(self, replay: Replay) -> int:
-        """Replay the newest snapshot that is whole: the log goes back to the oldest of them. Says where it ends."""
+        """Replay the newest whole snapshot, and return the end offset. The log reaches back to the oldest snapshot."""
         log = self.log
         for snapshot in reversed(self.snapshots):
             if snapshot.end_offset > log.log_end_offset:
@@ -180,8 +229,8 @@ class MetadataLog:
                 batches = snapshot.whole()
             except MetadataError as error:
                 if not snapshot.end_offset:
-                    raise  # only this one says how the quorum began
-                logger.error("%s; what came before it is read instead", error)
+                    raise  # the first snapshot alone has the quorum's beginning
+                logger.error("%s; an older snapshot, or the log, is read instead", error)
                 self.snapshots.remove(snapshot)
                 continue
             for header, batch in batches:
@@ -190,40 +239,40 @@ class MetadataLog:
             return snapshot.end_offset
         if log.log_start_offset > 0:
             raise MetadataError(
-                f"{log.directory} begins at offset {log.log_start_offset} and has no snapshot of what was before"
+                f"{log.directory} begins at offset {log.log_start_offset} and has no snapshot of the records before"
             )
         return 0
 
     def apply(self, messages: Iterable[Any], image: MetadataImage, delta: MetadataDelta) -> None:
-        """Replay what was just appended."""
+        """Replay records just appended."""
         replay = Replay(image, delta)
         for message in messages:
             replay.record(message)
 
     def lead(self, now: int) -> None:
-        """Begin a new epoch with this node as its leader."""
+        """Begin a new epoch, led by the node."""
         in_snapshots = [snapshot.epoch for snapshot in self.snapshots]
-        known = max(quorum_state.read_epoch(self._fs, self._quorum_state), self.log.epochs.latest, 0, *in_snapshots)
+        known = max(read_quorum_epoch(self._fs, self._quorum_state), self.log.epochs.latest, 0, *in_snapshots)
         self.epoch = known + 1
-        quorum_state.write_leader(self._fs, self._quorum_state, self._node_id, self.epoch, self.voters.kraft_version)
+        write_quorum_leader(self._fs, self._quorum_state, self._node_id, self.epoch, self.voters.kraft_version)
         # Version 1 has directory ids, but a 4.3 broker writes and reads version 0 whatever kraft.version is.
         voter = Voter(self._node_id)
         message = LeaderChangeMessage(0, self._node_id, [voter], [voter])
         records = [(ControlType.LEADER_CHANGE, message.encode(0))]
         if not self._voters_in_log:
-            # what `kafka-storage format` left stands in no log yet
+            # the voters written by `kafka-storage format` stand in no log yet
             records += self.voters.control_records()
             self._voters_in_log = True
         self.append_encoded(control_batch(records, now), now)
 
     def raise_kraft_version(self, voters: Voters, now: int) -> None:
-        """The voters stand in the log from here on; `quorum-state` says so from the next epoch on."""
+        """Write the voters into the log; from the next epoch on `quorum-state` says so too."""
         self.append_encoded(control_batch(voters.control_records(), now), now)
         self.voters = voters
         self._voters_in_log = True
 
     def append(self, records: Iterable[ApiMessageAndVersion], now: int) -> int:
-        """Write these as one batch; returns the offset of the last one."""
+        """Write the records as a batch, and return the offset of the last record."""
         builder = BatchBuilder()
         for record in records:
             builder.append(None, encode_record(record), now)

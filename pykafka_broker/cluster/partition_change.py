@@ -1,8 +1,8 @@
-"""The one place where a PartitionChangeRecord is made from what is wanted of a partition.
+"""The only place where a PartitionChangeRecord is made (Kafka: PartitionChangeBuilder).
 
-Rule: who wants something says which replicas, which of them in sync, which directories; who leads then, who is eligible
-to lead (KIP-966) and whether a reassignment ends with it (KIP-455) follows from that and is worked out here alone. The
-record has only what changes, and there is none if nothing does.
+Rule: a caller says which replicas it wants, which of them in sync, which directories. The leader, the replicas eligible
+to lead (KIP-966) and the end of a reassignment (KIP-455) follow from that and are worked out here alone. The record has
+only changes, and there is none without a change.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config.topic import TopicConfig, readable_overrides
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
-RECOVERED, RECOVERING = 0, 1  # leaderRecoveryState: recovering is who leads without having been in sync
+RECOVERED, RECOVERING = 0, 1  # leaderRecoveryState: recovering: the leader was elected without being in sync
 
-_ELR_RECORD = 2  # the first version of a PartitionChangeRecord that can say who is eligible
+_ELR_RECORD = 2  # the first version of a PartitionChangeRecord with eligible replicas
 # From this metadata.version on a smaller ISR alone begins no new leader epoch.
 _EPOCH_OUTLIVES_SHRINK_FROM = 12
 
@@ -30,8 +30,9 @@ Acceptable = Callable[[int], bool]  # whether that broker may lead, if its log i
 
 
 class Election(Enum):
-    """Who shall lead: whoever does, as long as it can; the first replica, if it can; or rather one that has lost
-    records than nobody."""
+    """The rule for choosing a leader: the present leader if possible, the first replica if possible, or anybody rather
+    than nobody.
+    """
 
     ONLINE = 0
     PREFERRED = 1
@@ -39,7 +40,7 @@ class Election(Enum):
 
 
 def active(image: MetadataImage, broker_id: int) -> bool:
-    """Whether the broker is there to stay: not fenced, not about to stop."""
+    """Return whether the broker is up to stay: not fenced, not about to stop."""
     broker = image.brokers.get(broker_id)
     return broker is not None and not broker.fenced and not broker.in_controlled_shutdown
 
@@ -64,8 +65,12 @@ def partition_change(
     recovery_state: int | None = None,
     unclean: Collection[int] = (),
 ) -> ApiMessageAndVersion | None:
-    """The record that gives the partition what is named, or None if it has all of it. `directories` are by broker;
-    `unclean` are brokers that may have lost what they had: whatever they were in sync with, they are not now."""
+    """Return the record giving the partition the named values, or None for no change.
+
+    Args:
+        directories: the replicas' directories by broker.
+        unclean: brokers that may have lost records, so that they are in sync with nothing.
+    """
     change = _Change(controller, topic, partition, acceptable)
     if isr is not None:
         change.isr = [broker for broker in isr if broker not in unclean]
@@ -86,7 +91,7 @@ def partition_change(
 
 
 def still_eligible(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion:
-    """What a ClearElrRecord takes away is given back."""
+    """Return the record giving back the replicas taken away by a ClearElrRecord."""
     change = PartitionChangeRecord(partition.partition, topic.id)
     change.eligible_leader_replicas = list(partition.elr)
     change.last_known_elr = list(partition.last_known_elr)
@@ -94,7 +99,7 @@ def still_eligible(topic: TopicImage, partition: PartitionImage) -> ApiMessageAn
 
 
 class _Change:
-    """A partition as it is wanted; `record` compares that with what it is."""
+    """The wanted state of a partition; `record` compares wanted and present state."""
 
     __slots__ = (
         "acceptable",
@@ -130,8 +135,11 @@ class _Change:
         self.recovery_state = partition.leader_recovery_state
 
     def end_reassignment(self) -> None:
-        """It ends with the change that has every new replica in sync. One that was added and is not wanted any more is
-        in both lists: a reassignment that was changed must not wait for it."""
+        """End the reassignment if every new replica is in sync.
+
+        A replica that was added and is not wanted any more is in both lists: a reassignment that was changed must not
+        wait for it.
+        """
         if not (self.adding or self.removing) or not set(self.adding) <= {*self.isr, *self.removing}:
             return
         remaining = [broker for broker in self.isr if broker not in self.removing]
@@ -142,7 +150,9 @@ class _Change:
         self.adding, self.removing = [], []
 
     def find_eligible(self, unclean: Collection[int]) -> None:
-        """With too few in sync nothing is committed, so who leaves meanwhile still has all that is."""
+        """Find the eligible replicas: with too few in sync nothing is committed, so a leaving replica still has every
+        record.
+        """
         if not self.has_elr:
             return
         if self._nobody_left() or self._enough_in_sync():
@@ -179,7 +189,9 @@ class _Change:
         return None
 
     def _survivor(self, election: Election) -> int | None:
-        """One that may lack records: the last that led, since nobody can have more; or any, where that is allowed."""
+        """Return a leader which may lack records: the last leader, since nobody can have more; or anybody, where
+        allowed.
+        """
         if self.has_elr and not self.isr and not self.elr and len(self.last_known) == 1:
             last = self.last_known[0]
             if last in self.replicas and self.acceptable(last):
@@ -194,7 +206,7 @@ class _Change:
         partition = self.partition
         change = PartitionChangeRecord(partition.partition, self.topic.id)
         if not self.isr and not self.has_elr:
-            self.isr = list(partition.isr)  # the last one in sync stays: nobody else may lead
+            self.isr = list(partition.isr)  # the last replica in sync stays: no other may lead
         change.isr = _if_other(self.isr, partition.isr)
         if self.has_elr:
             self._find_last_known()
@@ -213,7 +225,7 @@ class _Change:
         return ApiMessageAndVersion(change, version) if _says_something(change) else None
 
     def _find_last_known(self) -> None:
-        """Whoever led last; or was the last in sync, where nobody could lead before ELR was on."""
+        """Note the last leader; or the last replica in sync, if nobody could lead before ELR was on."""
         partition = self.partition
         if self.leader != NO_LEADER:
             self.last_known = []
@@ -223,8 +235,11 @@ class _Change:
             self.last_known = list(partition.isr)
 
     def _begins_epoch(self) -> bool:
-        """Whether the same leader begins a new epoch: whoever is no replica any more must not be believed, and nodes
-        of old releases expect it with a smaller ISR."""
+        """Return whether the same leader begins a new epoch.
+
+        Replicas that have left must not be believed any more, and nodes of old releases expect a new epoch with a
+        smaller ISR.
+        """
         if self.leader == NO_LEADER:
             return False
         if not set(self.partition.replicas) <= set(self.replicas):

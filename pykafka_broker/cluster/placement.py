@@ -1,9 +1,10 @@
-"""Which brokers hold which partition. Rule: a placement is checked or made before any record is; Kafka's sentences.
+"""The brokers of new partitions (Kafka: StripedReplicaPlacer). Rule: a placement is checked or made before any record
+is; Kafka's sentences.
 
 Racks take turns to lead, and within a rack its brokers; the replicas of a partition are in as many racks as there are.
-A broker that is fenced may be given a replica, which it makes when it is back, but never leads at first, and only gets
-one where its rack has nobody else left. Every so many partitions the order is drawn anew, so that what one broker leads
-is followed by many others.
+A fenced broker may be given a replica, which it makes when it is back, but never leads at first, and only gets one
+where its rack has no other broker left. After every unfenced broker has led once the order is drawn anew, so that many
+other brokers follow the partitions of one leader.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 
 T = TypeVar("T")
-Draw = Callable[[int], int]  # a number from 0 to below the given one, by chance
+Draw = Callable[[int], int]  # returns a random number from 0 to below the argument
 
 
 def drawing(controller: Controller) -> Draw:
-    """By what topic ids are made from."""
+    """Return the source of chance, from which topic ids are drawn too."""
     return lambda below: int.from_bytes(controller.new_uuid(), "big") % below
 
 
 def place(controller: Controller, count: int, replication_factor: int, draw: Draw) -> list[list[int]]:
-    """Replicas for `count` partitions, the leader first."""
+    """Return replicas for `count` partitions, the leader first."""
     brokers = [broker for broker in controller.image.brokers.values() if _takes_replicas(broker)]
     problem = None
     if all(broker.fenced for broker in brokers):
@@ -50,7 +51,7 @@ def _takes_replicas(broker: BrokerImage) -> bool:
 
 
 class Placeable(Protocol):
-    """What is to be known of a broker."""
+    """A broker as far as placement needs to know."""
 
     @property
     def id(self) -> int: ...
@@ -63,7 +64,7 @@ class Placeable(Protocol):
 
 
 class _Rack:
-    """The brokers of one rack. Each partition that asks begins with another one."""
+    """The brokers of a rack. Each partition begins with another broker."""
 
     def __init__(self) -> None:
         self.unfenced: list[int] = []
@@ -75,7 +76,7 @@ class _Rack:
         self.fenced = shuffled(self.fenced, draw)
 
     def in_turn(self) -> Iterator[int]:
-        """Those that are there before those that are fenced."""
+        """Yield the active brokers before the fenced brokers."""
         self._turn += 1
         for brokers in (self.unfenced, self.fenced):
             start = self._turn % len(brokers) if brokers else 0
@@ -84,7 +85,7 @@ class _Rack:
 
 
 class Racks:
-    """Who is next, over the partitions of one request for one topic."""
+    """The order of brokers, over the partitions of a topic in a request."""
 
     def __init__(self, brokers: Sequence[Placeable], draw: Draw) -> None:
         self._draw = draw
@@ -127,8 +128,11 @@ def shuffled(items: Sequence[T], draw: Draw) -> list[T]:
 
 
 def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None) -> None:
-    """Raises INVALID_REPLICA_ASSIGNMENT for a manual assignment that can't be; `expected` is the replica count of the
-    topic's other partitions."""
+    """Check a manual assignment; `expected` is the replica count of the topic's other partitions.
+
+    Raises:
+        ApiError: INVALID_REPLICA_ASSIGNMENT.
+    """
     if not replicas:
         raise _refused("The manual partition assignment includes an empty replica list.")
     ordered = sorted(replicas)
@@ -151,7 +155,7 @@ def directories_of(image: MetadataImage, replicas: Sequence[int]) -> list[bytes]
 
 
 def directory_of(image: MetadataImage, broker_id: int) -> bytes:
-    """The directory of a new replica where its broker has but one; otherwise the broker picks one and reports it."""
+    """Return the only directory of a replica's broker; with several, UNASSIGNED: the broker chooses and reports."""
     broker = image.brokers.get(broker_id)
     return broker.log_dirs[0] if broker is not None and len(broker.log_dirs) == 1 else UNASSIGNED
 

@@ -1,4 +1,4 @@
-"""Client quotas as metadata (KIP-546): which entity may do how much. Rule: what Kafka refuses is refused, in its words.
+"""Client quotas as metadata (KIP-546). Rule: requests that Kafka refuses are refused, in its words.
 
 An entity is a user, a client id, both, or an IP address; the name None stands for the default of its type.
 """
@@ -22,7 +22,7 @@ from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 _WHOLE, _REAL = True, False
-_NEXT_TO_NOTHING = 1e-6  # a fraction that a whole number may have
+_NEXT_TO_NOTHING = 1e-6  # the greatest fraction of a whole number
 _CLIENT_KEYS = {
     "producer_byte_rate": _WHOLE,
     "consumer_byte_rate": _WHOLE,
@@ -65,7 +65,7 @@ def alter_client_quotas(
 
 
 def refusal(request: wanted.AlterClientQuotasRequest, error: ApiError) -> altered.AlterClientQuotasResponse:
-    """Each entity with the same error."""
+    """Refuse each entity with the same error."""
     entries = []
     for entry in request.entries:
         shown = [altered.EntityData(part.entity_type, part.entity_name) for part in entry.entity]
@@ -126,7 +126,7 @@ def _check_value(allowed: Mapping[str, bool], key: str, value: float) -> None:
 def describe_client_quotas(
     image: MetadataImage, components: Sequence[ComponentData], strict: bool
 ) -> Iterator[tuple[QuotaEntity, dict[str, float]]]:
-    """The quotas of the entities that match every component; strict: that have no other part besides."""
+    """Yield the quotas of entities matching every component; strict: entities without any other part."""
     exact: dict[str, str | None] = {}
     any_name = set()
     for component in components:

@@ -48,11 +48,11 @@ class RecordType(IntEnum):
 
 
 class MetadataError(Exception):
-    """The metadata log says something that can't be: the broker must not start on it."""
+    """The metadata log has an impossible record: the broker must not start."""
 
 
 class ApiMessageAndVersion(NamedTuple):
-    """A metadata record and the version in which it is written."""
+    """A metadata record and the version for writing."""
 
     message: Any
     version: int
@@ -62,7 +62,7 @@ _CLASSES: dict[int, type[Message]] = {}
 
 
 def record_class(api_key: int) -> type[Message]:
-    """The generated class of a metadata record type; imported at the first call."""
+    """Return the generated class of a metadata record type; imported at the first call."""
     found = _CLASSES.get(api_key)
     if found is None:
         spec = METADATA_RECORDS.get(api_key)
@@ -73,7 +73,7 @@ def record_class(api_key: int) -> type[Message]:
 
 
 def encode_record(record: ApiMessageAndVersion) -> bytes:
-    """The value of one record in the metadata log."""
+    """Return the value of a record in the metadata log."""
     message, version = record
     pieces: list[Any] = [bytes((FRAME_VERSION, message.API_KEY, version))]  # all below 128: one byte each as varints
     message.write(version, pieces.append)
@@ -81,12 +81,12 @@ def encode_record(record: ApiMessageAndVersion) -> bytes:
 
 
 def decode_record(value: bytes | memoryview) -> Any:
-    """The message in the value of one record of the metadata log."""
+    """Return the message in the value of a record of the metadata log."""
     return decode_versioned(value).message
 
 
 def decode_versioned(value: bytes | memoryview) -> ApiMessageAndVersion:
-    """The same, with the version in which it stands there."""
+    """Return the message in the value of a record of the metadata log, with the record's version."""
     if len(value) < 3:
         raise MetadataError(f"a metadata record of {len(value)} bytes has no frame")
     try:

@@ -1,9 +1,12 @@
-"""Brokers and controllers become known (BrokerRegistration, UnregisterBroker, ControllerRegistration).
+"""Brokers and controllers become known (BrokerRegistration, UnregisterBroker, ControllerRegistration), and brokers get
+blocks of producer ids (AllocateProducerIds, KIP-730).
 
 Rule: a broker's epoch is the offset of its registration, so a newer incarnation always has a higher one. While a
-session of an incarnation runs, no other takes its place. A broker that does not name the epoch that it shut down with
-may have lost the tails of its logs (KIP-966), so it leaves every ISR and ELR before it comes back, fenced. Where these
-are many it does so in portions (`Sessions.unfinished`), and comes back when it asks again.
+session of an incarnation runs, no other incarnation takes its place. A broker that does not name the epoch that it shut
+down with may have lost the tails of its logs (KIP-966), so it leaves every ISR and ELR before it comes back, fenced.
+Where these are many the broker leaves in portions (`Sessions.unfinished`), and comes back when it asks again.
+
+No producer id is in two blocks, even where an answer was lost.
 """
 
 from __future__ import annotations
@@ -14,19 +17,21 @@ from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
 from pykafka_broker.cluster.controller import DIRECTORIES_FROM, Controller, Decision
 from pykafka_broker.cluster.elections import broker_leaves, unclean_shutdown
 from pykafka_broker.cluster.features import METADATA_VERSION, SUPPORTED
-from pykafka_broker.cluster.heartbeats import begun
+from pykafka_broker.cluster.heartbeats import Sessions, first_batch
 from pykafka_broker.cluster.image import BrokerImage, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.sessions import Sessions
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import is_reserved
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+from pykafka_broker.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
 from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from pykafka_broker.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from pykafka_broker.protocol.messages.controller_registration_response import ControllerRegistrationResponse
 from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from pykafka_broker.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from pykafka_broker.protocol.stored.register_controller_record import (
     ControllerEndpoint,
@@ -35,7 +40,10 @@ from pykafka_broker.protocol.stored.register_controller_record import (
 )
 from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBrokerRecord
 
-CONTROLLERS_FROM = 15  # the first metadata.version that knows of controllers (KIP-919)
+CONTROLLERS_FROM = 15  # the first metadata.version with controller registrations (KIP-919)
+
+
+PRODUCER_ID_BLOCK_SIZE = 1000
 
 
 def register_broker(
@@ -47,7 +55,14 @@ def register_broker(
     next_offset: int,
     now: int,
 ) -> Decision[BrokerRegistrationResponse]:
-    """`next_offset` is that of the first record of the decision. Raises what is wrong with the request."""
+    """Decide on a registration.
+
+    Args:
+        next_offset: the offset of the decision's first record.
+
+    Raises:
+        ApiError: the request is wrong.
+    """
     known = controller.image.brokers.get(request.broker_id)
     if request.cluster_id != cluster_id:
         raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID)
@@ -61,14 +76,14 @@ def register_broker(
     _check_listeners(request)
     if known is not None and again:
         return Decision([], BrokerRegistrationResponse(broker_epoch=known.epoch))
-    sessions.drop(request.broker_id)
+    sessions.cancel_pending(request.broker_id)
     records = list(_before(controller, sessions, request.broker_id, request.previous_broker_epoch))
     if any(broker_id == request.broker_id for broker_id, _ in sessions.unfinished):
-        # Much of it is left: the broker asks again, as it does while a session of its last incarnation runs.
+        # More portions follow: the broker asks again, as it does while a session of its last incarnation runs.
         return Decision(records, BrokerRegistrationResponse(error_code=ErrorCode.DUPLICATE_BROKER_REGISTRATION))
     epoch = next_offset + len(records)
     records.append(_record(controller, request, epoch))
-    sessions.end(request.broker_id)
+    sessions.remove(request.broker_id)
     return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
 
@@ -90,14 +105,14 @@ def _check_features(image: MetadataImage, request: BrokerRegistrationRequest) ->
     if not request.features:
         raise ApiError(ErrorCode.INVALID_REGISTRATION)
     ranges = {each.name: (each.min_supported_version, each.max_supported_version) for each in request.features}
-    for name in {*image.features, *ranges}:  # what nobody has heard of is at level 0
+    for name in {*image.features, *ranges}:  # an unknown feature is at level 0
         lowest, highest = ranges.get(name, (0, 0))
         if not lowest <= image.features.get(name, 0) <= highest:
             raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _check_listeners(request: BrokerRegistrationRequest) -> None:
-    """A node of Kafka's ends when it reads of endpoints that can't be."""
+    """Refuse impossible endpoints, which would end a node of Kafka's."""
     names = [each.name for each in request.listeners]
     known = SECURITY_PROTOCOLS.values()
     wrong = (not (each.name and each.port) or each.security_protocol not in known for each in request.listeners)
@@ -108,25 +123,26 @@ def _check_listeners(request: BrokerRegistrationRequest) -> None:
 def _before(
     controller: Controller, sessions: Sessions, broker_id: int, previous_epoch: int
 ) -> Iterator[ApiMessageAndVersion]:
-    """What a broker loses that comes back as another incarnation, the first portion of it. One that was unregistered
-    may come with new disks.
+    """Yield the first portion of changes for a broker returning as another incarnation.
+
+    A broker that was unregistered may come with new disks.
     """
     known = controller.image.brokers.get(broker_id)
     if known is None:
         yield from unclean_shutdown(controller, broker_id)
     elif previous_epoch != known.epoch:
-        yield from begun(forgotten(controller, known), sessions, known, forgotten)
+        yield from first_batch(remaining_unclean_records(controller, known), sessions, known, remaining_unclean_records)
     elif not known.fenced:
-        yield from begun(left(controller, known), sessions, known, left)
+        yield from first_batch(remaining_leave_records(controller, known), sessions, known, remaining_leave_records)
 
 
-def forgotten(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
-    """What follows when an incarnation may have lost records."""
+def remaining_unclean_records(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
+    """Return the changes after an incarnation which may have lost records."""
     return unclean_shutdown(controller, broker.id)
 
 
-def left(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
-    """What follows when one has ended that was not fenced."""
+def remaining_leave_records(controller: Controller, broker: BrokerImage) -> Iterator[ApiMessageAndVersion]:
+    """Return the changes after the end of an unfenced incarnation."""
     return broker_leaves(controller, broker.id)
 
 
@@ -149,7 +165,7 @@ def _record(controller: Controller, request: BrokerRegistrationRequest, epoch: i
 
 
 def unregister_broker(controller: Controller, request: UnregisterBrokerRequest) -> Decision[UnregisterBrokerResponse]:
-    """It is forgotten, whether it runs or not; it may come back as a new one."""
+    """Forget a broker, running or not; the broker may come back as a new broker."""
     if request.broker_id == controller.node_id and request.broker_id in controller.image.brokers:
         message = f"Broker {request.broker_id} is the one that runs this cluster"
         raise ApiError(ErrorCode.INVALID_REQUEST, message)
@@ -165,7 +181,7 @@ def unregister_broker(controller: Controller, request: UnregisterBrokerRequest) 
 def controller_registration(
     controller_id: int, incarnation_id: bytes, endpoints: Sequence[tuple[str, str, int, str]]
 ) -> ApiMessageAndVersion:
-    """This controller's own record: (listener, host, port, security protocol) each."""
+    """Return the controller's own record; an endpoint is (listener, host, port, security protocol)."""
     record = RegisterControllerRecord(
         controller_id,
         incarnation_id,
@@ -182,7 +198,7 @@ def controller_registration(
 def register_controller(
     controller: Controller, request: ControllerRegistrationRequest
 ) -> Decision[ControllerRegistrationResponse]:
-    """Any id may register, as with Kafka: who votes is another matter."""
+    """Register a controller with any id, as Kafka does: being a voter is another matter."""
     record = RegisterControllerRecord(
         request.controller_id,
         request.incarnation_id,
@@ -194,3 +210,15 @@ def register_controller(
         ],
     )
     return Decision([ApiMessageAndVersion(record, 0)], ControllerRegistrationResponse())
+
+
+def allocate_producer_ids(
+    controller: Controller, request: AllocateProducerIdsRequest
+) -> Decision[AllocateProducerIdsResponse]:
+    """Give the broker the next block (version 0), also while fenced: the block is needed at once afterwards."""
+    if not controller.image.is_registered(request.broker_id, request.broker_epoch):
+        return Decision([], AllocateProducerIdsResponse(error_code=ErrorCode.STALE_BROKER_EPOCH))
+    first = controller.image.next_producer_id
+    record = ProducerIdsRecord(request.broker_id, request.broker_epoch, first + PRODUCER_ID_BLOCK_SIZE)
+    response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=PRODUCER_ID_BLOCK_SIZE)
+    return Decision([ApiMessageAndVersion(record, 0)], response)

@@ -1,10 +1,11 @@
-"""Where this node's replicas are, and which partitions it leads (KIP-858, KIP-966).
+"""The replicas of a node that is its own controller: their directories and leaderships (KIP-858, KIP-966).
 
-Rule: what is on disk decides. The metadata is told the directory of each log, a partition whose directory is offline
-has no leader, and one without a leader whose log is there is led again.
+Rule: the logs on disk decide. The metadata is told the directory of each log; a partition whose directory is offline
+has no leader, and a partition without a leader whose log is there is led again.
 
-A node that is its own only controller finds nobody else in sync when it starts. Kafka's controller comes to the same by
-waiting: a broker that sends no heartbeat within `broker.session.timeout.ms` is fenced and taken out of every ISR.
+A node that is its own only controller finds no other broker in sync when it starts. Kafka's controller comes to the
+same result by waiting: a broker that sends no heartbeat within `broker.session.timeout.ms` is fenced and taken out of
+every ISR.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ Locate = Callable[[TopicImage, PartitionImage], bytes]
 
 
 class Elections(NamedTuple):
-    """Which partitions get a new leader epoch: those without a leader, and after a crash all, because a log may have
-    lost its tail and clients must be able to tell (KIP-101, KIP-320).
+    """The partitions to get a new leader epoch: all after a crash, otherwise only partitions without a leader.
 
-    leaderless: the node starts. What others led goes to it as well, and it alone is in sync.
+    After a crash a log may have lost its tail and clients must be able to tell (KIP-101, KIP-320). leaderless: the node
+    starts. Partitions that others led go to it as well, and it alone is in sync.
     """
 
     leaderless: bool = False
@@ -36,7 +37,7 @@ class Elections(NamedTuple):
 
 
 def partition_changes(controller: Controller, locate: Locate, elections: Elections) -> Iterator[ApiMessageAndVersion]:
-    """One record for each partition of which the metadata says something that is not so."""
+    """Yield a record for each partition with wrong metadata."""
     node_id = controller.node_id
     version = controller.partition_record_version()
     for topic in controller.image.topics.values():
@@ -76,7 +77,7 @@ def _stand_alone(change: PartitionChangeRecord, node_id: int, version: int) -> N
 
 
 def _resign(change: PartitionChangeRecord, partition: PartitionImage, node_id: int, controller: Controller) -> None:
-    """The log is out of reach. The last one in sync stays eligible."""
+    """Give up the lead of a partition with an offline log. The last replica in sync stays eligible."""
     change.leader = NO_LEADER
     if partition.isr == (node_id,) and controller.image.features.get(ELR_VERSION, 0):
         change.isr = []
@@ -87,7 +88,7 @@ def _resign(change: PartitionChangeRecord, partition: PartitionImage, node_id: i
 def assignment(
     controller: Controller, topic: TopicImage, partition: PartitionImage, place: bytes, broker_id: int | None = None
 ) -> ApiMessageAndVersion:
-    """The replica of that broker, or of this node, is in that directory now."""
+    """Return the record placing the replica of a broker, by default the node itself, in a directory."""
     change = PartitionChangeRecord(partition.partition, topic.id)
     change.directories = directories_with(partition, controller.node_id if broker_id is None else broker_id, place)
     return ApiMessageAndVersion(change, controller.partition_record_version())
@@ -103,8 +104,7 @@ def directories_with(partition: PartitionImage, node_id: int, place: bytes) -> l
 def directories_change(
     controller: Controller, online: list[bytes], cordoned: list[bytes]
 ) -> list[ApiMessageAndVersion]:
-    """A record if the metadata says anything else of the directories of this node: which are online, and which take no
-    new partitions (KIP-1066)."""
+    """Return a record if the metadata has other directories of the node, online or cordoned (KIP-1066)."""
     broker = controller.image.brokers[controller.node_id]
     record, version = BrokerRegistrationChangeRecord(broker.id, broker.epoch), 2
     if set(broker.log_dirs) != set(online):

@@ -1,7 +1,7 @@
 """SCRAM credentials as metadata (KIP-554, RFC 5802).
 
-Rule: what is kept can check a password and can't be used in its place: salt, iterations, and two keys made from the
-salted password. One user is altered at most once in a request.
+Rule: a stored credential can check a password and can't be used in its place: salt, iterations, and two keys made from
+the salted password. One user is altered at most once in a request.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def alter_user_scram_credentials(
     controller: Controller, request: AlterUserScramCredentialsRequest
 ) -> Decision[AlterUserScramCredentialsResponse]:
     records: dict[str, ApiMessageAndVersion] = {}
-    # No errors themselves: each would hold its traceback, and that all of this.
+    # Codes, not errors: each error would hold its traceback, and so all objects in it.
     errors: dict[str, tuple[ErrorCode, str | None]] = {}
     changes: Iterable[ScramCredentialDeletion | ScramCredentialUpsertion] = chain(request.deletions, request.upsertions)
     for change in changes:
@@ -99,12 +99,12 @@ def _record(image: MetadataImage, change: ScramCredentialDeletion | ScramCredent
 
 
 def salted_password(mechanism: int, password: str, salt: bytes, iterations: int) -> bytes:
-    """What is made of a password before anything else (RFC 5802: Hi). It takes milliseconds."""
+    """Return the salted password (RFC 5802: Hi), after milliseconds of work."""
     return hashlib.pbkdf2_hmac(DIGESTS[mechanism], password.encode(), salt, iterations)
 
 
 def credential(name: str, mechanism: int, salt: bytes, salted: bytes, iterations: int) -> UserScramCredentialRecord:
-    """What is kept of a user's password."""
+    """Return the stored part of a user's password."""
     digest = DIGESTS[mechanism]
     stored_key = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
     return UserScramCredentialRecord(
@@ -115,7 +115,7 @@ def credential(name: str, mechanism: int, salt: bytes, salted: bytes, iterations
 def describe_user_scram_credentials(
     image: MetadataImage, users: Sequence[str] | None
 ) -> DescribeUserScramCredentialsResponse:
-    """All users for None and for an empty list."""
+    """Describe the users, all for None and for an empty list."""
     found: dict[str, list[CredentialInfo]] = {}
     for mechanism, name in sorted(image.scram):
         found.setdefault(name, []).append(CredentialInfo(mechanism, image.scram[mechanism, name].iterations))

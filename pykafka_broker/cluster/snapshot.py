@@ -1,8 +1,8 @@
 """Snapshots of the metadata: files of record batches between a header and a footer (KIP-630).
 
-Rule: a snapshot is written aside and renamed when it is whole, so one that has its name is complete.
-`bootstrap.checkpoint` is a snapshot too: what `kafka-storage format` leaves for the first start.
-With kraft.version 1 the voters of the quorum stand behind the header (KIP-853).
+Rule: a snapshot is written aside and renamed when it is whole, so a snapshot with its final name is complete.
+`bootstrap.checkpoint` is a snapshot too, which `kafka-storage format` leaves for the first start. With kraft.version 1
+the voters of the quorum stand behind the header (KIP-853).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RECORDS_PER_BATCH = 250
 
 
 class ControlType(IntEnum):
-    """Types of control records in the metadata log and its snapshots."""
+    """Types of control records in the metadata log and in snapshots."""
 
     LEADER_CHANGE = 2
     SNAPSHOT_HEADER = 3
@@ -46,7 +46,7 @@ class ControlType(IntEnum):
 
 
 class Voters(NamedTuple):
-    """What the control records say of the quorum: the encoded VotersRecord, none with kraft.version 0."""
+    """The quorum by the control records: the encoded VotersRecord, none with kraft.version 0."""
 
     kraft_version: int = 0
     record: bytes | None = None
@@ -63,8 +63,8 @@ class Voters(NamedTuple):
 NO_VOTERS = Voters()
 
 
-class Snapshot:
-    """A snapshot file: it holds what the log says below `end_offset`."""
+class MetadataSnapshot:
+    """A snapshot file with the state of the log below `end_offset`."""
 
     def __init__(self, fs: FileSystem, path: str, end_offset: int, epoch: int, timestamp: int | None = None) -> None:
         self.fs = fs
@@ -74,7 +74,7 @@ class Snapshot:
         self._timestamp = timestamp
 
     def batches(self) -> Iterator[tuple[BatchHeader, memoryview]]:
-        """Every batch, checked."""
+        """Yield every batch, checked."""
         try:
             for header, batch in iter_batches(read_file(self.fs, self.path)):
                 check_crc(batch, header)
@@ -83,7 +83,7 @@ class Snapshot:
             raise MetadataError(f"{self.path} is damaged: {error}") from None
 
     def whole(self) -> list[tuple[BatchHeader, memoryview]]:
-        """Every batch, once it is known that none is missing."""
+        """Return every batch, once none is known to be missing."""
         batches = list(self.batches())
         kinds = [control_type(record) for header, batch in batches[-1:] for record in iter_records(batch, header)]
         if kinds != [ControlType.SNAPSHOT_FOOTER]:
@@ -96,7 +96,9 @@ class Snapshot:
 
     @property
     def timestamp(self) -> int:
-        """When the last batch that is in it was written, as its header says; retention goes by that."""
+        """Return the time of the last batch covered by the snapshot, by the header record; retention goes by the
+        time.
+        """
         if self._timestamp is None:
             self._timestamp = self._read_timestamp()
         return self._timestamp
@@ -116,7 +118,7 @@ class Snapshot:
 
 
 def control_type(record: Record) -> int:
-    """Of a control record of the metadata log."""
+    """Return the type of a control record of the metadata log."""
     if record.key is None or len(record.key) < CONTROL_KEY.size or record.value is None:
         raise MetadataError("a control record without a type")
     kind: int = CONTROL_KEY.unpack_from(record.key)[1]
@@ -124,20 +126,20 @@ def control_type(record: Record) -> int:
 
 
 def snapshot_records(fs: FileSystem, path: str) -> Iterator[ApiMessageAndVersion]:
-    """The metadata records in one file, with the versions in which they stand there."""
-    for header, batch in Snapshot(fs, path, 0, 0).batches():
+    """Yield the metadata records of a file, with versions."""
+    for header, batch in MetadataSnapshot(fs, path, 0, 0).batches():
         if not header.is_control:
             for record in iter_records(batch, header):
                 yield decode_versioned(record.value or b"")
 
 
-def list_snapshots(fs: FileSystem, directory: str) -> list[Snapshot]:
-    """The snapshots in the metadata log's folder, oldest first. What an interrupted writer left goes."""
+def list_snapshots(fs: FileSystem, directory: str) -> list[MetadataSnapshot]:
+    """Return the snapshots in the metadata log's folder, oldest first, and remove files of an interrupted writer."""
     found = []
     for name in sorted(fs.list_directory(directory)):
         match = _NAME.fullmatch(name)
         if match is not None:
-            found.append(Snapshot(fs, f"{directory}/{name}", int(match[1]), int(match[2])))
+            found.append(MetadataSnapshot(fs, f"{directory}/{name}", int(match[1]), int(match[2])))
         elif name.endswith(_LEFTOVERS):
             fs.remove(f"{directory}/{name}")
     return found
@@ -163,8 +165,10 @@ def snapshot_pieces(
     last_contained_log_timestamp: int = 0,
     voters: Voters = NO_VOTERS,
 ) -> Iterator[Buffer]:
-    """The file, piece by piece. An empty piece after each full batch is the place for a pause: what comes until then
-    takes a few milliseconds."""
+    """Yield the file, piece by piece.
+
+    An empty piece after each full batch is the place for a pause: what comes until then takes a few milliseconds.
+    """
     header = SnapshotHeaderRecord(0, last_contained_log_timestamp).encode(0)
     first = [(ControlType.SNAPSHOT_HEADER, header), *voters.control_records()]
     yield control_batch(first, now, offset=0, epoch=epoch)

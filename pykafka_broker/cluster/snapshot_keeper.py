@@ -1,9 +1,9 @@
-"""When a snapshot of the metadata is written, and what goes once there is a newer one (KIP-630).
+"""Writing snapshots of the metadata, and removing old ones (KIP-630).
 
 Rule: the log is synced before a snapshot of it is written, a snapshot is whole and synced before the log's start moves
-up to it, and what lies below goes last. So wherever a crash comes, a snapshot and the log after it are there. The
-newest snapshot always stays. A large one is encoded in steps, between which the loop goes on and the image may change:
-the snapshot is of what it was at the first step.
+up to it, and older records and snapshots are removed last. So wherever a crash comes, a snapshot and the log after it
+are there. The newest snapshot always stays. A large snapshot is encoded in steps, between which the loop runs and the
+image may change: the snapshot has the image of the first step.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
-from pykafka_broker.cluster.snapshot import Snapshot, snapshot_name, snapshot_pieces
+from pykafka_broker.cluster.snapshot import MetadataSnapshot, snapshot_name, snapshot_pieces
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.log.deletion import Removal, RemovalJob
 from pykafka_broker.log.filesystem import Buffer, FileSystem, write_file
@@ -30,15 +30,15 @@ _UNLIMITED = -1
 
 
 class _Encoding(NamedTuple):
-    """A snapshot on its way into memory."""
+    """A snapshot being encoded."""
 
-    snapshot: Snapshot
+    snapshot: MetadataSnapshot
     coming: Iterator[Buffer]
     pieces: list[Buffer]
 
 
-class _WriteJob:
-    def __init__(self, keeper: SnapshotKeeper, snapshot: Snapshot, pieces: list[Buffer], now: int) -> None:
+class _SnapshotJob:
+    def __init__(self, keeper: SnapshotKeeper, snapshot: MetadataSnapshot, pieces: list[Buffer], now: int) -> None:
         self._keeper = keeper
         self._snapshot = snapshot
         self._pieces = pieces
@@ -55,8 +55,10 @@ class _WriteJob:
 
 
 class SnapshotKeeper:
-    """`records` are those of the image as it is; `flush` syncs the log and tells its waiter. Intervals go by
-    `clock.now`, the age of a snapshot by `clock.wall`.
+    """Writes and trims the snapshots of a metadata log.
+
+    `records` are those of the image as it is; `flush` syncs the log and calls its waiter. Intervals go by `clock.now`,
+    the age of a snapshot by `clock.wall`.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class SnapshotKeeper:
             self.trim(now)
 
     def on_commit(self, now: int) -> None:
-        """The log has grown: perhaps enough."""
+        """Begin a snapshot if the log has grown enough."""
         grown = self._log.bytes_since_snapshot
         too_late = bool(self._interval_ms) and grown > 0 and now - self._last_ms >= self._interval_ms
         if grown >= self._max_bytes or too_late:
@@ -113,7 +115,7 @@ class SnapshotKeeper:
     # -- writing
 
     def begin(self, now: int) -> None:
-        """Keep what the log says so far as a snapshot, so that the next start reads on from here."""
+        """Begin a snapshot of the log so far, from whose end the next start reads on."""
         if self._writing:
             return
         log = self._log
@@ -126,7 +128,7 @@ class SnapshotKeeper:
             voters=log.voters,
         )
         path = f"{log.log.directory}/{snapshot_name(end_offset, epoch)}"
-        snapshot = Snapshot(self._fs, path, end_offset, epoch, log.last_timestamp)
+        snapshot = MetadataSnapshot(self._fs, path, end_offset, epoch, log.last_timestamp)
         self._writing = True
         self._last_ms = now
         log.bytes_since_snapshot = 0
@@ -134,7 +136,7 @@ class SnapshotKeeper:
         self._encode_on(self._encoding, now)
 
     def _encode_on(self, encoding: _Encoding, now: int) -> None:
-        """One step; after the last one the snapshot is written."""
+        """Encode a step; write the snapshot after the last step."""
         for piece in encoding.coming:
             if not piece:
                 return
@@ -143,26 +145,26 @@ class SnapshotKeeper:
 
         def synced(error: OSError | None) -> None:
             if error is None:
-                self._submit(_WriteJob(self, encoding.snapshot, encoding.pieces, now))
+                self._submit(_SnapshotJob(self, encoding.snapshot, encoding.pieces, now))
             else:
                 self.refused(error)
 
         self._flush(now, synced)
 
-    def written(self, snapshot: Snapshot, now: int) -> None:
+    def written(self, snapshot: MetadataSnapshot, now: int) -> None:
         self._writing = False
         self._log.snapshots.append(snapshot)
         self.trim(now)
 
     def refused(self, error: OSError) -> None:
-        """The next one is tried after as much again."""
+        """Take note of a failed write; the next snapshot is tried after as much growth again."""
         self._writing = False
         logger.warning("Could not write a snapshot of the metadata: %s", error)
 
     # -- trimming
 
     def trim(self, now: int) -> None:
-        """Drop the oldest snapshots that retention lets go, and the log up to the one that is then the oldest."""
+        """Drop the oldest snapshots beyond retention, and the log up to the oldest remaining snapshot."""
         self._trim_due_ms = now + _TRIM_INTERVAL_MS
         snapshots = self._log.snapshots
         dropped = []
@@ -184,19 +186,19 @@ class SnapshotKeeper:
         kept = sum(snapshot.size for snapshot in self._log.snapshots)
         return self._log.log.size_bytes + kept > self._retention_bytes
 
-    def _too_old(self, snapshot: Snapshot) -> bool:
+    def _too_old(self, snapshot: MetadataSnapshot) -> bool:
         if self._retention_ms == _UNLIMITED:
             return False
         try:
             return self._clock.wall - snapshot.timestamp > self._retention_ms
         except MetadataError:
-            return True  # damaged, and there is a newer one
+            return True  # damaged, and a newer snapshot exists
 
     def _drop_below(self, offset: int) -> None:
         log, wall = self._log.log, self._clock.wall
         log.raise_log_start(offset)
         if log.log_start_offset > log.segments.active.base_offset:
-            log.roll(wall)  # or it would keep what is not needed any more until it is full
+            log.roll(wall)  # otherwise the segment keeps outdated records until it is full
         log.retain(wall)
 
     def _not_removed(self, error: OSError) -> None:

@@ -1,7 +1,7 @@
-"""Creating and deleting topics and adding partitions.
+"""Decisions to create and delete topics and to add partitions.
 
-Rule: one bad topic of a request spoils only itself, a request that is too large as a whole spoils all of it. Checks
-stand in Kafka's order (ReplicationControlManager), because a request with two faults is answered with the first.
+Rule: a bad topic of a request fails alone; a request that is too large as a whole fails as a whole. Checks stand in
+Kafka's order (ReplicationControlManager), because a request with two faults is answered with the first.
 """
 
 from __future__ import annotations
@@ -11,25 +11,24 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from pykafka_broker.cluster.authorizer import ANYTHING, Operation, Resource, Rights, denial
-from pykafka_broker.cluster.config_records import config_records
-from pykafka_broker.cluster.config_rules import check_topic
+from pykafka_broker.cluster.authorizer import ANYTHING, Rights, denial
+from pykafka_broker.cluster.config_changes import check_topic, config_records
 from pykafka_broker.cluster.controller import (
     MAX_RECORDS_PER_OPERATION,
     Controller,
     Decision,
     Spend,
+    check_creation,
     unlimited,
 )
 from pykafka_broker.cluster.partition_change import active
 from pykafka_broker.cluster.placement import check_assignment, directories_of, drawing, place
-from pykafka_broker.cluster.policies import check_creation
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import describe_topic
 from pykafka_broker.errors import ApiError
-from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_partitions_response import (
@@ -53,8 +52,6 @@ MAX_PARTITIONS_PER_REQUEST = 10_000
 # The configs of a created topic are in the answer since KIP-525.
 CONFIGS_FROM_VERSION = 5
 
-# What takes as long as so many items of a step.
-
 Records = list[ApiMessageAndVersion]
 
 
@@ -65,16 +62,16 @@ def create_topics(
     rights: Rights = ANYTHING,
     spend: Spend = unlimited,
 ) -> Decision[CreateTopicsResponse]:
-    """CreateTopics (KIP-4): every version; `version` decides only whether the configs are worth making."""
+    """Decide on CreateTopics (KIP-4), all versions; `version` decides only whether the configs are worth making."""
     names = Counter(topic.name for topic in request.topics)
-    may_create_all = rights.allow(Operation.CREATE, Resource.CLUSTER, log=False)
+    may_create_all = rights.allow(AclOperation.CREATE, AclResourceType.CLUSTER, log=False)
     wanted: list[CreatableTopic] = []
     forbidden: set[str] = set()
     for topic in request.topics:
         if names[topic.name] == 1:
-            # The metadata's own topic is told to be out of bounds, whoever asks for it.
+            # The metadata's own topic is refused as prohibited, whatever the client's rights.
             prohibited = topic.name == CLUSTER_METADATA
-            if may_create_all or prohibited or rights.allow(Operation.CREATE, Resource.TOPIC, topic.name):
+            if may_create_all or prohibited or rights.allow(AclOperation.CREATE, AclResourceType.TOPIC, topic.name):
                 wanted.append(topic)
             else:
                 forbidden.add(topic.name)
@@ -86,20 +83,20 @@ def create_topics(
         elif name in forbidden:
             results.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
     for result in results:
-        if not (result.error_code or rights.allow(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, result.name)):
+        if not (result.error_code or rights.allow(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, result.name)):
             _hide_configs(result)
     return Decision([] if request.validate_only else creation.records, CreateTopicsResponse(topics=results))
 
 
 def _hide_configs(result: CreatableTopicResult) -> None:
-    """Whoever may create a topic need not be allowed to see how it is set up."""
+    """Hide the configs from a client which may create a topic, but not see configs."""
     result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
     result.num_partitions = result.replication_factor = -1
     result.configs = []
 
 
 class _Creation:
-    """One CreateTopics request on its way: the records so far, and the names that they will take."""
+    """A CreateTopics request in progress: the records so far, and the names about to be taken."""
 
     def __init__(self, controller: Controller, validate_only: bool, with_configs: bool, spend: Spend) -> None:
         self.controller = controller
@@ -133,12 +130,12 @@ class _Creation:
         default = self.controller.config.num_partitions
         requested = 0
         for topic in topics:
-            number = default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
-            requested += len(topic.assignments) or number
+            count = default if topic.num_partitions == -1 else max(topic.num_partitions, 0)
+            requested += len(topic.assignments) or count
         return requested
 
     def _names_in_use(self) -> dict[str, str]:
-        """Unified name to name. Two new topics of one request may collide, as they may in Kafka."""
+        """Return names by unified name. Two new topics of a request may collide, as in Kafka."""
         return {unified(name): name for name in self.controller.image.topics if may_collide(name)}
 
     def _create(
@@ -160,7 +157,7 @@ class _Creation:
         assignments = self._assignments(topic)
         if self.controller.policies is not None:
             check_creation(self.controller.policies, topic, assignments, overrides)
-        self.spend(len(assignments))  # also where it is only looked at, as in Kafka
+        self.spend(len(assignments))  # also for a request that only validates, as in Kafka
         topic_id = self.controller.new_uuid()
         records = [ApiMessageAndVersion(TopicRecord(name, topic_id), 0)]
         records += config_records(image, ConfigResourceType.TOPIC, name, overrides)
@@ -221,7 +218,7 @@ class _Creation:
 
 
 class _Overrides(NamedTuple):
-    """The configs that a request wants for a topic, and those that it has no value for."""
+    """The configs wanted for a topic, and the names of configs without a value."""
 
     values: dict[str, str]
     nulls: set[str]
@@ -245,7 +242,7 @@ def _overrides(topic: CreatableTopic) -> _Overrides:
 
 
 def _configs_of(controller: Controller, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-    """What the request says is repeated as it was said; DescribeConfigs tells how it is understood."""
+    """Return the request's configs as given; DescribeConfigs tells how they are understood."""
     entries = describe_topic(controller.config, overrides)
     return [
         CreatableTopicConfigs(
@@ -286,28 +283,29 @@ def delete_topics(
     rights: Rights = ANYTHING,
     spend: Spend = unlimited,
 ) -> Decision[DeleteTopicsResponse]:
-    """DeleteTopics: by name, and by id since version 6 (KIP-516). A topic that the client may not describe is refused
-    as one that is not there would be.
+    """Decide on DeleteTopics: by name, and by id since version 6 (KIP-516).
+
+    A topic that the client may not describe is refused as a missing topic would be.
     """
     by_name = ((name, ZERO_UUID) for name in request.topic_names)
     wanted = chain(((topic.name, topic.topic_id) for topic in request.topics), by_name)
     if not controller.config.delete_topic_enable:
-        # Clients before KIP-322 don't know the error of its own.
+        # Clients before KIP-322 don't know the special error.
         code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
         return Decision([], DeleteTopicsResponse(responses=[_deletion(*topic, code) for topic in wanted]))
-    if rights.allow(Operation.DELETE, Resource.CLUSTER):
+    if rights.allow(AclOperation.DELETE, AclResourceType.CLUSTER):
         rights = ANYTHING
     results: list[DeletableTopicResult] = []
     found: list[tuple[str, bytes]] = []
     for (name, topic_id), count in Counter(wanted).items():
-        is_sound = (name is None) != (topic_id == ZERO_UUID)  # what is not is answered as often as it is there
+        is_sound = (name is None) != (topic_id == ZERO_UUID)  # unsound entries are answered one by one
         try:
             if count > 1 and is_sound:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
             doomed = _find_doomed(controller, rights, name, topic_id)
-            if not rights.allow(Operation.DELETE, Resource.TOPIC, doomed[0]):
+            if not rights.allow(AclOperation.DELETE, AclResourceType.TOPIC, doomed[0]):
                 name = doomed[0]
-                raise denial(Resource.TOPIC)
+                raise denial(AclResourceType.TOPIC)
             found.append(doomed)
         except ApiError as error:
             results += [_deletion(name, topic_id, error.code, error.message)] * (1 if is_sound else count)
@@ -334,7 +332,7 @@ def _deletion(
 
 
 def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic_id: bytes) -> tuple[str, bytes]:
-    """Name and id of what is there and may be described."""
+    """Return name and id of an existing topic which the client may describe."""
     if name is None and topic_id == ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if name is not None and topic_id != ZERO_UUID:
@@ -343,9 +341,9 @@ def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic
         topic = controller.image.topics_by_id.get(topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-        rights.require(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+        rights.require(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name)
     else:
-        rights.require(Operation.DESCRIBE, Resource.TOPIC, name)
+        rights.require(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
         topic = controller.image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
@@ -355,7 +353,7 @@ def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic
 def create_partitions(
     controller: Controller, request: CreatePartitionsRequest, rights: Rights = ANYTHING, spend: Spend = unlimited
 ) -> Decision[CreatePartitionsResponse]:
-    """CreatePartitions (KIP-195): a topic only ever grows."""
+    """Decide on CreatePartitions (KIP-195): a topic only ever grows."""
     names = Counter(topic.name for topic in request.topics)
     records: Records = []
     results = []
@@ -363,7 +361,7 @@ def create_partitions(
         if names[topic.name] > 1:
             continue
         try:
-            rights.require(Operation.ALTER, Resource.TOPIC, topic.name)
+            rights.require(AclOperation.ALTER, AclResourceType.TOPIC, topic.name)
             added = _added_partitions(controller, topic)
             if len(records) + len(added) > MAX_RECORDS_PER_OPERATION:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
@@ -392,7 +390,7 @@ def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> R
         )
     added = topic.count - present
     if added > MAX_RECORDS_PER_OPERATION:
-        # Kafka fails here with UNKNOWN_SERVER_ERROR; CreateTopics has the error that says what is wrong.
+        # Kafka fails here with UNKNOWN_SERVER_ERROR; CreateTopics has a fitting error.
         raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     factor = len(image.partitions[0].replicas)
     if topic.assignments is None:

@@ -1,8 +1,8 @@
 """The broker's configuration: every key of Kafka, typed, from layers in Kafka's precedence.
 
-Rule: an instance never changes. Static layers (file, environment, command line) are merged before they get here; what
-AlterConfigs changes at run time is laid on top with `with_dynamic`, cluster-wide default first, this broker's own last
-(KIP-226).
+Rule: an instance never changes. Static layers (file, environment, command line) are merged before they get here;
+changes by AlterConfigs at run time are laid on top with `with_dynamic`, cluster-wide default first, this broker's own
+last (KIP-226).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
-from pykafka_broker.config.own import OWN_NAMES, OwnSettings, own_settings
+from pykafka_broker.config.extensions import OWN_NAMES, OwnSettings, own_settings
 from pykafka_broker.config.registry import BROKER_SYNONYMS, ConfigKey, broker_keys, topic_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 ALL_DIRS = "*"  # in `cordoned.log.dirs`
 
-# Keys that begin so belong to a listener or to a plug-in and are known although no list has them.
+# Keys with these prefixes belong to a listener or to a plug-in; no list has them.
 FREE_PREFIXES = (
     "listener.name.",
     "rsm.config.",
@@ -35,7 +35,7 @@ FREE_PREFIXES = (
 
 
 class ConfigErrors(ValueError):
-    """All that is wrong with a static configuration, so that the operator can mend it in one go."""
+    """All mistakes of a static configuration, so an operator can mend all at once."""
 
     def __init__(self, errors: list[ConfigError]) -> None:
         super().__init__("\n".join(map(str, errors)))
@@ -43,14 +43,16 @@ class ConfigErrors(ValueError):
 
 
 class BrokerConfig(BrokerAttributes):
-    """`config["log.retention.ms"]`, or `config.log_retention_ms`: the value of that very key, `None` where Kafka leaves
-    it unset.
+    """The broker's configuration.
 
-    What several keys decide together has a name of its own: `node`, `data_dirs`, `topic_defaults`.
+    `config["log.retention.ms"]`, or `config.log_retention_ms`: the value of that very key, `None` where Kafka leaves it
+    unset.
+
+    Values that several keys decide together have names of their own: `node`, `data_dirs`, `topic_defaults`.
     """
 
     def __init__(self, static: Mapping[str, str] | None = None) -> None:
-        """Raises `ConfigErrors` with one error for every bad value."""
+        """Read static settings. Raises `ConfigErrors` with an error for every bad value."""
         static = with_aliases(static or {})
         own, errors = own_settings(static)
         values, wrong = _typed(static)
@@ -83,8 +85,11 @@ class BrokerConfig(BrokerAttributes):
         return name in self._values
 
     def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> BrokerConfig:
-        """This configuration under other dynamic layers. A value that can't be read is left out and logged, as Kafka
-        does: it was checked when it was set, and a broker that refuses to start would help nobody."""
+        """Return the configuration under other dynamic layers.
+
+        A value that can't be read is left out and logged, as Kafka does: it was checked when it was set, and a broker
+        that refuses to start would help nobody.
+        """
         values, errors = _typed(self.static)
         for layer in (default, broker):
             changed, wrong = _typed(layer)
@@ -102,33 +107,33 @@ class BrokerConfig(BrokerAttributes):
 
     @property
     def unknown(self) -> list[str]:
-        """Names among the static settings that no Kafka release knows."""
+        """Return static settings unknown to all Kafka releases."""
         return unknown_configs(self.static)
 
     @property
     def extras(self) -> dict[str, str]:
-        """Settings of one listener or of a plug-in, as text: those whose names begin with one of `FREE_PREFIXES`."""
+        """Return settings of a listener or of a plug-in, as text: names beginning with a prefix of `FREE_PREFIXES`."""
         layers = {**self.static, **self.dynamic_default, **self.dynamic_broker}
         return {name: text for name, text in layers.items() if name.startswith(FREE_PREFIXES)}
 
     @property
     def node(self) -> int:
-        """The id of this broker: `node.id`, or `broker.id`; 1 where neither is set."""
+        """Return the broker's id: `node.id`, or `broker.id`; 1 if neither is set."""
         return next((id_ for id_ in (self.node_id, self.broker_id) if id_ is not None and id_ >= 0), 1)
 
     @property
     def data_dirs(self) -> list[str]:
-        """`log.dirs`, or else `log.dir`."""
+        """Return `log.dirs`, or else `log.dir`."""
         return self.log_dirs or self.log_dir
 
     @property
     def cordoned_dirs(self) -> list[str]:
-        """Those of `data_dirs` that take no new partitions (KIP-1066)."""
+        """Return the members of `data_dirs` closed to new partitions (KIP-1066)."""
         return self.data_dirs if self.cordoned_log_dirs == [ALL_DIRS] else self.cordoned_log_dirs
 
     @property
     def topic_defaults(self) -> TopicConfig:
-        """What a topic without overrides lives by; the same object every time."""
+        """Return the configuration of a topic without overrides; the same object every time."""
         if self._topic_defaults is None:
             from pykafka_broker.config.topic import TopicConfig
 
@@ -136,22 +141,24 @@ class BrokerConfig(BrokerAttributes):
         return self._topic_defaults
 
     def replication_factor(self, name: str, brokers: int) -> int:
-        """The value of an internal topic's replication factor or min.isr key `name`, capped at the number of brokers
-        unless it was set on purpose: so transactions work on one broker with no settings."""
+        """Return an internal topic's replication factor or min.isr, capped at the number of brokers unless set.
+
+        So transactions work on one broker with no settings.
+        """
         value = self[name]
         assert isinstance(value, int)
         return value if name in self.static else min(value, max(brokers, 1))
 
 
 def unknown_configs(names: Iterable[str]) -> list[str]:
-    """Those among `names` of broker configs that no Kafka release knows."""
+    """Return the members of `names` unknown to all Kafka releases."""
     known = broker_keys()
     known_here = known.keys() | OWN_NAMES
     return [name for name in names if name not in known_here and not name.startswith(FREE_PREFIXES)]
 
 
 def _keys(own: OwnSettings) -> tuple[dict[str, ConfigKey], dict[str, ConfigKey]]:
-    """The keys of the broker and of topics, as the release has them that it shall pass for."""
+    """Return the keys of the broker and of topics, as in the emulated release."""
     if own.release is None:
         return broker_keys(), topic_keys()
     from pykafka_broker.config.registry import broker_keys_of, topic_keys_of
@@ -160,8 +167,11 @@ def _keys(own: OwnSettings) -> tuple[dict[str, ConfigKey], dict[str, ConfigKey]]
 
 
 def with_aliases(static: Mapping[str, str]) -> dict[str, str]:
-    """`node.id` and `broker.id` each stand for the other (AbstractKafkaConfig.populateSynonyms), and `host.name`,
-    `port` and their advertised pair, which releases before 3.0 had, say what `listeners` says now."""
+    """Return settings with all aliases set.
+
+    `node.id` and `broker.id` each stand for the other (AbstractKafkaConfig.populateSynonyms), and `host.name`, `port`
+    and their advertised pair, which releases before 3.0 had, say what `listeners` says now.
+    """
     out = dict(static)
     for name, other in (("node.id", "broker.id"), ("broker.id", "node.id")):
         if name in static:
@@ -174,7 +184,7 @@ def with_aliases(static: Mapping[str, str]) -> dict[str, str]:
 
 
 def _typed(texts: Mapping[str, str]) -> tuple[dict[str, Value], list[ConfigError]]:
-    """The values of the known names in `texts`, and what is wrong with the others."""
+    """Return the values of the known names in `texts`, and the errors of the others."""
     keys = broker_keys()
     values: dict[str, Value] = {}
     errors = []

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pykafka_broker.config.broker import BrokerConfig
-from pykafka_broker.config.own import PREFIX
+from pykafka_broker.config.extensions import PREFIX
 from pykafka_broker.config.registry import (
     BROKER_SYNONYMS,
     ConfigKey,
@@ -31,7 +31,7 @@ from pykafka_broker.config.values import ConfigType, Value, format_value, parse_
 
 
 class ConfigSource(IntEnum):
-    """Where a value comes from, by its number on the wire."""
+    """The source of a value, by Kafka's numbers."""
 
     TOPIC = 1
     DYNAMIC_BROKER = 2
@@ -50,7 +50,7 @@ class Synonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One config of an answer; `value` is None where it is unset or must not be shown."""
+    """A config in an answer; `value` is None if unset or secret."""
 
     name: str
     value: str | None
@@ -89,18 +89,18 @@ def describe_client_metrics(overrides: Mapping[str, str]) -> list[ConfigEntry]:
 
 
 def describe_broker(broker: BrokerConfig) -> list[ConfigEntry]:
-    """Every public key of the release that it passes for, and every name that somebody set."""
+    """Return every public key of the emulated release, and every name set."""
     keys = broker.keys
     names = {name for name, key in keys.items() if not key.internal and not key.removed}
     for layer in (broker.static, broker.dynamic_default, broker.dynamic_broker):
         names.update(name for name in layer if not name.startswith(PREFIX))
-    if broker.own.release is not None:  # what came later, the names that a development broker is given among them
+    if broker.own.release is not None:  # later keys, the names for a development broker included
         names -= {name for name, key in keys.items() if key.removed}
     return [_broker_entry(broker, name) for name in sorted(names)]
 
 
 def describe_broker_default(broker: BrokerConfig) -> list[ConfigEntry]:
-    """The resource BROKER "": what is set cluster-wide, and nothing else."""
+    """Return the resource BROKER "": cluster-wide settings alone."""
     entries = []
     for name, text in sorted(broker.dynamic_default.items()):
         base = _base_key(broker, name)
@@ -124,7 +124,7 @@ _SECRET = re.compile("password|secret|credential|token|jaas", re.IGNORECASE)
 
 
 def base_name(name: str) -> str:
-    """The key that a setting of one listener, or of a mechanism on it, is about; of another one its own name."""
+    """Return the key behind a setting of a listener or of a mechanism; any other name as given."""
     match = _LISTENER.fullmatch(name)
     if match is None:
         return name
@@ -133,8 +133,9 @@ def base_name(name: str) -> str:
 
 
 def is_secret(name: str) -> bool:
-    """Whether the value of a config of that name is a password, or may have one in it. What nobody knows is a setting
-    of a class of Python's, and told by its name.
+    """Return whether a config's value is, or may contain, a password.
+
+    An unknown name is a setting of a class of Python, and is judged by its name.
     """
     key = broker_keys().get(base_name(name))
     return key.sensitive if key is not None else _SECRET.search(name) is not None
@@ -205,7 +206,7 @@ def _inherited_synonyms(broker: BrokerConfig, key: ConfigKey) -> list[Synonym]:
 
 
 def documentation(scope: str) -> Mapping[str, str]:
-    """By key. `scope` is "broker", "topic", "group" or "client_metrics", as in `data.json`."""
+    """Return a scope's texts by key. `scope` is "broker", "topic", "group" or "client_metrics", as in `data.json`."""
     return _all()[scope]
 
 

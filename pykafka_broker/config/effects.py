@@ -1,8 +1,8 @@
-"""What this broker makes of each config key.
+"""The effect of each config key in this broker.
 
-Rule: a key is *honoured* when code outside this package reads it (a test looks for the place); *refused* when to ignore
-it would promise something that is not there; *no effect* when it is accepted because nothing here depends on it. Who
-makes a key work adds it to the honoured ones.
+Rule: a key is *honoured* when code outside this package reads it (a test looks for the place); *refused* when ignoring
+it would promise something that does not exist; *no effect* when it is accepted because nothing here depends on it. A
+key that begins to work is added to the honoured ones.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ HONOURED_GROUP = frozenset(
 
 HONOURED_CLIENT_METRICS: frozenset[str] = frozenset()
 
-# Besides these, a broker key is honoured when the topic or group key that falls back to it or is limited by it is.
+# A broker key is honoured too when a topic or group key falls back to it, or is limited by it.
 HONOURED_BROKER = frozenset(
     [
         "add.partitions.to.txn.retry.backoff.max.ms",
@@ -257,13 +257,13 @@ HONOURED_BROKER = frozenset(
     ]
 )
 
-# Names of Kafka's authorizer by ACLs: that of today, and that of releases with ZooKeeper.
+# Names of Kafka's authorizer by ACLs, today and in releases with ZooKeeper.
 STANDARD_AUTHORIZERS = (
     "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "kafka.security.authorizer.AclAuthorizer",
 )
 
-# Classes of Python are asked (security/hooks/); what one of Java would have to do, that is refused.
+# Classes of Python are called (security/hooks/); classes of Java are refused.
 HOOKS = {
     "alter.config.policy.class.name": "veto changes",
     "authorizer.class.name": "say who may do what",
@@ -279,7 +279,7 @@ REFUSED = {
 }
 REFUSED_TOPIC = {"remote.storage.enable": "there is no tiered storage"}
 
-# Why a key has no effect, by its name; the first pattern that fits.
+# Why a key has no effect, by name; the first fitting pattern counts.
 _REASONS = [
     (re.compile(pattern), reason)
     for reason, pattern in (
@@ -310,8 +310,7 @@ _REASONS = [
 
 
 def effect_of(scope: str, name: str) -> tuple[str, str]:
-    """The effect of a key of one of the scopes broker, topic, group and client-metrics, and its reason if there is
-    one."""
+    """Return a key's effect and the reason, or an empty text, by scope: broker, topic, group or client-metrics."""
     if name in _HONOURED[scope]:
         return "honoured", ""
     refused = {"broker": REFUSED, "topic": REFUSED_TOPIC}.get(scope, {})
@@ -325,12 +324,12 @@ def effect_of(scope: str, name: str) -> tuple[str, str]:
 
 
 def has_no_effect(name: str) -> bool:
-    """Whether a broker key is known, but changes nothing here."""
+    """Return whether a broker key is known without any effect."""
     return name in broker_keys() and effect_of("broker", name)[0] == "no effect"
 
 
 def refusals(config: BrokerConfig) -> list[str]:
-    """One line for each static setting that this broker must not accept."""
+    """Return a line for each static setting refused by the broker."""
     lines = [
         f"Invalid value {config.static[name]} for configuration {name}: {reason}"
         for name, reason in REFUSED.items()
@@ -344,7 +343,7 @@ def refusals(config: BrokerConfig) -> list[str]:
 
 
 def _refused_roles(config: BrokerConfig) -> list[str]:
-    """A quorum of several voters is Apache Kafka's business."""
+    """Refuse a quorum of several voters, which is Apache Kafka's business."""
     from pykafka_broker.config.roles import roles_of  # which reads settings, and so stands above them
 
     roles = roles_of(config)

@@ -1,6 +1,6 @@
 """A group's configuration: its overrides over the broker's values (KIP-848, KIP-932, KIP-1071).
 
-Rule: an instance never changes. A stored override that no longer fits the broker's limits is drawn to the nearest one,
+Rule: an instance never changes. A stored override outside of the broker's limits is moved to the nearest allowed value,
 so that a narrowed limit holds for every group at once.
 """
 
@@ -14,7 +14,7 @@ from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 
 class GroupConfig:
-    """One attribute for each key of the GROUP resource."""
+    """A group's values, with an attribute for each key of the GROUP resource."""
 
     __slots__ = (
         "consumer_assignment_interval_ms",
@@ -60,7 +60,7 @@ class GroupConfig:
 
     @classmethod
     def resolve(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> GroupConfig:
-        """The configuration of a group with these overrides. Raises `ConfigError`."""
+        """Return the configuration of a group with overrides. Raises `ConfigError`."""
         values = {name: inherited(key, broker) for name, key in group_keys().items()}
         for name, value in parse_group_overrides(overrides).items():
             values[name] = _within(broker, name, value)
@@ -68,7 +68,7 @@ class GroupConfig:
 
 
 def parse_group_overrides(overrides: Mapping[str, str]) -> dict[str, Value]:
-    """The typed values of a group's own configs; raises `ConfigError` for what Kafka doesn't know or take."""
+    """Return the typed values of a group's own configs; raises `ConfigError` for anything refused by Kafka."""
     keys = group_keys()
     for name in overrides:
         if name not in keys:
@@ -77,7 +77,7 @@ def parse_group_overrides(overrides: Mapping[str, str]) -> dict[str, Value]:
 
 
 def limits_of(name: str) -> tuple[str | None, str | None]:
-    """The broker's keys that hold the least and the greatest value of a group key, or of its broker-wide default."""
+    """Return the broker's keys for the least and the greatest value of a group key, or of the broker-wide default."""
     protocol, _, rest = name.removeprefix("group.").partition(".")
     rest = rest.removeprefix("num.") if rest == "num.standby.replicas" else rest
     least, most = f"group.{protocol}.min.{rest}", f"group.{protocol}.max.{rest}"

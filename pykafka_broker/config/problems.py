@@ -1,6 +1,6 @@
-"""What is wrong with values that are fine each by itself (KafkaConfig.validateValues).
+"""Contradictions between values that are valid each by itself (KafkaConfig.validateValues).
 
-Rule: Kafka's sentence, which names the keys and what they must be.
+Rule: the texts are Kafka's sentences, which name the keys and their condition.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ALL_INTERFACES = ("", "0.0.0.0", "::")
 
 
 def problems(config: BrokerConfig) -> Iterator[str]:
-    """One sentence for each contradiction among the broker's values."""
+    """Yield a sentence for each contradiction among the broker's values."""
     if config.node_id is not None and config.node_id != config.broker_id:
         yield "You must set `node.id` to the same value as `broker.id`."
     topic = config.topic_defaults
@@ -41,7 +41,7 @@ def problems(config: BrokerConfig) -> Iterator[str]:
 
 
 def cordon_problems(config: BrokerConfig) -> Iterator[str]:
-    """Of `cordoned.log.dirs`, which can be changed while the broker runs too (KIP-1066)."""
+    """Yield mistakes of `cordoned.log.dirs`, which may change while the broker runs (KIP-1066)."""
     cordoned = config.cordoned_log_dirs
     if ALL_DIRS in cordoned:
         if len(cordoned) > 1:
@@ -56,7 +56,10 @@ def cordon_problems(config: BrokerConfig) -> Iterator[str]:
 
 
 def _membership_problems(config: BrokerConfig) -> Iterator[str]:
-    """Of a broker whose controllers are other nodes: it has to find them, and they and other brokers it."""
+    """Yield mistakes of a broker under other controllers.
+
+    It has to find them, and they and other brokers have to find it.
+    """
     voters = sorted(int(text.strip().partition("@")[0]) for text in config.controller_quorum_voters)
     if not voters and not config.controller_quorum_bootstrap_servers:
         yield (
@@ -88,13 +91,13 @@ def _membership_problems(config: BrokerConfig) -> Iterator[str]:
 
 
 def _listener(text: str) -> tuple[str, str]:
-    """Its name and its host."""
+    """Return a listener's name and host."""
     name, _, address = text.strip().partition("://")
     return name.upper(), address.rpartition(":")[0].strip("[]")
 
 
 def _login_problems(config: BrokerConfig) -> Iterator[str]:
-    """Who is refused must be told before the connection is given up as idle."""
+    """Yield a contradiction of delays: a refusal has to come before the end of an idle connection."""
     delay, idle = config.connection_failed_authentication_delay_ms, config.connections_max_idle_ms
     if 0 <= idle <= delay:
         yield (
@@ -114,7 +117,7 @@ def _connection_problems(config: BrokerConfig) -> Iterator[str]:
 
 
 def _outside_limits(config: BrokerConfig, name: str) -> Iterator[str]:
-    """Whether the broker-wide value of a group key keeps to the limits for groups."""
+    """Yield a broker-wide value of a group key outside the limits for groups."""
     least, most = limits_of(name)
     if least is not None and config[name] < config[least]:
         yield f"{name} must be greater than or equal to {least}"

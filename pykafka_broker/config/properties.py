@@ -18,7 +18,7 @@ _KEY = re.compile(r"((?:[^\\=: \t\f]|\\.)*)[ \t\f]*[=:]?[ \t\f]*(.*)", re.DOTALL
 
 
 def parse_properties(text: str) -> dict[str, str]:
-    """The pairs of a file, the last of a repeated key winning; `ValueError` for a `\\u` without four hex digits."""
+    r"""Return the pairs of a file, with the last of repeated keys; `ValueError` for a `\u` without four hex digits."""
     pairs = {}
     for line in _logical_lines(text):
         match = _KEY.fullmatch(line)
@@ -28,7 +28,7 @@ def parse_properties(text: str) -> dict[str, str]:
 
 
 def format_properties(pairs: Mapping[str, str]) -> str:
-    """The text of a file with these pairs, in letters of ASCII; what `parse_properties` reads again."""
+    """Return the text of a file with the pairs, in ASCII letters, readable by `parse_properties`."""
     return "".join(f"{_escape(key, _IN_KEY)}={_escape(value, _IN_VALUE)}\n" for key, value in pairs.items())
 
 
@@ -68,5 +68,5 @@ def _unescape(text: str) -> str:
 
     if "\\" not in text:
         return text
-    units = _ESCAPE.sub(plain, text)  # a letter beyond the first 65,536 is two of them
+    units = _ESCAPE.sub(plain, text)  # a letter beyond the first 65,536 is a pair of units
     return units.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

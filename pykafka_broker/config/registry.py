@@ -27,7 +27,7 @@ class BrokerValues(Protocol):
 CLUSTER_WIDE = "cluster-wide"
 PER_BROKER = "per-broker"
 
-# Which keys may stand in for one another, the one that wins first; KafkaConfig's getters read them in this order.
+# Keys that may stand in for one another, the winning key first; KafkaConfig's getters read them in this order.
 BROKER_SYNONYMS = (
     ("log.retention.ms", "log.retention.minutes", "log.retention.hours"),
     ("log.roll.ms", "log.roll.hours"),
@@ -37,8 +37,11 @@ BROKER_SYNONYMS = (
 
 
 class ConfigKey:
-    """One key: its type, default and limits; `synonyms` are the broker's keys that a topic or group key falls back to,
-    each with the factor that turns its unit into this key's."""
+    """A key: type, default and limits.
+
+    `synonyms` are the broker's keys that a topic or group key falls back to, each with the factor that turns its unit
+    into this key's.
+    """
 
     __slots__ = (
         "allowed",
@@ -96,17 +99,17 @@ def topic_keys() -> dict[str, ConfigKey]:
 
 
 def group_keys() -> dict[str, ConfigKey]:
-    """Keys of the GROUP resource (KIP-848, KIP-932, KIP-1071)."""
+    """Return the keys of the GROUP resource (KIP-848, KIP-932, KIP-1071)."""
     return _registry()["group"]
 
 
 def client_metrics_keys() -> dict[str, ConfigKey]:
-    """Keys of the CLIENT_METRICS resource (KIP-714)."""
+    """Return the keys of the CLIENT_METRICS resource (KIP-714)."""
     return _registry()["client_metrics"]
 
 
 def inherited(key: ConfigKey, broker: BrokerValues) -> Value:
-    """The broker's value for a topic or group key: the first of its synonyms that is set, in the that key's unit."""
+    """Return the broker's value for a topic or group key: the first set synonym, in the key's unit."""
     for name, factor in key.synonyms:
         value = broker[name]
         if value is not None:
@@ -119,13 +122,13 @@ Keys = dict[str, ConfigKey]
 
 @lru_cache
 def broker_keys_of(name: str) -> Keys:
-    """Every broker key; those that the release does not have are marked as removed."""
+    """Return every broker key; keys missing in the release are marked as removed."""
     return _keys_of(broker_keys(), release(name).broker)
 
 
 @lru_cache
 def topic_keys_of(name: str) -> Keys:
-    """The same of topics."""
+    """Return every topic key; keys missing in the release are marked as removed."""
     return _keys_of(topic_keys(), release(name).topic)
 
 
@@ -139,12 +142,12 @@ def _key(name: str, ours: ConfigKey | None, definition: Definition) -> ConfigKey
     fact: dict[str, Any] = {"type": kind.upper()} if ours is None else _fact(ours) | {"removed": False}
     try:
         return ConfigKey(name, fact | {"default": default})
-    except ConfigError:  # it must be set, so that it has no default, or a default that only has a meaning there
+    except ConfigError:  # a required key without a default, or a default with a meaning in that release only
         return ConfigKey(name, fact | {"default": None if ours is None else ours.default_text})
 
 
 def _fact(key: ConfigKey) -> dict[str, Any]:
-    """What the key was made of."""
+    """Return the facts behind a key."""
     return {
         "type": key.type.name,
         "default": key.default_text,

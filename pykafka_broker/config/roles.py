@@ -1,4 +1,4 @@
-"""What a node is in its cluster, from Kafka's own keys (KIP-500): `process.roles`, the controllers, their listeners.
+"""A node's roles in its cluster, from Kafka's own keys (KIP-500): `process.roles`, the controllers, their listeners.
 
 Rule: a node is a controller for others only where one of `controller.listener.names` is among its `listeners`; without
 that it is alone, and its own controller.
@@ -13,7 +13,10 @@ from pykafka_broker.peers import Address
 
 
 class Roles(NamedTuple):
-    """`voters`: those of `controller.quorum.voters` by id; `bootstrap`: where a quorum is asked for its leader."""
+    """A node's roles and controllers.
+
+    `voters`: the nodes of `controller.quorum.voters` by id; `bootstrap`: where a quorum is asked for its leader.
+    """
 
     broker: bool
     controller: bool
@@ -23,12 +26,12 @@ class Roles(NamedTuple):
 
     @property
     def observes(self) -> bool:
-        """Whether others are its controllers."""
+        """Return whether other nodes are the controllers."""
         return not self.controller
 
 
 def roles_of(config: BrokerConfig) -> Roles:
-    """Of settings whose form was looked at when they were read."""
+    """Return the roles in settings of checked form."""
     roles = config.process_roles or ["broker", "controller"]
     names = [name.upper() for name in config.controller_listener_names or ()]
     bound = any(text.strip().partition("://")[0].upper() in names for text in config.listeners or ())

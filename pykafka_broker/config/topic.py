@@ -19,8 +19,10 @@ MAX_CACHED = 1024
 
 
 class TopicConfig:
-    """One attribute for each topic key; times in ms, sizes in bytes, `segment_bytes` already with
-    `internal.segment.bytes` (KIP-1030)."""
+    """A topic's values, with an attribute for each key.
+
+    Times are in ms, sizes in bytes, and `segment_bytes` already with `internal.segment.bytes` (KIP-1030).
+    """
 
     __slots__ = (
         "cleanup_policy",
@@ -102,8 +104,7 @@ class TopicConfig:
 
     @classmethod
     def resolve(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> TopicConfig:
-        """The configuration of a topic with these overrides. Raises `ConfigError`; names that Kafka doesn't know are
-        refused."""
+        """Return the configuration of a topic with overrides. Raises `ConfigError`, also for unknown names."""
         if not overrides:
             return broker.topic_defaults
         cache = broker.topic_cache
@@ -121,12 +122,12 @@ class TopicConfig:
 
 
 def live_keys(broker: BrokerConfig) -> Iterable[ConfigKey]:
-    """The topic keys of the release that the broker passes for; what others had are unknown names to it and to us."""
+    """Return the topic keys of the emulated release; keys of other releases are unknown names."""
     return (key for key in broker.topic_keys.values() if not key.removed)
 
 
 def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Value]:
-    """The value of every topic key by name; raises `ConfigError` for a bad override."""
+    """Return the value of every topic key by name; raises `ConfigError` for a bad override."""
     values = {key.name: inherited(key, broker) for key in (*topic_keys().values(), *live_keys(broker))}
     retention_ms = values["retention.ms"]
     if isinstance(retention_ms, int) and retention_ms < 0:  # -1 hours is -3600000 ms, and means "for ever" all the same
@@ -135,13 +136,13 @@ def topic_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str
 
 
 def _readable_keys(broker: BrokerConfig) -> Mapping[str, ConfigKey]:
-    """Ours, which internal topics are made with, and those of the release that the broker passes for."""
+    """Return our keys, used for internal topics, and the keys of the emulated release."""
     keys = topic_keys()
     return keys if broker.topic_keys is keys else keys | {key.name: key for key in live_keys(broker)}
 
 
 def readable_overrides(broker: BrokerConfig, overrides: Mapping[str, str]) -> Mapping[str, str]:
-    """Without what can't be read: names that another release of Kafka knew, and values that it took."""
+    """Return the overrides without unreadable names and values of other releases."""
     if not overrides:
         return overrides
     release = broker.own.release
@@ -163,7 +164,9 @@ def _unreadable(overrides: frozenset[tuple[str, str]], release: str | None) -> f
 
 
 def parse_overrides(overrides: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> dict[str, Value]:
-    """The typed values of a topic's own configs, `keys` being all; raises `ConfigError` as LogConfig.validate does."""
+    """Return the typed values of a topic's own configs; `keys` are all keys. Raises `ConfigError` as LogConfig.validate
+    does.
+    """
     for name in overrides:
         if name not in keys or keys[name].removed:
             raise ConfigError(f"Unknown topic config name: {name}")

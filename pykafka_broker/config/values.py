@@ -33,11 +33,11 @@ class ConfigType(IntEnum):
 
 
 class ConfigError(ValueError):
-    """One value of one key is not acceptable; the text is what a client or the operator is shown."""
+    """A bad value of a key; the text is for the client or the operator."""
 
 
 class UnusableError(ConfigError):
-    """A value is what it may be, but what it names can't be used: a file that is not there, or does not open."""
+    """A well-formed value names something unusable: a missing file, or a file of another kind."""
 
 
 def invalid(name: str, value: object, reason: str) -> ConfigError:
@@ -52,7 +52,7 @@ _JAVA_BLANKS = "".join(map(chr, range(33)))  # String.trim() cuts these and noth
 
 
 def parse_type(name: str, text: str, kind: ConfigType) -> Value:
-    """The typed value of `text`, not yet checked against the key's limits."""
+    """Return the typed value of `text`, not yet checked against the key's limits."""
     text = text.strip(_JAVA_BLANKS)
     if kind in _BITS:
         if _INTEGER.fullmatch(text) and -(1 << _BITS[kind]) <= int(text) < 1 << _BITS[kind]:
@@ -72,7 +72,7 @@ def parse_type(name: str, text: str, kind: ConfigType) -> Value:
 
 
 def parse_value(key: ConfigKey, text: str) -> Value:
-    """The checked value of `text` for `key`; raises `ConfigError` in Kafka's words (ConfigDef.parse)."""
+    """Return the checked value of `text` for `key`; raises `ConfigError` in Kafka's words (ConfigDef.parse)."""
     value = parse_type(key.name, text, key.type)
     if key.minimum is not None or key.maximum is not None:
         _check_range(key, value)
@@ -84,7 +84,7 @@ def parse_value(key: ConfigKey, text: str) -> Value:
 
 
 def format_value(value: Value) -> str | None:
-    """The text of a typed value as Kafka prints it in DescribeConfigs."""
+    """Return the text of a typed value as Kafka prints values in DescribeConfigs."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -97,7 +97,9 @@ def format_value(value: Value) -> str | None:
 
 
 def _java_double(value: float) -> str:
-    """Double.toString: plain between 1e-3 and 1e7, otherwise one digit before the point and an exponent after E."""
+    """Return Double.toString: plain between 1e-3 and 1e7, otherwise with a single digit before the point and an
+    exponent.
+    """
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
@@ -136,7 +138,7 @@ def _check_list(key: ConfigKey, value: Value) -> None:
 
 
 def _check_repeatable_list(key: ConfigKey, value: Value) -> None:
-    """What is named twice counts once."""
+    """Check a list; repeated members count once."""
     assert isinstance(value, list)
     value[:] = dict.fromkeys(value)
     _check_list(key, value)
@@ -205,7 +207,7 @@ def _check_offset_reset(key: ConfigKey, value: Value) -> None:
 
 
 def _checked_with_allowed(key: ConfigKey, value: Value) -> None:
-    """`any-case` only changes how `allowed` is compared."""
+    """Check against `allowed`; `any-case` only changes the comparison."""
 
 
 _RULES = {

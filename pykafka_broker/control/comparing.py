@@ -1,8 +1,8 @@
-"""Records that a topic has, compared with records that it should have.
+"""Records of a topic, compared with expected records.
 
-Rule: only fields that an expected record names are compared. Records of one partition are compared in their order;
-between partitions there is no order, so there each expected record is searched for among all of them. The text of a
-difference is never longer than a person reads: lines and their number are cut.
+Rule: only fields that an expected record names are compared. Records of one partition are compared in order; between
+partitions there is no order, so each expected record is searched for among all of them. The text of a difference is
+never longer than a person reads: lines and their number are cut.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
-from pykafka_broker.control.api.records import Header, Partition, Record
-from pykafka_broker.control.schema import Limits, meant
+from pykafka_broker.control.api.records import Header, Partition, RecordAnswer
+from pykafka_broker.control.schema import ValueLimits, meant
 
 _MOST_LINES = 40
 _WIDTH = 200
@@ -36,29 +36,30 @@ _NO_JSON = object()
 
 @dataclass
 class ExpectedRecord:
-    """A record as a test expects it. Fields that are left out are not compared. A value that is null is a tombstone, a
-    key that is null is no key. Text and base64 are compared byte by byte. Any other JSON is compared with the JSON that
-    the record has there: blanks and the order of an object's names make no difference. Headers that are named must be
-    there, others may be; an empty list of headers says that there are none."""
+    """A record as a test expects it. Omitted fields are not compared. A null value is a tombstone, a null key
+    is no key. Text and base64 are compared byte by byte. Any other JSON is compared with the record's JSON: blanks and
+    the order of an object's names make no difference. Named headers must be there, others may be; an empty list of
+    headers says that there are none.
+    """
 
     value: Any = NOT_NAMED
     key: Any = NOT_NAMED
     headers: list[Header] | None = None
-    timestamp: Annotated[int, Limits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
+    timestamp: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
     partition: Partition | None = None
     value_base64: str | None = None
     key_base64: str | None = None
 
 
 class _Content:
-    """A key or value that was found."""
+    """A key or value found."""
 
     def __init__(self, text: str | None, in_base64: str | None) -> None:
         self.data = meant(text, in_base64, "")
 
     @cached_property
     def json(self) -> Any:
-        """The JSON that it is, in a form that can be compared and hashed."""
+        """Return the content as comparable, hashable JSON."""
         try:
             return _NO_JSON if self.data is None else _frozen(json.loads(self.data))
         except (ValueError, RecursionError):
@@ -66,7 +67,7 @@ class _Content:
 
 
 class _WantedContent:
-    """A key or value that is expected: not named, JSON, or bytes (None for a tombstone or no key)."""
+    """A key or value expected: not named, JSON, or bytes (None for a tombstone or no key)."""
 
     def __init__(self, value: Any, in_base64: str | None, where: str) -> None:
         self.named = value is not NOT_NAMED or in_base64 is not None
@@ -83,16 +84,19 @@ class _WantedContent:
 
 
 class _Seen:
-    """A record that was found."""
+    """A record found."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: RecordAnswer) -> None:
         self.record = record
         self.key = _Content(record.key, record.key_base64)
         self.value = _Content(record.value, record.value_base64)
 
 
-class Wanted:
-    """An expected record, read once. Raises `Problem` 400 where a field can't be read."""
+class ExpectedMatcher:
+    """An expected record, read once.
+
+    Raises `Problem` 400 where a field can't be read.
+    """
 
     def __init__(self, expected: ExpectedRecord) -> None:
         self.expected = expected
@@ -103,17 +107,17 @@ class Wanted:
 
     @property
     def named(self) -> int:
-        """How many fields are compared."""
+        """Return how many fields are compared."""
         expected = self.expected
         others = (self.headers, expected.timestamp, expected.partition)
         return self.key.named + self.value.named + sum(each is not None for each in others)
 
-    def fits(self, record: Record) -> bool:
-        """Return whether the record has all that is expected of it."""
+    def fits(self, record: RecordAnswer) -> bool:
+        """Return whether the record has everything expected."""
         return self.fits_seen(_Seen(record))
 
     def fits_seen(self, seen: _Seen) -> bool:
-        """The same of a record that is compared several times."""
+        """Return whether a record compared several times fits."""
         expected, record = self.expected, seen.record
         return (
             (expected.partition is None or expected.partition == record.partition)
@@ -123,7 +127,7 @@ class Wanted:
             and self._headers_fit(record)
         )
 
-    def _headers_fit(self, record: Record) -> bool:
+    def _headers_fit(self, record: RecordAnswer) -> bool:
         if self.headers is None:
             return True
         left = [_header(each) for each in record.headers]
@@ -134,7 +138,7 @@ class Wanted:
         return bool(self.headers) or not left
 
     def __str__(self) -> str:
-        """All that is expected of the record."""
+        """Return everything expected of the record."""
         expected = self.expected
         parts = [
             f"{name} {_told(content.data, content.is_json)}"
@@ -149,9 +153,9 @@ class Wanted:
         return ", ".join(parts) or "any record"
 
 
-def difference(found: Sequence[Record], expected: Sequence[ExpectedRecord]) -> str:
-    """Return nothing if they are the same, else what is missing and what is unexpected, line by line."""
-    wanted, seen = [Wanted(each) for each in expected], [_Seen(each) for each in found]
+def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> str:
+    """Return an empty text if both are the same, else the missing and the unexpected records, line by line."""
+    wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
     form = _Form(wanted)
     if len({each.partition for each in found}) > 1:
         partners = _partners(wanted, seen)
@@ -167,16 +171,16 @@ def difference(found: Sequence[Record], expected: Sequence[ExpectedRecord]) -> s
     return "\n".join([head, *_cut_lines(lines)])
 
 
-def missing(found: Sequence[Record], expected: Sequence[ExpectedRecord]) -> tuple[list[Record], list[str]]:
-    """Return a record of its own for each expected one, and a line for each that has none."""
-    wanted, seen = [Wanted(each) for each in expected], [_Seen(each) for each in found]
+def missing(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> tuple[list[RecordAnswer], list[str]]:
+    """Return a separate record for each expected record with a partner, and a line for each without."""
+    wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
     partners = _partners(wanted, seen)
     lines = [f"- {each}" for each, partner in zip(wanted, partners, strict=True) if partner is None]
     return [found[partner] for partner in partners if partner is not None], _cut_lines(lines)
 
 
-def line_of(record: Record) -> str:
-    """Return a record as one line of a listing."""
+def line_of(record: RecordAnswer) -> str:
+    """Return a record as a line of a listing."""
     content = [each if each is None else each[:_WIDTH] for each in (record.key, record.value)]
     key, value = (
         content[place] if in_base64 is None else meant(None, in_base64, "")
@@ -188,8 +192,8 @@ def line_of(record: Record) -> str:
 # -- one partition
 
 
-def _ordered(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
-    """The lines of a difference of two sequences; none where they are the same."""
+def _ordered(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
+    """Yield the lines of a difference of two sequences; none where both are the same."""
     start = 0
     while start < min(len(wanted), len(seen)) and wanted[start].fits_seen(seen[start]):
         start += 1
@@ -209,9 +213,9 @@ def _ordered(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> It
         yield from (f"  {_cut(str(each))}" for each in wanted[-end:])
 
 
-def _steps(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
-    """Yield the lines of a diff: what is missing before what is too much, run by run."""
-    missing: list[Wanted] = []
+def _steps(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form) -> Iterator[str]:
+    """Yield the lines of a diff: missing records before unexpected records, run by run."""
+    missing: list[ExpectedMatcher] = []
     more: list[_Seen] = []
     for one, other in [*_aligned(wanted, seen), (None, None)]:
         if one is not None and other is None:
@@ -229,8 +233,10 @@ def _steps(wanted: Sequence[Wanted], seen: Sequence[_Seen], form: _Form) -> Iter
                 yield f"  {_cut(str(one))}"
 
 
-def _aligned(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[Wanted | None, _Seen | None]]:
-    """Partners by the longest common sequence; one by one where that would take long."""
+def _aligned(
+    wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
+) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
+    """Return partners by the longest common sequence, or by position to save time."""
     if len(wanted) * len(seen) > _MOST_PAIRS:
         return _one_by_one(wanted, seen)
     fits = [[one.fits_seen(other) for other in seen] for one in wanted]
@@ -238,7 +244,7 @@ def _aligned(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[Want
     for i in reversed(range(len(wanted))):
         for j in reversed(range(len(seen))):
             longest[i][j] = longest[i + 1][j + 1] + 1 if fits[i][j] else max(longest[i + 1][j], longest[i][j + 1])
-    steps: list[tuple[Wanted | None, _Seen | None]] = []
+    steps: list[tuple[ExpectedMatcher | None, _Seen | None]] = []
     i = j = 0
     while i < len(wanted) and j < len(seen):
         if fits[i][j]:
@@ -254,8 +260,10 @@ def _aligned(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[Want
     return [*steps, *((None, each) for each in seen[j:])]
 
 
-def _one_by_one(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[Wanted | None, _Seen | None]]:
-    steps: list[tuple[Wanted | None, _Seen | None]] = []
+def _one_by_one(
+    wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
+) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
+    steps: list[tuple[ExpectedMatcher | None, _Seen | None]] = []
     for one, other in zip(wanted, seen, strict=False):
         steps += [(one, other)] if one.fits_seen(other) else [(one, None), (None, other)]
     both = min(len(wanted), len(seen))
@@ -266,8 +274,8 @@ def _one_by_one(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[tuple[W
 # -- several partitions
 
 
-def _partners(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[int | None]:
-    """For each expected record the number of a record of its own that fits, for as many of them as possible."""
+def _partners(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]) -> list[int | None]:
+    """Return the index of a separate fitting record for each expected record, for as many as possible."""
     partners: list[int | None] = [None] * len(wanted)
     owner: dict[int, int] = {}  # of a record that was found: the expected one that has it
     buckets = _Buckets(seen)
@@ -283,9 +291,13 @@ def _partners(wanted: Sequence[Wanted], seen: Sequence[_Seen]) -> list[int | Non
 
 
 def _swap(
-    number: int, wanted: Sequence[Wanted], seen: Sequence[_Seen], partners: list[int | None], owner: dict[int, int]
+    number: int,
+    wanted: Sequence[ExpectedMatcher],
+    seen: Sequence[_Seen],
+    partners: list[int | None],
+    owner: dict[int, int],
 ) -> None:
-    """Find a partner for this one by giving others another one (an augmenting path of a bipartite matching)."""
+    """Find a partner for an expected record by moving other partners (an augmenting path of a bipartite matching)."""
     came_from: dict[int, int] = {}
     waiting = deque([number])
     while waiting:
@@ -307,14 +319,14 @@ def _swap(
 
 
 class _Buckets:
-    """Records that were found, by value and by key."""
+    """Records found, by value and by key."""
 
     def __init__(self, seen: Sequence[_Seen]) -> None:
         self._seen = seen
         self._of: dict[tuple[str, bool], dict[Any, deque[int]]] = {}
 
-    def of(self, wanted: Wanted, taken: dict[int, int]) -> Iterator[int]:
-        """Records that may fit and have no owner."""
+    def of(self, wanted: ExpectedMatcher, taken: dict[int, int]) -> Iterator[int]:
+        """Return records without an owner, candidates for a match."""
         name = "value" if wanted.value.named else "key" if wanted.key.named else None
         if name is None:
             return (each for each in range(len(self._seen)) if each not in taken)
@@ -342,7 +354,7 @@ def _header(header: Header) -> tuple[str, bytes | None]:
 
 
 def _frozen(value: Any) -> Any:
-    """JSON that can be compared and hashed. True is not 1; 1 is 1.0."""
+    """Return JSON in comparable, hashable form. True is not 1; 1 is 1.0."""
     if isinstance(value, bool):
         return "boolean", value
     if isinstance(value, dict):
@@ -353,7 +365,7 @@ def _frozen(value: Any) -> Any:
 
 
 def _told(data: bytes | None, as_json: bool) -> str:
-    """Bytes for people: as JSON where JSON is compared, else as text in quotes, else as bytes of Python."""
+    """Return bytes for people: as JSON where JSON is compared, else as text in quotes, else as bytes of Python."""
     if data is None:
         return "None"
     try:
@@ -372,9 +384,9 @@ def _told_headers(headers: Sequence[tuple[str, bytes | None]] | None) -> list[st
 
 
 class _Form:
-    """Which fields of records that were found are shown: those that are compared, so that equal ones look equal."""
+    """The fields shown of found records: all compared fields, so equal records look equal."""
 
-    def __init__(self, wanted: Sequence[Wanted]) -> None:
+    def __init__(self, wanted: Sequence[ExpectedMatcher]) -> None:
         self._key = any(each.key.named for each in wanted)
         self._value = any(each.value.named for each in wanted) or not self._key
         self._headers = any(each.headers is not None for each in wanted)
@@ -383,7 +395,7 @@ class _Form:
         self._json_value = any(each.value.is_json for each in wanted)
 
     def line(self, seen: _Seen) -> str:
-        """Return the record's place and its fields."""
+        """Return the record's position and the fields."""
         record, parts = seen.record, []
         if self._key:
             parts.append(f"key {_told(seen.key.data, self._json_key)}")
@@ -396,12 +408,12 @@ class _Form:
         return f"{record.partition}@{record.offset} {', '.join(parts)}{_mark(record)}"
 
 
-def _mark(record: Record) -> str:
+def _mark(record: RecordAnswer) -> str:
     return {"aborted": " (aborted)", "open": " (of an open transaction)"}.get(record.transaction or "", "")
 
 
 def _pair(expected: str | None, found: str | None) -> Iterator[str]:
-    """Two lines that stand for each other; both are cut around the first character that differs."""
+    """Yield two matching lines, both cut around the first different character."""
     begin = 0
     if expected is not None and found is not None:
         place, _, rest = found.partition(" ")

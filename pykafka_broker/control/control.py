@@ -1,7 +1,7 @@
-"""What operations may reach.
+"""Everything that operations may reach.
 
-Rule: an operation asks Kafka's questions through `inside`; what no client can ask (time, state, faults) it asks of the
-parts named here. Whatever moves something does it in a turn (`in_turn`), so that who waits for it is answered.
+Rule: an operation asks Kafka's questions through `inside`; for things that no client can ask (time, state, faults) it
+uses the parts named here. Every change is made in a turn (`in_turn`), so that waiting requests are answered.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import TypeVar
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.services import Services
-from pykafka_broker.control.inside import CurrentInside, Inside
+from pykafka_broker.control.inside import CurrentClient, InProcessClient
 from pykafka_broker.control.moving_time import MovableClock, MovingTime
-from pykafka_broker.control.observed_router import BrokerKnows, Observing
+from pykafka_broker.control.observed_router import BrokerKnows, TrafficObserver
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.state import State, Tenure
+from pykafka_broker.control.state import BrokerState, DataDirLease
 from pykafka_broker.errors import ApiError
 from pykafka_broker.server.serving import Running
 
@@ -26,21 +26,21 @@ Decode = Callable[[bytes, bytes | None], Awaitable[tuple[int, str, str] | None]]
 
 
 class Control:
-    """The broker of this process, as operations see it."""
+    """The broker of the process, for operations."""
 
-    def __init__(self, running: Running, clock: MovableClock, tenure: Tenure) -> None:
+    def __init__(self, running: Running, clock: MovableClock, tenure: DataDirLease) -> None:
         self.server = running.server
         self.turns = running.turns
         self.listeners = running.listeners
         self.peers = running.peers
         self.time = MovingTime(running, clock)
-        self.state = State(running, tenure)
+        self.state = BrokerState(running, tenure)
         self.state.clearing["clock"] = self.time.reset
-        self._inside = CurrentInside(running)
+        self._inside = CurrentClient(running)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
         self.state.always.append(self.turn_of_topic.clear)
         self.decode: Decode | None = None  # where there is a schema registry
-        self.observing = Observing(running.server, BrokerKnows(running.server))
+        self.observing = TrafficObserver(running.server, BrokerKnows(running.server))
         self.state.clearing["faults"] = self.observing.faults.forget
         self.state.clearing["requests"] = self.observing.log.clear
 
@@ -53,18 +53,19 @@ class Control:
         return self.server.broker.services
 
     @property
-    def inside(self) -> Inside:
-        """A client of the broker that needs no socket."""
+    def inside(self) -> InProcessClient:
+        """Return a client of the broker without a socket."""
         return self._inside.get()
 
     def in_turn(self, step: Callable[[], R]) -> R:
-        """Do it now, as a turn of the loop: at a new time, and whoever waited for it is answered afterwards."""
+        """Run a step as a turn of the loop: at a new time, with waiting requests answered afterwards."""
         outcome: list[R] = []
         self.turns.run(lambda: outcome.append(step()))
         return outcome[0]
 
     async def until(self, holds: Callable[[], R | None], timeout_s: float) -> R | None:
-        """Return what `holds` returns once that is not None, looked at after every turn; None when the time is over.
+        """Return the first result of `holds` other than None, asked after every turn; None when the time is over.
+
         Raises what `holds` raises, also after a later turn: the leader may have moved meanwhile.
         """
         found = holds()

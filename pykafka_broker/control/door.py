@@ -36,7 +36,7 @@ _TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-# Nothing from elsewhere, nothing inline, in nobody's frame: what a record says can't become a program.
+# No foreign content, nothing inline, in no frame: the content of a record can't become a program.
 _POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types"
@@ -52,6 +52,8 @@ _GUARDS = (
 
 
 class PageFile(NamedTuple):
+    """A file of the page, with the ETag."""
+
     content: bytes
     content_type: str
     tag: str  # its ETag
@@ -59,7 +61,7 @@ class PageFile(NamedTuple):
 
 @cache
 def page_files() -> dict[str, PageFile]:
-    """All of them, by name."""
+    """Return all files, by name."""
     found = {}
     for each in (files("pykafka_broker.control") / "bundle").iterdir():
         content_type = _TYPES.get(each.name.rpartition(".")[2])
@@ -70,12 +72,12 @@ def page_files() -> dict[str, PageFile]:
 
 
 def is_page(path: str) -> bool:
-    """Whether that path is for the page, and not for an operation."""
+    """Return whether a path belongs to the page, and not to an operation."""
     return path == "/" or path.startswith(_FOLDER)
 
 
 def page_response(request: Request, path: str) -> Response | None:
-    """The answer to a GET or HEAD of a path of the page; None if there is no such file."""
+    """Return the answer to a GET or HEAD of a path of the page; None without such file."""
     name = ENTRY if path == "/" else path.removeprefix(_FOLDER)
     file = page_files().get(name)
     if file is None:
@@ -90,14 +92,14 @@ def page_response(request: Request, path: str) -> Response | None:
 log = logging.getLogger(__name__)
 
 MAX_BODY_BYTES = 256 << 20
-_PAGE_BODY_BYTES = 64 << 10  # a page takes no body, and says so to whoever sends one
+_PAGE_BODY_BYTES = 64 << 10  # a page takes no body; a longer one is refused
 _JSON = "application/json"
 _PROBLEM = "application/problem+json"
 _PIECE_CHARACTERS = 64 << 10
 
 
 class ControlDoor:
-    """The control API of one broker, on one address. `token` is None where none is asked for."""
+    """The control API of a broker, on an address. `token` is None for an API without tokens."""
 
     def __init__(self, control: Control, token: str | None, offered: frozenset[str] | None = None) -> None:
         self._control = control
@@ -110,17 +112,17 @@ class ControlDoor:
         return self._listener.url
 
     async def open(self, host: str, port: int) -> None:
-        """Listen; port 0 takes a free one, and `url` says which. Raises OSError."""
+        """Listen; port 0 takes a free port, shown in `url`. Raises OSError."""
         await self._listener.open(host, port)
 
     async def close(self) -> None:
-        """Answer nobody any more."""
+        """Close the listener and the connections."""
         await self._listener.close()
 
     # -- one request
 
     async def serve(self, request: Request) -> Response:
-        """The answer to a request that `judge` has let in. Never raises."""
+        """Return the answer to a request admitted by `judge`. Never raises."""
         try:
             target = _target(request)
             method = "GET" if request.method == "HEAD" else request.method
@@ -160,7 +162,7 @@ class ControlDoor:
             raise Problem(404, f"{operation.method} {operation.path} is for a broker, and this is none")
 
     def judge(self, request: Request) -> Response | int:
-        """Return the refusal of a request by its head, or how many bytes its body may have."""
+        """Return the refusal of a request by the head, or how many bytes the body may have."""
         try:
             if self._offered is None and is_page(_target(request).path):
                 return _PAGE_BODY_BYTES
@@ -231,7 +233,7 @@ def _response(answer: Any) -> Response:
 
 
 async def _pieces(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:
-    """Many lines a piece."""
+    """Yield pieces of many lines each."""
     gathered: list[str] = []
     size = 0
     async for line in lines:

@@ -1,6 +1,7 @@
 """Groups as the control API shows them.
 
-Rule: read from the coordinator as it is now, without a request, so that it can be looked at after every turn.
+Rule: groups are read from the coordinator as they are now, without a request, so that they can be looked at after every
+turn.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment
-from pykafka_broker.coordinators.groups.group import Group
+from pykafka_broker.coordinators.groups.group import AnyGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError
 
 
 @dataclass
-class Member:
-    """One member; `partitions` are those that it has now, by topic."""
+class MemberAnswer:
+    """A member; `partitions` are the present ones, by topic."""
 
     member_id: str
     instance_id: str | None
@@ -31,9 +32,11 @@ class Member:
 
 
 @dataclass
-class CommittedPartition:
-    """What a group has read of one partition: `lag` is what is left. Without a commit `committed` is null, and all that
-    the partition holds is left. `end` and `lag` are null if another broker leads the partition: only that one knows."""
+class CommittedPartitionAnswer:
+    """The position of a group in a partition: `lag` is the number of records left. Without a commit `committed` is
+    null, and everything in the partition is left. `end` and `lag` are null if another broker leads the partition, since
+    only the leader knows.
+    """
 
     topic: str
     partition: int
@@ -44,7 +47,7 @@ class CommittedPartition:
 
 
 @dataclass
-class GroupSummary:
+class GroupSummaryAnswer:
     """A group. `type` is classic, consumer, share or streams; `state` is in Kafka's words (Stable, Empty, ...)."""
 
     group_id: str
@@ -56,36 +59,38 @@ class GroupSummary:
 
 @dataclass
 class GroupDetails:
-    """A group with its members and what it has committed."""
+    """A group with the members and the committed offsets."""
 
     group_id: str
     type: str
     state: str
     protocol_type: str
-    members: list[Member]
-    offsets: list[CommittedPartition]
+    members: list[MemberAnswer]
+    offsets: list[CommittedPartitionAnswer]
 
 
-def all_groups(services: Services) -> list[Group]:
-    """Every group, by name. Raises COORDINATOR_LOAD_IN_PROGRESS."""
+def all_groups(services: Services) -> list[AnyGroup]:
+    """Return every group, by name. Raises COORDINATOR_LOAD_IN_PROGRESS."""
     if CONSUMER_OFFSETS not in services.image.topics:
-        return []  # nobody has used a group: the coordinator is not even made
+        return []  # no group was ever used: the coordinator does not exist
     return sorted(services.groups.listed().groups.values(), key=lambda group: group.group_id)
 
 
-def find_group(services: Services, group_id: str) -> Group | None:
-    """None if there is no such group, or none is known yet."""
+def find_group(services: Services, group_id: str) -> AnyGroup | None:
+    """Return a group, or None, also while groups are loading."""
     if CONSUMER_OFFSETS not in services.image.topics or services.groups.shards.loading:
         return None
     return services.groups.coordinator.groups.get(group_id)
 
 
-def summary(group: Group) -> GroupSummary:
-    return GroupSummary(group.group_id, group.type_name, group.state_name, group.protocol_type, len(_members_of(group)))
+def summary(group: AnyGroup) -> GroupSummaryAnswer:
+    return GroupSummaryAnswer(
+        group.group_id, group.type_name, group.state_name, group.protocol_type, len(_members_of(group))
+    )
 
 
 def details(services: Services, group_id: str) -> GroupDetails:
-    """Raises GROUP_ID_NOT_FOUND."""
+    """Return a group with members and offsets. Raises GROUP_ID_NOT_FOUND."""
     group = find_group(services, group_id)
     if group is None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -99,17 +104,17 @@ def details(services: Services, group_id: str) -> GroupDetails:
     )
 
 
-def _members_of(group: Group) -> Any:
+def _members_of(group: AnyGroup) -> Any:
     members: Any = getattr(group, "members", {})
     return members
 
 
-def _members(services: Services, group: Group) -> list[Member]:
+def _members(services: Services, group: AnyGroup) -> list[MemberAnswer]:
     coordinator, group_id = services.groups.coordinator, group.group_id
     if isinstance(group, ClassicGroup):
         described = coordinator.describe_classic(group_id).members
         return [
-            Member(
+            MemberAnswer(
                 each.member_id,
                 each.group_instance_id,
                 each.client_id,
@@ -120,16 +125,18 @@ def _members(services: Services, group: Group) -> list[Member]:
         ]
     if group.type_name == "consumer":
         return [
-            Member(each.member_id, each.instance_id, each.client_id, each.client_host, _partitions(each.assignment))
+            MemberAnswer(
+                each.member_id, each.instance_id, each.client_id, each.client_host, _partitions(each.assignment)
+            )
             for each in coordinator.describe_consumer(group_id).members
         ]
     if group.type_name == "share":
         return [
-            Member(each.member_id, None, each.client_id, each.client_host, _partitions(each.assignment))
+            MemberAnswer(each.member_id, None, each.client_id, each.client_host, _partitions(each.assignment))
             for each in coordinator.describe_share(group_id).members
         ]
     return [
-        Member(each.member_id, each.instance_id, each.client_id, each.client_host, {})
+        MemberAnswer(each.member_id, each.instance_id, each.client_id, each.client_host, {})
         for each in coordinator.describe_streams(group_id).members
     ]
 
@@ -139,7 +146,7 @@ def _partitions(assignment: Any) -> dict[str, list[int]]:
 
 
 def _classic_partitions(group: ClassicGroup, assignment: bytes) -> dict[str, list[int]]:
-    """What consumers have agreed on among themselves; other kinds of groups have their own language."""
+    """Return the assignment of a classic consumer; other kinds of groups have other formats."""
     if group.protocol_type != "consumer" or not assignment:
         return {}
     try:
@@ -149,8 +156,8 @@ def _classic_partitions(group: ClassicGroup, assignment: bytes) -> dict[str, lis
     return {each.topic: list(each.partitions) for each in read.assigned_partitions}
 
 
-def committed(services: Services, group_id: str) -> list[CommittedPartition]:
-    """What the group has committed, for every partition of the topics that it has committed anything of."""
+def committed(services: Services, group_id: str) -> list[CommittedPartitionAnswer]:
+    """Return the group's commits for every partition of all topics with commits."""
     if CONSUMER_OFFSETS not in services.image.topics:
         return []
     found = []
@@ -161,7 +168,7 @@ def committed(services: Services, group_id: str) -> list[CommittedPartition]:
             start, end = _bounds(services, topic, number) or (0, None)
             position = start if there is None else there.offset
             found.append(
-                CommittedPartition(
+                CommittedPartitionAnswer(
                     topic,
                     number,
                     None if there is None else there.offset,
@@ -174,7 +181,7 @@ def committed(services: Services, group_id: str) -> list[CommittedPartition]:
 
 
 def _bounds(services: Services, topic: str, number: int) -> tuple[int, int] | None:
-    """Return log start and high watermark; None if this broker does not lead the partition."""
+    """Return log start and high watermark; None if the broker does not lead the partition."""
     try:
         partition = services.replicas.leader(topic, number)
     except ApiError:
@@ -182,6 +189,6 @@ def _bounds(services: Services, topic: str, number: int) -> tuple[int, int] | No
     return partition.log.log_start_offset, partition.high_watermark
 
 
-def total_lag(partitions: Iterable[CommittedPartition]) -> int:
-    """Return the records that are left in the partitions that this broker leads."""
+def total_lag(partitions: Iterable[CommittedPartitionAnswer]) -> int:
+    """Return the number of records left in the partitions the broker leads."""
     return sum(each.lag or 0 for each in partitions)

@@ -24,12 +24,14 @@ _MAX_HEAD_BYTES = 64 << 10
 _READ_BYTES = 256 << 10
 _IDLE_S = 300.0
 _BODY_S = 60.0  # between two pieces of one request
-_LINGER_S = 10.0  # for which the rest of a request is dropped that was refused
+_LINGER_S = 10.0  # how long the rest of a refused request is dropped
 _LINGER_BYTES = 1 << 30
 _TEXT = "text/plain; charset=utf-8"
 
 
 class Request(NamedTuple):
+    """A request, with header names in lower case."""
+
     method: str
     target: str  # path and query
     headers: dict[str, str]  # names in lower case
@@ -37,6 +39,8 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
+    """An answer, whole or in pieces."""
+
     status: int
     content_type: str
     body: bytes | AsyncIterator[bytes]
@@ -44,12 +48,12 @@ class Response(NamedTuple):
 
 
 Serve = Callable[[Request], Awaitable[Response]]
-# Of a request of which only the head is there: its refusal, or how many bytes its body may have.
+# Takes a request's head; returns its refusal, or how many bytes its body may have.
 Judge = Callable[[Request], Response | int]
 
 
 class HttpConnection:
-    """One client, as long as it stays."""
+    """A client's connection."""
 
     def __init__(
         self,
@@ -71,7 +75,7 @@ class HttpConnection:
             while await self._serve_one():
                 self._protocol.start_next_cycle()
         except (OSError, TimeoutError, asyncio.IncompleteReadError):
-            pass  # the client has gone, or says nothing
+            pass  # the client has gone, or is silent
         except h11.RemoteProtocolError as error:
             await self._refuse(Response(error.error_status_hint, _TEXT, f"{error}\n".encode()))
         finally:
@@ -83,7 +87,7 @@ class HttpConnection:
                 await self._writer.wait_closed()
 
     async def _serve_one(self) -> bool:
-        """Whether another request may follow."""
+        """Serve a request; return whether another may follow."""
         head = await self._next(_IDLE_S)
         if not isinstance(head, h11.Request):
             return False
@@ -128,7 +132,7 @@ class HttpConnection:
         return await ahead
 
     async def _while_there(self, request: Request) -> Response | None:
-        """The response, or None if the client has gone before it was ready."""
+        """Return the response, or None if the client has gone before."""
         serving = asyncio.ensure_future(self._serve(request))
         try:
             await asyncio.sleep(0)
@@ -140,7 +144,7 @@ class HttpConnection:
                 if self._ahead is not None and self._ahead.done() and not self._ahead.result() and not serving.done():
                     return None
             return serving.result()
-        finally:  # also where its connection was reset, and where this connection is given up
+        finally:  # also where the client's connection was reset, or this one is closed
             if not serving.done():
                 serving.cancel()
                 await asyncio.wait({serving})
@@ -163,7 +167,7 @@ class HttpConnection:
         await self._writer.drain()
 
     async def _refuse(self, response: Response, with_body: bool = True) -> None:
-        """Send the last answer of the connection, though its request may not have come to its end."""
+        """Send the last answer of the connection, even before the end of the request."""
         if self._protocol.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             closing = response._replace(headers=(*response.headers, ("connection", "close")))
             with contextlib.suppress(OSError, TimeoutError, h11.LocalProtocolError):
@@ -171,7 +175,7 @@ class HttpConnection:
                 await self._linger()
 
     async def _linger(self) -> None:
-        """Drop what the client still sends until it has read the answer and closes."""
+        """Drop further bytes until the client has read the answer and closes."""
         if self._writer.can_write_eof():
             self._writer.write_eof()
         left = _LINGER_BYTES
@@ -190,7 +194,11 @@ _MOST_CONNECTIONS = 256
 
 
 class HttpListener:
-    """`serve` answers the requests of all its clients that `judge` lets in."""
+    """An address on which HTTP is spoken.
+
+    Rule: the number of clients is bounded, and all are closed with the listener. `serve` answers the requests that
+    `judge` lets in.
+    """
 
     def __init__(self, serve: Serve, judge: Judge) -> None:
         self._serve = serve
@@ -200,7 +208,7 @@ class HttpListener:
         self.url = ""
 
     async def open(self, host: str, port: int) -> None:
-        """Listen; port 0 takes a free one, and `url` says which. Raises OSError."""
+        """Listen; port 0 takes a free port, shown in `url`. Raises OSError."""
         try:
             self._server = await asyncio.start_server(self._on_client, host, port)
         except OSError as error:
@@ -211,7 +219,7 @@ class HttpListener:
         self.url = f"http://[{host}]:{bound[1]}" if ":" in host else f"http://{host}:{bound[1]}"
 
     async def close(self) -> None:
-        """Answer nobody any more."""
+        """Close the listener and all the connections."""
         if self._server is not None:
             self._server.close()
         for client in self._clients:
@@ -228,7 +236,10 @@ class HttpListener:
 
 
 def why_another_name(headers: Mapping[str, str]) -> str | None:
-    """Why a request is not for this machine: it is for a name that may have been made to lead here (DNS rebinding)."""
+    """Return why a request is not for the machine, or None.
+
+    Its host may be a name that was made to lead here (DNS rebinding).
+    """
     try:
         host = urlsplit(f"//{headers.get('host', '')}").hostname
     except ValueError:
@@ -237,7 +248,10 @@ def why_another_name(headers: Mapping[str, str]) -> str | None:
 
 
 def why_not_of_this_machine(headers: Mapping[str, str]) -> str | None:
-    """Why a request can't be let in without a secret: it is for another name, or another site's page has sent it."""
+    """Return why a request needs a secret, or None.
+
+    It is for another name, or a page of another site has sent it.
+    """
     if why := why_another_name(headers):
         return why
     own = f"http://{headers.get('host', '')}"

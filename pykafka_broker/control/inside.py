@@ -1,8 +1,8 @@
 """Requests of Kafka's protocol from inside the process.
 
-Rule: what an operation does to topics, records and groups it asks for as a client would, through the router, so that
-there is one way in and the same checks. It may do everything, is not counted among the requests of clients, and faults
-pass it by.
+Rule: an operation asks for topics, records and groups as a client would, through the router, so that there is one way
+in and the same checks. These requests have all rights, are not counted among the requests of clients, and meet no
+faults.
 """
 
 from __future__ import annotations
@@ -22,33 +22,35 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.connection import Dispatching
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link_codec import decode_response, encode_request
 from pykafka_broker.server.serving import Running
-from pykafka_broker.server.turns import Turns
 
 CLIENT_ID = "control"
 _ATTEMPTS = 50
 _PAUSE_S = 0.02
 
 
-class Inside:
-    """A client without a socket."""
+class InProcessClient:
+    """A client of the broker without a socket."""
 
-    def __init__(self, router: Dispatching, turns: Turns, listener: str, address: tuple[str, int]) -> None:
+    def __init__(self, router: Dispatching, turns: EventLoop, listener: str, address: tuple[str, int]) -> None:
         self._router = router
         self._turns = turns
         self._context = ConnectionContext(NO_CONNECTION, listener, address, ("control", 0), INSIDE)
 
     async def ask_coordinator(self, request: Message, version: int | None, group: str) -> Any:
-        """The response to a request on a group. The coordinator is looked for first, as clients do: where there is no
-        `__consumer_offsets` yet, that makes it.
+        """Return the response to a request on a group.
+
+        The coordinator is looked up first, as clients do: the look-up creates a missing `__consumer_offsets`.
         """
         await self.find_coordinator(group)
         return await self.ask(request, version)
 
     async def find_coordinator(self, key: str, *, is_group: bool = True) -> int:
-        """Return the broker that coordinates a group, or a transactional id. Raises `Problem` where none can be named
-        within a second.
+        """Return the broker coordinating a group or a transactional id.
+
+        Raises `Problem` where none can be named within a second.
         """
         request = FindCoordinatorRequest(
             key_type=CoordinatorType.GROUP if is_group else CoordinatorType.TRANSACTION, coordinator_keys=[key]
@@ -63,7 +65,7 @@ class Inside:
         raise problem_of(ApiError(ErrorCode(found.error_code), f"the coordinator of {what} {key}"))
 
     async def ask(self, request: Message, version: int | None = None) -> Any:
-        """The response; in the highest version that is served unless one is named."""
+        """Return the response to a request, by default in the highest version served."""
         spec = SPECS[request.API_KEY]
         if version is None:
             version = served_versions(ApiKey(spec.api_key))[1]
@@ -90,22 +92,22 @@ class Inside:
         return decode_response(memoryview(b"".join(map(_bytes_of, pieces)))[4:], spec, version)
 
 
-class CurrentInside:
-    """A client of whichever broker has the place now; it knows no release that the broker may pass for."""
+class CurrentClient:
+    """A client of the process's present broker; an emulated release is ignored."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._of: tuple[Services, Inside] | None = None  # the broker that these belong to
+        self._of: tuple[Services, InProcessClient] | None = None  # the broker that these belong to
 
-    def get(self) -> Inside:
+    def get(self) -> InProcessClient:
         services = self._running.server.broker.services
         if self._of is None or self._of[0] is not services:
             first = self._running.listeners[0]
-            client = Inside(Router(services), self._running.turns, first.name, (first.host, first.port))
+            client = InProcessClient(Router(services), self._running.turns, first.name, (first.host, first.port))
             self._of = services, client
         return self._of[1]
 
 
 def _bytes_of(piece: Any) -> bytes:
-    """A piece of an answer: bytes, or a slice of a file."""
+    """Return a piece of an answer as bytes; slices of files are read."""
     return piece.read() if hasattr(piece, "fileno") else bytes(piece)

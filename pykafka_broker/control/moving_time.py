@@ -17,9 +17,9 @@ from pykafka_broker.server.system_clock import SystemClock
 
 
 class MovableClock(SystemClock):
-    """Runs with the system's clocks, so far ahead of them as it was moved; behind them after it was held.
+    """A clock running with the system's clocks at a distance, ahead after moves, behind after stops.
 
-    held: it stands still until `release`.
+    held: stopped until `release`.
     """
 
     __slots__ = ("_ahead", "_wall_ahead", "held")
@@ -38,26 +38,26 @@ class MovableClock(SystemClock):
         return self.now
 
     def hold(self) -> None:
-        """Let it stand at this moment."""
+        """Stop the clock now."""
         self.tick()
         self.held = True
 
     def move(self, ms: int) -> None:
-        """Both times go on by that much, which is not negative; the clock is held."""
+        """Move both times on by `ms`, which is not negative; the clock is held."""
         self.set(self.now + ms, self.wall + ms)
 
     def set_wall(self, wall: int) -> None:
-        """It is that time, for timestamps; deadlines go on from where they are. The clock is held."""
+        """Set the time for timestamps; deadlines stay in place. The clock is held."""
         self.wall = wall
 
     def system_wall(self) -> int:
-        """What time it is outside."""
+        """Return the system's wall-clock time."""
         system = SystemClock()
         system.tick()
         return system.wall
 
     def release(self) -> None:
-        """Run on from where it stands."""
+        """Run on from the present time."""
         now, wall = self.now, self.wall
         super().tick()
         self._ahead, self._wall_ahead = now - self.now, wall - self.wall
@@ -68,13 +68,13 @@ class MovableClock(SystemClock):
 _HOUR_MS = 3_600_000
 _MOST_LOOKS = 1_000
 _MOST_STOPS = 5_000
-_MOST_AT_ONCE = 100_000  # stops at the same time: more of them would have no end
-_ROUNDS_BEFORE = 2  # of the loop: what clients have sent by now is served before time goes on
-_STOPS_AT_ONCE = 50  # between which the control API is served
+_MOST_AT_ONCE = 100_000  # stops at the same time; more would never end
+_ROUNDS_BEFORE = 2  # rounds of the loop, which serve requests sent by now before time goes on
+_STOPS_AT_ONCE = 50  # the control API is served after as many stops
 
 
 class MovingTime:
-    """The clock of one process, and what follows it."""
+    """The clock of a process, moved together with all time-dependent work."""
 
     def __init__(self, running: Running, clock: MovableClock) -> None:
         self.clock = clock
@@ -83,30 +83,32 @@ class MovingTime:
         self.frozen = False
 
     def freeze(self) -> None:
-        """The clock stands until it is moved or resumed."""
+        """Stop the clock until the next move or `resume`."""
         self.frozen = True
         self._hold()
 
     def resume(self) -> None:
-        """The clock runs on from where it stands; a move that is on its way comes to its end first."""
+        """Let the clock run on; a move under way ends first."""
         self.frozen = False
         if not self._moves.locked():
             self._release()
 
     def reset(self) -> None:
-        """It is the system's time again, for timestamps. Intervals go on from where they are."""
+        """Set timestamps to the system's time again. Intervals continue unchanged."""
         self._hold()
         self.clock.set_wall(self.clock.system_wall())
         self.resume()
 
     async def advance(self, ms: int) -> None:
-        """Move both times on by that much."""
+        """Move both times on by `ms`."""
         async with self._moves:
             await self._move(ms)
 
     async def set_wall(self, wall: int) -> None:
-        """It is that time. If it is later than before, all that falls due on the way is done; if it is earlier, only
-        the time that goes into records goes back, and no deadline comes later.
+        """Set the time.
+
+        Forwards, everything that falls due on the way is done; backwards, only the time for records goes back, and no
+        deadline comes later.
         """
         async with self._moves:
             self._hold()
@@ -121,13 +123,13 @@ class MovingTime:
         for _ in range(_ROUNDS_BEFORE):
             await asyncio.sleep(0)
         self._hold()
-        turns.rest()
+        turns.pause()
         try:
             await self._go_to(self.clock.now + ms)
             self._running.server.look_now()
             await self._go_to(self.clock.now)
         finally:
-            turns.go_on()
+            turns.resume()
             self._release()
 
     def _hold(self) -> None:
@@ -161,16 +163,15 @@ class MovingTime:
         if not jobs.is_idle:
             await jobs.all_done()
         if server.next_deadline() <= self.clock.now:
-            await asyncio.sleep(0)  # what is due again at once waits for something that the loop has to do
+            await asyncio.sleep(0)  # a step that is due again at once waits for work of the loop
 
 
 class _Way:
-    """Where to stop on it.
+    """The stops on a way through time.
 
-    Up to an hour that is at each deadline. On a longer way what comes back every few seconds (looking at logs for what
-    is to be done, at connections for who is idle) is done a thousand times in all. Deadlines of groups, transactions
-    and requests are exact for the first day; after that only what comes back time and again is left of them, and a
-    five-thousandth part of the way matters little.
+    Up to an hour there is one at each deadline. On a longer way, periodic checks (logs for maintenance, connections for
+    idleness) are done a thousand times in all. Deadlines of groups, transactions and requests are exact for the first
+    day; after that only periodic ones are left, and a five-thousandth part of the way matters little.
     """
 
     def __init__(self, begin: int, end: int) -> None:

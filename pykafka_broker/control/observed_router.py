@@ -23,7 +23,7 @@ from pykafka_broker.broker.waiting import Future
 from pykafka_broker.clock import Clock
 from pykafka_broker.control.traffic.answers import Change, answer_change, change, refusing, with_records
 from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Exchange, Kept, Mark, thinned
-from pykafka_broker.control.traffic.faults import Action, Faults, Rule
+from pykafka_broker.control.traffic.faults import Action, FaultTable, Rule
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
 from pykafka_broker.errors import FrameError
@@ -33,35 +33,35 @@ from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.server import Server
 
 Answer = Pieces | PendingReply | None
-Dispatch = Callable[[ConnectionContext, Any], Answer]  # of a frame, which is `bytes` where nobody writes into it
+Dispatch = Callable[[ConnectionContext, Any], Answer]  # takes a frame, which is `bytes` where nothing writes into it
 
 _WITH_RECORDS = frozenset({int(ApiKey.FETCH), int(ApiKey.SHARE_FETCH), int(ApiKey.FETCH_SNAPSHOT)})
-_API_KEY_AT = 1  # in a frame: no key has two bytes
-_AFTER_PRODUCE = b"\0\1"  # so, or with more, begins what is no produce request
-_LONG = (4 << 10).to_bytes(4, "big")  # so, or with more, begins a long answer
+_API_KEY_AT = 1  # position of the API key's low byte; no key is above 255
+_AFTER_PRODUCE = b"\0\1"  # frames from here on in byte order are no produce requests
+_LONG = (4 << 10).to_bytes(4, "big")  # length prefixes from here on are long answers
 
 
 class Surroundings(Protocol):
-    """What stands around the router."""
+    """The server around the router."""
 
     def cut(self, connection: int, half: bytes) -> None:
-        """Send this, then close the connection."""
+        """Send a half answer, then close the connection."""
 
     def send(self, connection: int, answer: Pieces) -> None:
-        """It was held back."""
+        """Send a delayed answer."""
 
     def later(self, action: Action, step: Callable[[], None]) -> None:
-        """Do it when the delay of the action is over."""
+        """Run a step when the delay of the action is over."""
 
     def cancel(self, future: Future[Any]) -> None:
-        """Nobody waits for it any more."""
+        """Cancel the future of a client gone away."""
 
 
 class ObservedRouter:
-    """Stands in the place of a `Router`."""
+    """A router with a log of every request, and with faults."""
 
     def __init__(
-        self, dispatch: Dispatch, clock: Clock, log: RequestLog, faults: Faults, surroundings: Surroundings
+        self, dispatch: Dispatch, clock: Clock, log: RequestLog, faults: FaultTable, surroundings: Surroundings
     ) -> None:
         self._serve = dispatch
         self._clock = clock
@@ -72,7 +72,7 @@ class ObservedRouter:
         self._surroundings = surroundings
 
     def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Answer:
-        """As `Router.dispatch`."""
+        """Serve a request as `Router.dispatch` does."""
         if self._faults.watching:
             return self._disturbed(connection, frame)
         size = len(frame)
@@ -80,7 +80,7 @@ class ObservedRouter:
         if size >= KEPT_REQUEST_BYTES:
             kept = frame[:KEPT_REQUEST_BYTES].tobytes()
         elif (kept := frame.tobytes()) >= _AFTER_PRODUCE:
-            served = kept  # it is quicker to read
+            served = kept  # bytes are quicker to read
         began = perf_counter_ns()
         try:
             answer = self._serve(connection, served)
@@ -92,13 +92,13 @@ class ObservedRouter:
             if answer[0] >= _LONG or size >= KEPT_REQUEST_BYTES:
                 answer, seen = self._long(answer, kept, size)
             elif len(answer) == 2:
-                seen = answer[1]  # what is asked most is answered with what was made before: nothing more is kept of it
+                seen = answer[1]  # the most frequent answers were made before; only the body is kept
             else:
                 try:
-                    answer = [b"".join(answer)]  # as it would be sent anyway
+                    answer = [b"".join(answer)]  # the channel would join the pieces anyway
                     seen = (answer[0],)
                     self._log.unsealed_bytes += len(answer[0])
-                except TypeError:  # there are slices of files among them
+                except TypeError:  # slices of files are among the pieces
                     seen = thinned(answer)
         elif answer is not None:
             entry = self._clock.wall, connection, kept, None, began
@@ -111,7 +111,7 @@ class ObservedRouter:
         return answer
 
     def _long(self, answer: Pieces, request: bytes, size: int) -> tuple[Pieces, Kept]:
-        """A long answer, or one to a long request, as it is sent and as the log has it."""
+        """Return a long answer, or the answer to a long request, as sent and as logged."""
         seen: Kept
         if request[_API_KEY_AT] in _WITH_RECORDS:
             seen = thinned(answer)
@@ -137,7 +137,7 @@ class ObservedRouter:
         return self._go_on(exchange, rule)
 
     def _go_on(self, exchange: Exchange, rule: Rule | None) -> Answer:
-        """Serve it as the rule wants it."""
+        """Serve a request as the rule says."""
         made: Change | None = None
         answer: Answer
         try:
@@ -156,7 +156,7 @@ class ObservedRouter:
         return self.leave(exchange, answer, rule, made)
 
     def _hold(self, exchange: Exchange, rule: Rule) -> PendingReply:
-        """Serve it later."""
+        """Serve a request later."""
         outer: Future[Any] = Future()
         held = HeldReply(outer)
 
@@ -184,7 +184,7 @@ class ObservedRouter:
         return held
 
     def _follow(self, outer: Future[Any], answer: PendingReply) -> None:
-        """What was held waits once more, for itself."""
+        """Complete a held request when the answer is ready."""
 
         def on_reply(_: object) -> None:
             try:
@@ -198,7 +198,10 @@ class ObservedRouter:
         answer.future.add_done_callback(on_reply)
 
     def leave(self, exchange: Exchange, answer: Pieces | None, rule: Rule | None, made: Change | None) -> Pieces | None:
-        """What the client gets of an answer; None if there is none. Raises FrameError where the connection is lost."""
+        """Return the answer the client gets, or None.
+
+        Raises FrameError where the connection is lost.
+        """
         exchange.answer = answer if answer is None else list(map(_bytes_of, answer))
         if made is not None:
             exchange.answer = change(exchange, made)
@@ -223,7 +226,7 @@ class ObservedRouter:
         return exchange.answer
 
     def _bites(self, exchange: Exchange, rule: Rule) -> bool:
-        """Whether the rule has anything to do with this answer."""
+        """Return whether the rule affects the answer."""
         if rule.action.corrupt:
             return bool(with_records(exchange.response, rule.meets, self._faults.known))
         return exchange.answer is not None or rule.action.drop is not None
@@ -231,7 +234,7 @@ class ObservedRouter:
     # -- the log
 
     def answered(self, waiting: ObservedReply) -> Pieces:
-        """One that waited has its answer."""
+        """Return the answer to a waiting request, and log both."""
         exchange = waiting.exchange
         self._log.waiting.pop(id(waiting), None)
         try:
@@ -239,7 +242,7 @@ class ObservedRouter:
         except FrameError:
             self._noted(exchange, None)
             raise
-        if not pieces:  # none is wanted
+        if not pieces:  # a produce with acks=0
             self._noted(exchange, None)
             return pieces
         if self._faults.watching or waiting.made is not None or waiting.rule is not None:
@@ -248,7 +251,10 @@ class ObservedRouter:
         return pieces
 
     def _held_in_a_pause(self, exchange: Exchange, answer: Pieces) -> Pieces:
-        """What may be sent now. The rest is sent when the pause is over, before what came in its time is served."""
+        """Return the pieces to send now.
+
+        During a pause the answer is kept, and sent at its end before requests of the pause are served.
+        """
         pause = self._faults.paused
         if pause is None or not answer:
             return answer
@@ -259,7 +265,7 @@ class ObservedRouter:
         self._log.waiting[id(waiting)] = waiting
 
     def left(self, waiting: ObservedReply) -> None:
-        """Its client has gone."""
+        """Log a waiting request of a client gone away."""
         if self._log.waiting.pop(id(waiting), None) is not None:
             self._noted(waiting.exchange, None)
 
@@ -275,7 +281,10 @@ class ObservedRouter:
 
 
 class ObservedReply(PendingReply):
-    """One that waits, for the router and for the log. Until it is answered, `duration_ns` is when it began."""
+    """A pending reply, for the router and for the log.
+
+    Until the answer, `duration_ns` is the time of arrival.
+    """
 
     __slots__ = ("_earlier", "_router", "exchange", "inner", "made", "rule")
 
@@ -312,7 +321,7 @@ class ObservedReply(PendingReply):
 
 
 class HeldReply(PendingReply):
-    """One that a fault keeps waiting: its reply is the pieces themselves, or the error that ends the connection."""
+    """A reply delayed by a fault: the pieces themselves, or the error ending the connection."""
 
     __slots__ = ()
 
@@ -328,15 +337,15 @@ def _mark(request_bytes: int) -> Mark | None:
 
 
 def _bytes_of(piece: Any) -> Any:
-    """Slices of files as what is in them."""
+    """Return a slice of a file as the content."""
     return piece.read() if hasattr(piece, "fileno") else piece
 
 
-_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: what is closed is reset
+_RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing resets the connection
 
 
 class BrokerKnows:
-    """What a message alone does not say, asked of the broker that the server has now."""
+    """Facts beyond a single message, asked of the server's present broker."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -349,8 +358,11 @@ class BrokerKnows:
         return self._server.broker.services.fetch_sessions.partitions(session_id)
 
 
-class Observing:
-    """The log, the faults, and what they do to the server. `router` is the one past which nothing is observed."""
+class TrafficObserver:
+    """The request log and the faults of a server, and all effects of faults.
+
+    `router` is the router below, past which nothing is observed.
+    """
 
     router: Dispatching
 
@@ -358,24 +370,24 @@ class Observing:
         self._server = server
         self.known = known
         self.log = RequestLog()
-        self.faults = Faults(known)
+        self.faults = FaultTable(known)
         self.faults.on_added = self._meet_who_waits
         self.follow()
         server.admit = self._admit
 
     @cached_property
     def counts(self) -> RequestCounts:
-        """Sums of what clients have asked; counted from the first time that somebody wants them."""
+        """Return sums of the clients' requests; counting begins with the first call."""
         return RequestCounts(self.log, self.known)
 
     def follow(self) -> None:
-        """Observe the router that the server has now: with another broker it gets another one."""
+        """Observe the server's present router, which a new broker replaces."""
         server = self._server
         if not isinstance(server.router, ObservedRouter):
             self.router = server.router
             server.router = ObservedRouter(self.router.dispatch, server.turns.clock, self.log, self.faults, self)
 
-    # -- what stands around the router
+    # -- the server around the router
 
     def cut(self, connection: int, half: bytes) -> None:
         found = self._server.connection(connection)
@@ -404,7 +416,7 @@ class Observing:
         self._server.purgatory.cancel(future)
 
     def _meet_who_waits(self, rule: Rule) -> None:
-        """A fetch that waits was let in before the fault was there: its client comes again and meets it."""
+        """End waiting fetches, so the clients come again and meet the new fault."""
         if rule.action.on_request:
             for connection in list(self._server.connections):
                 connection.hurry()

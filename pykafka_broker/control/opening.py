@@ -1,4 +1,4 @@
-"""The control door as something that the process opens beside its listeners."""
+"""The control API as something that the process opens beside its listeners."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pykafka_broker.control.control import Control, Decode
 from pykafka_broker.control.door import ControlDoor
 from pykafka_broker.control.http import LOOPBACK
 from pykafka_broker.control.moving_time import MovableClock
-from pykafka_broker.control.state import Tenure
+from pykafka_broker.control.state import DataDirLease
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.server.serving import Running, Share
+from pykafka_broker.server.serving import BrokerShare, Running
 
 
-class Address(NamedTuple):
-    """Where the door is, and the token that is asked for there."""
+class ControlAddress(NamedTuple):
+    """The address of the control API, and the token."""
 
     host: str
     port: int
@@ -24,28 +24,30 @@ class Address(NamedTuple):
 
     @property
     def needs_token(self) -> bool:
-        """Whether others than this machine can reach it."""
+        """Return whether other machines can reach the address."""
         return self.host not in LOOPBACK
 
 
-class Opening:
-    """`server.serving.Beside`. `announce` is told the URL once the door is open; `decode` reads values that have a
-    schema."""
+class ControlExtension:
+    """The control API as an extension of the process.
 
-    def __init__(self, address: Address, announce: Callable[[str], None], decode: Decode | None = None) -> None:
+    `announce` is told the URL once the API is open; `decode` reads values that have a schema.
+    """
+
+    def __init__(self, address: ControlAddress, announce: Callable[[str], None], decode: Decode | None = None) -> None:
         self._address = address
         self._announce = announce
         self._decode = decode
         self._door: ControlDoor | None = None
         self.control: Control | None = None  # once it is open
         self._clock = MovableClock()
-        self._tenure: Tenure
+        self._tenure: DataDirLease
 
     def new_clock(self) -> MovableClock:
         return self._clock
 
-    def share(self, submit: Submit) -> Share:
-        self._tenure = Tenure(submit)
+    def share(self, submit: Submit) -> BrokerShare:
+        self._tenure = DataDirLease(submit)
         return self._tenure.share
 
     async def open(self, running: Running) -> None:

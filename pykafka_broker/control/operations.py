@@ -25,27 +25,29 @@ REQUIRED = inspect.Parameter.empty
 
 
 class Text(NamedTuple):
-    """An answer, or a body, that is no JSON."""
+    """An answer or a body other than JSON."""
 
     content_type: str
     text: str
 
 
 class Lines(NamedTuple):
-    """An answer that is told line by line while it is made: JSON Lines."""
+    """An answer sent line by line during the work: JSON Lines."""
 
     lines: AsyncIterator[str]
 
 
 class Parameter(NamedTuple):
+    """A parameter of an operation, with the place in the request."""
+
     name: str
     kind: Any
-    default: Any  # REQUIRED if there is none
+    default: Any  # REQUIRED without a default
     place: str  # path, query, body
 
 
 class Operation:
-    """One function at one method and path (`/topics/{topic}`)."""
+    """A function at a method and path (`/topics/{topic}`)."""
 
     def __init__(self, method: str, path: str, function: Callable[..., Any]) -> None:
         self.method = method
@@ -70,8 +72,9 @@ class Operation:
         return "query" if self._in_query and kind is not Text else "body"
 
     def arguments(self, path: Mapping[str, str], query: Mapping[str, str], body: Any) -> dict[str, Any]:
-        """What the function is called with. `body` is a `Text` where it takes one, else the JSON value. Raises
-        `Problem` 400.
+        """Return the function's arguments.
+
+        `body` is a `Text` where the function takes one, else the JSON value. Raises `Problem` 400.
         """
         fields = self._fields(body)
         given: dict[str, Any] = {}
@@ -189,7 +192,7 @@ _loaded: dict[tuple[str, str], Operation] = {}
 
 
 def operation_at(route: tuple[str, str]) -> Operation:
-    """The operation of that method and path, as they stand in the table."""
+    """Return the operation of a method and path of the table."""
     if route not in _loaded:
         module, _, function = _ROUTES[route].partition(".")
         found = getattr(importlib.import_module(f"pykafka_broker.control.api.{module}"), function)
@@ -198,12 +201,12 @@ def operation_at(route: tuple[str, str]) -> Operation:
 
 
 def operations() -> Iterator[Operation]:
-    """All of them."""
+    """Return all operations."""
     return map(operation_at, _ROUTES)
 
 
 def find(method: str, path: str) -> tuple[Operation, dict[str, str]]:
-    """The operation for a request, and the parameters of its path. Raises `Problem` 404 or 405."""
+    """Return the operation for a request, and the parameters of the path. Raises `Problem` 404 or 405."""
     parts = tuple(map(unquote, path.strip("/").split("/")))
     fitting = {route: given for route in _ROUTES if (given := _fit(_PARTS[route], parts)) is not None}
     if not fitting:

@@ -1,4 +1,4 @@
-"""What goes wrong at the control door, as HTTP tells it (RFC 9457)."""
+"""Errors of the control API, as HTTP tells them (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ _NOT_NOW = {
 
 
 class Problem(Exception):
-    """The answer is this status; `detail` says what is wrong and what is allowed. `code` is the name of Kafka's error
-    where one is behind it, `more` what else whoever asked may want to see.
+    """An answer with an error status; `detail` names the mistake and the allowed values.
+
+    `code` is the name of Kafka's error behind it, if there is one, `more` further fields of the answer.
     """
 
     def __init__(self, status: int, detail: str, *, code: str | None = None, more: dict[str, object] | None = None):
@@ -39,7 +40,7 @@ class Problem(Exception):
         self.more = more or {}
 
     def body(self) -> dict[str, object]:
-        """As RFC 9457 has it."""
+        """Return the body of the answer (RFC 9457)."""
         body: dict[str, object] = {"title": self.status.phrase, "status": int(self.status), "detail": self.detail}
         if self.code is not None:
             body["code"] = self.code
@@ -47,7 +48,7 @@ class Problem(Exception):
 
 
 def problem_of(error: ApiError) -> Problem:
-    """An error of Kafka's protocol as HTTP tells it."""
+    """Return an error of Kafka's protocol as a problem for HTTP."""
     code = error.code
     status = 404 if code in _NOT_THERE else 409 if code in _IN_THE_WAY else 503 if code in _NOT_NOW else 400
     if code is ErrorCode.UNKNOWN_SERVER_ERROR:
@@ -57,6 +58,6 @@ def problem_of(error: ApiError) -> Problem:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return "; did you mean ...?" with the known names that are most like this one, or nothing."""
+    """Return "; did you mean ...?" with the known names closest to `name`, or nothing."""
     close = get_close_matches(name, list(known), 3, 0.6)
     return f"; did you mean {' or '.join(close)}?" if close else ""

@@ -27,16 +27,16 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.door import ControlDoor
-from pykafka_broker.control.observed_router import Observing
-from pykafka_broker.control.opening import Address as ControlAddress
+from pykafka_broker.control.observed_router import TrafficObserver
+from pykafka_broker.control.opening import ControlAddress
 from pykafka_broker.control.traffic.exchange import Exchange, encoded_response
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Pieces
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.turns import Turns
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -59,7 +59,7 @@ NAMING = frozenset(
 
 
 def replace(message: Any, other: Callable[[Address], Address]) -> bool:
-    """Put other addresses in the place of those in a message; whether there were any."""
+    """Replace all addresses in a message; return whether any were found."""
     found = False
     host, port = getattr(message, "host", None), getattr(message, "port", None)
     if host and isinstance(port, int) and port > 0:
@@ -74,7 +74,7 @@ def replace(message: Any, other: Callable[[Address], Address]) -> bool:
 
 
 def only_known_versions(api_versions: Any) -> None:
-    """Leave in an answer to ApiVersions what can be decoded here."""
+    """Leave only decodable versions in an answer to ApiVersions."""
     kept = []
     for each in api_versions.api_keys:
         spec = SPECS.get(each.api_key)
@@ -88,9 +88,12 @@ _SIZE_BYTES = 4
 
 
 class Upstream:
-    """`on_lost` is called once when the broker has closed it or can't be reached."""
+    """A client's connection to the broker behind the proxy.
 
-    def __init__(self, turns: Turns, address: tuple[str, int], on_lost: Callable[[str], None]) -> None:
+    `on_lost` is called once when the broker has closed the connection or can't be reached.
+    """
+
+    def __init__(self, turns: EventLoop, address: tuple[str, int], on_lost: Callable[[str], None]) -> None:
         self._turns = turns
         self._address = address
         self._on_lost = on_lost
@@ -100,7 +103,7 @@ class Upstream:
         self._task = turns.loop.create_task(self._run())
 
     def send(self, frame: bytes, answer: Future[bytes] | None) -> None:
-        """Send a request; the frame of its answer completes `answer`, or a FrameError ends it."""
+        """Send a request; the answer's frame completes `answer`, or a FrameError does."""
         if answer is not None:
             self._waiting.append(answer)
         data = len(frame).to_bytes(_SIZE_BYTES, "big") + frame
@@ -110,7 +113,7 @@ class Upstream:
             self._writer.write(data)
 
     def close(self) -> None:
-        """The client has gone."""
+        """Close the connection: the client has gone."""
         self._task.cancel()
 
     async def _run(self) -> None:
@@ -148,8 +151,9 @@ Session = dict[tuple[str | bytes, int], None]
 
 
 class ForwardingBroker:
-    """What a `Server` asks of a broker. `connect` opens a connection to an address; `local` says where the proxy
-    stands in for one.
+    """The stand-in for a broker a `Server` needs.
+
+    `connect` opens a connection to an address; `local` returns the proxy's address for a broker.
     """
 
     def __init__(
@@ -160,8 +164,8 @@ class ForwardingBroker:
     ) -> None:
         self.config = BrokerConfig({"connections.max.idle.ms": "-1"})
         self.services = self
-        self.emulation = None  # that is the other broker's business
-        self.quotas = None  # and so are these
+        self.emulation = None  # the other broker's business
+        self.quotas = None  # the other broker's business
         self.purgatory = Purgatory()
         self._clock = clock
         self._connect = connect
@@ -187,12 +191,12 @@ class ForwardingBroker:
             upstream.close()
 
     def check_listeners_by(self, checks: object) -> None:
-        """Its own listeners are plain, and nobody alters their settings."""
+        """Do nothing: the proxy's listeners are plain, and the settings never change."""
 
     # -- as a router
 
     def dispatch(self, connection: ConnectionContext, frame: memoryview) -> PendingReply | None:
-        """Hand it on; the answer comes later."""
+        """Forward a request; the answer comes later."""
         if len(frame) < 8:
             raise FrameError(f"a request of {len(frame)} bytes has no header")
         upstream = self._upstreams.get(connection.id)
@@ -210,7 +214,7 @@ class ForwardingBroker:
         return reply
 
     def answered(self, exchange: Exchange, frame: bytes) -> Pieces:
-        """What the client gets of an answer."""
+        """Return the answer the client gets."""
         exchange.answer = [len(frame).to_bytes(4, "big"), frame]
         key, changed = exchange.api_key, False
         if key in NAMING or key in _NAMING_TOPICS or key == ApiKey.API_VERSIONS:
@@ -227,7 +231,7 @@ class ForwardingBroker:
             return found or exchange.answer
         return exchange.answer
 
-    # -- what messages leave unsaid
+    # -- facts beyond a single message
 
     def topic_name(self, topic_id: bytes) -> str | None:
         return self._topics.get(topic_id)
@@ -256,7 +260,7 @@ class ForwardingBroker:
 
 
 class ForwardedReply(PendingReply):
-    """One that another broker will answer: its reply is the frame, or the error that ends the connection."""
+    """A reply of another broker: the frame, or the error ending the connection."""
 
     __slots__ = ("_broker", "_exchange")
 
@@ -275,9 +279,9 @@ OFFERED = frozenset({*_OF_LOG, *_OF_FAULTS, "pause", "unpause", "health", "opena
 
 
 class ProxyControl(Control):
-    """What operations reach of a proxy: its traffic."""
+    """The parts of a proxy for operations: the traffic."""
 
-    def __init__(self, server: Server, turns: Turns, listeners: list[Listener], observing: Observing) -> None:
+    def __init__(self, server: Server, turns: EventLoop, listeners: list[Listener], observing: TrafficObserver) -> None:
         self.server = server
         self.turns = turns
         self.listeners = listeners
@@ -285,16 +289,16 @@ class ProxyControl(Control):
 
 
 class Proxy:
-    """In front of the broker at `to`, and of those that it names."""
+    """A proxy for the broker at `to`, and for all brokers named in answers."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, to: Address, host: str, port: int) -> None:
-        self.turns = Turns(loop, SystemClock())
+        self.turns = EventLoop(loop, SystemClock())
         self._host = host
         self._broker = ForwardingBroker(self.turns.clock, self._connect, self._local)
-        # to a server it is a broker: it has settings, deadlines, and a place where requests wait
+        # the server sees a broker: settings, deadlines, a purgatory
         self.server = Server(cast("Broker", self._broker), self.turns)
         self.server.router = self._broker
-        self.observing = Observing(self.server, self._broker)
+        self.observing = TrafficObserver(self.server, self._broker)
         self.listeners: list[Listener] = []
         self._targets: dict[str, Address] = {}  # by name of listener
         self._locals: dict[Address, Listener] = {}
@@ -320,7 +324,7 @@ class Proxy:
         return Upstream(self.turns, self._targets[connection.listener], lost)
 
     async def run(self, control: ControlAddress, say: Callable[[str], None], stopped: asyncio.Event) -> None:
-        """Until it is told to stop. Raises OSError."""
+        """Serve until `stopped`. Raises OSError."""
         door = ControlDoor(
             ProxyControl(self.server, self.turns, self.listeners, self.observing), control.token, offered=OFFERED
         )

@@ -1,8 +1,8 @@
 """Records of a partition, decoded.
 
-Rule: what is read is what a consumer of that isolation level would see: no control records, with read_committed nothing
-of an aborted transaction and nothing beyond the last stable offset. The log may start within a batch (DeleteRecords),
-and records of that batch that lie below the log's start are deleted ones.
+Rule: the records are those that a consumer of the isolation level would see: no control records, with read_committed
+nothing of an aborted transaction and nothing beyond the last stable offset. The log may start within a batch
+(DeleteRecords), and records of that batch below the log's start are deleted ones.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Outcome = Literal["committed", "aborted", "open"]
 _READ_BYTES = 1 << 20
 
 
-class Found(NamedTuple):
-    """A record, its batch, and how the transaction of the record has ended (None for a record of no transaction)."""
+class FoundRecord(NamedTuple):
+    """A record, the batch, and the outcome of the transaction (None without a transaction)."""
 
     record: Record
     header: BatchHeader
@@ -29,24 +29,24 @@ class Found(NamedTuple):
 
 
 def end_of(partition: Partition, isolation_level: IsolationLevel) -> int:
-    """The offset behind the last record that a consumer may see."""
+    """Return the offset behind the last record a consumer may see."""
     committed = isolation_level == "read_committed"
     return min(partition.high_watermark, partition.log.last_stable_offset) if committed else partition.high_watermark
 
 
-def records_from(partition: Partition, offset: int, isolation_level: IsolationLevel) -> Iterator[Found]:
-    """The records from that offset on. Raises ApiError where the log can't be read."""
+def records_from(partition: Partition, offset: int, isolation_level: IsolationLevel) -> Iterator[FoundRecord]:
+    """Yield the records from an offset on. Raises ApiError where the log can't be read."""
     for header, batch, transaction in _batches(partition, offset, isolation_level):
         first = max(offset, partition.log.log_start_offset)
         for record in iter_records(batch, header):
             if record.offset >= first:
-                yield Found(record, header, transaction)
+                yield FoundRecord(record, header, transaction)
 
 
 def batches_from(
     partition: Partition, offset: int, isolation_level: IsolationLevel
 ) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """The batches with records in them from that offset on, and a part of what lies before it."""
+    """Yield the batches with records from an offset on; the first may begin before the offset."""
     for header, batch, _ in _batches(partition, offset, isolation_level):
         yield header, batch
 
@@ -65,11 +65,14 @@ def _batches(
             outcome = outcome_of(partition, header, aborted)
             if outcome != "aborted" or isolation_level == "read_uncommitted":
                 yield header, batch, outcome
-        offset = max(found.end_offset(), log.log_start_offset)  # some may have been deleted meanwhile
+        offset = max(found.end_offset(), log.log_start_offset)  # records may have been deleted meanwhile
 
 
 def count_from(header: BatchHeader, batch: memoryview, offset: int) -> int:
-    """Return how many records of a batch lie at or above `offset`; they are read only where `offset` is within it."""
+    """Return how many records of a batch lie at or above `offset`.
+
+    Records are decoded only where the offset lies within the batch.
+    """
     if header.base_offset >= offset:
         return header.count
     return sum(record.offset >= offset for record in iter_records(batch, header))
@@ -86,7 +89,7 @@ def outcome_of(partition: Partition, header: BatchHeader, aborted: Aborted) -> O
 
 
 class Aborted:
-    """Which batches are of transactions that were aborted, as they come in the order of the log."""
+    """The aborted transactions of a partition, followed batch by batch in the order of the log."""
 
     def __init__(self, partition: Partition, offset: int, end: int) -> None:
         found = partition.log.aborted_transactions(offset, end)
@@ -98,12 +101,12 @@ class Aborted:
         return header.is_transactional and header.producer_id in self._open
 
     def ends(self, header: BatchHeader, batch: memoryview) -> None:
-        """A marker: of this producer nothing more is aborted, until its next transaction."""
+        """Take in a marker: the producer's later batches are not aborted, until the next transaction."""
         self._begin(header)  # the marker may be the first batch that is read
         if read_end_transaction_marker(batch, header) is not None:
             self._open.discard(header.producer_id)
 
     def _begin(self, header: BatchHeader) -> None:
-        """Take account of the transactions that begin in this batch or before it."""
+        """Take in all transactions beginning up to a batch."""
         while self._to_come and self._to_come[-1][0] <= header.last_offset:
             self._open.add(self._to_come.pop()[1])

@@ -28,24 +28,24 @@ _TRUE, _FALSE = "true", "false"
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
-    """What a number, a text or a list is held to. `pattern` is searched for in the whole text."""
+class ValueLimits:
+    """The limits of a number, a text or a list. `pattern` is searched for in the whole text. `says` is for people."""
 
     minimum: int | None = None
     maximum: int | None = None
     min_length: int | None = None
     max_length: int | None = None
     pattern: str | None = None
-    says: str = ""  # what it means, for people
+    says: str = ""  # the meaning, for people
 
 
 class _Wrong(Exception):
-    """It does not fit; others may."""
+    """A value does not fit a type; another type may fit."""
 
 
 @cache
 def fields_of(kind: type) -> dict[str, tuple[Any, dataclasses.Field[Any]]]:
-    """The fields of a dataclass with their types."""
+    """Return the fields of a dataclass with the types."""
     hints = get_type_hints(kind, include_extras=True)
     return {field.name: (hints[field.name], field) for field in dataclasses.fields(kind)}
 
@@ -58,7 +58,7 @@ def is_required(field: dataclasses.Field[Any]) -> bool:
 
 
 def read(kind: Any, value: Any, where: str) -> Any:
-    """The JSON value as that type. Raises `Problem` 400 that names `where`."""
+    """Return a JSON value as a type. Raises `Problem` 400, which names `where`."""
     try:
         return _read(kind, value, where)
     except _Wrong as wrong:
@@ -66,12 +66,12 @@ def read(kind: Any, value: Any, where: str) -> Any:
 
 
 def read_text(kind: Any, text: str, where: str) -> Any:
-    """A part of a path or query, where everything is text, as that type. Raises `Problem` 400."""
+    """Return a part of a path or query, where everything is text, as a type. Raises `Problem` 400."""
     return read(kind, _from_text(kind, text), where)
 
 
 def _from_text(kind: Any, text: str) -> Any:
-    """What the text may have been meant to be; what it is not is left as it is, and refused when it is read."""
+    """Return the likely value of a text; an unfit text stays unchanged, and is refused when read."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
         return _from_text(arguments[0], text)
@@ -165,7 +165,7 @@ def _read_object(kind: Any, value: Any, where: str) -> Any:
     return kind(**given)
 
 
-def _hold(limits: Limits, value: Any, where: str) -> None:
+def _hold(limits: ValueLimits, value: Any, where: str) -> None:
     says = f": {limits.says}" if limits.says else ""
     if limits.minimum is not None and value < limits.minimum:
         raise _Wrong(f"{where} must be at least {limits.minimum}{says}")
@@ -183,7 +183,7 @@ def _hold(limits: Limits, value: Any, where: str) -> None:
 
 
 def write(value: Any) -> Any:
-    """What a function has returned as what `json` can write."""
+    """Return a function's result as values for `json`."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: write(getattr(value, field.name)) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
@@ -197,7 +197,7 @@ def write(value: Any) -> Any:
 
 
 def describe(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
-    """The JSON Schema of a type; those of dataclasses go into `named` and are referred to."""
+    """Return the JSON Schema of a type; dataclasses go into `named` and are referred to."""
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
         return {}
@@ -224,8 +224,9 @@ def _describe_union(kinds: tuple[Any, ...], named: dict[str, Any]) -> dict[str, 
 
 
 def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
-    if kind.__name__ not in named:
-        schema = named[kind.__name__] = {"type": "object", "additionalProperties": False}
+    name = schema_name(kind)
+    if name not in named:
+        schema = named[name] = {"type": "object", "additionalProperties": False}
         fields = fields_of(kind)
         schema["properties"] = {name: describe(of, named) for name, (of, _) in fields.items()}
         required = [name for name, (_, field) in fields.items() if is_required(field)]
@@ -233,10 +234,15 @@ def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
             schema["required"] = required
         if kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}("):
             schema["description"] = one_line(kind.__doc__)
-    return {"$ref": f"#/components/schemas/{kind.__name__}"}
+    return {"$ref": f"#/components/schemas/{name}"}
 
 
-def _limits_schema(limits: Limits) -> dict[str, Any]:
+def schema_name(kind: type) -> str:
+    """Return the name of a dataclass in the document, without "Answer" or "Input" at the end."""
+    return kind.__name__.removesuffix("Answer").removesuffix("Input")
+
+
+def _limits_schema(limits: ValueLimits) -> dict[str, Any]:
     names = {"minimum": "minimum", "maximum": "maximum", "min_length": "minLength", "max_length": "maxLength"}
     schema: dict[str, Any] = {
         word: getattr(limits, name) for name, word in names.items() if getattr(limits, name) is not None
@@ -249,12 +255,12 @@ def _limits_schema(limits: Limits) -> dict[str, Any]:
 
 
 def one_line(text: str) -> str:
-    """A docstring without its line breaks."""
+    """Return a docstring without the line breaks."""
     return " ".join(text.split())
 
 
 def told(data: bytes | memoryview | None) -> tuple[str | None, str | None]:
-    """As text, or else in base64."""
+    """Return bytes as text, or else in base64."""
     if data is None:
         return None, None
     data = bytes(data)
@@ -265,7 +271,7 @@ def told(data: bytes | memoryview | None) -> tuple[str | None, str | None]:
 
 
 def meant(value: Any, in_base64: str | None, where: str) -> bytes | None:
-    """The bytes that are meant: text as UTF-8, other JSON as JSON, or what stands in base64. Raises `Problem` 400."""
+    """Return the bytes of a value: text as UTF-8, other JSON as JSON, or decoded base64. Raises `Problem` 400."""
     if in_base64 is not None:
         if value is not None:
             raise Problem(400, f"{where} is there twice, also as {where}_base64")

@@ -37,11 +37,14 @@ from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.remove_access_control_entry_record import RemoveAccessControlEntryRecord
 from pykafka_broker.protocol.stored.remove_user_scram_credential_record import RemoveUserScramCredentialRecord
-from pykafka_broker.server.serving import Running, Share, start_broker
+from pykafka_broker.server.serving import BrokerShare, Running, start_broker
 
 
-class Tenure:
-    """From the broker's start to `end`. Jobs go to `submit`."""
+class DataDirLease:
+    """A broker's use of the data directories, from the start to `end`.
+
+    Jobs go to `submit`.
+    """
 
     def __init__(self, submit: Submit) -> None:
         self.files = DisposableFiles()
@@ -49,13 +52,13 @@ class Tenure:
         self._submit = submit
 
     @property
-    def share(self) -> Share:
-        """What its broker is given."""
-        return Share(self.files, lambda job: self._submit(_Job(job, self)))
+    def share(self) -> BrokerShare:
+        """Return the part of the process the broker is given."""
+        return BrokerShare(self.files, lambda job: self._submit(_Job(job, self)))
 
-    def next(self) -> Tenure:
-        """One for the broker that comes after."""
-        return Tenure(self._submit)
+    def next(self) -> DataDirLease:
+        """Return a lease for the next broker."""
+        return DataDirLease(self._submit)
 
     def end(self) -> None:
         self.over = True
@@ -63,11 +66,11 @@ class Tenure:
 
 
 class _Job:
-    """A job of a broker; none any more when its time is over."""
+    """A job of a broker, which does nothing once the lease has ended."""
 
     __slots__ = ("_job", "_tenure")
 
-    def __init__(self, job: Job, tenure: Tenure) -> None:
+    def __init__(self, job: Job, tenure: DataDirLease) -> None:
         self._job = job
         self._tenure = tenure
 
@@ -97,7 +100,7 @@ SETTINGS = frozenset({*KEPT.values()} - {"topics"})
 
 
 def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
-    """As they are to be committed in an empty cluster."""
+    """Return the records to be committed in the empty cluster, for everything in `keep`."""
     if not {*KEPT.values()} & {*keep}:
         return []
     image, controller = node.image, node.led_metadata.controller
@@ -118,8 +121,9 @@ def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion
 
 
 def settings_taken_back(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
-    """Return the records after which a cluster has the settings of its first start, except for `keep`; those of topics
-    go with their topics.
+    """Return records to restore the settings of a cluster's first start, except for `keep`.
+
+    Settings of topics go with their topics.
     """
     image, controller = node.image, node.led_metadata.controller
     directory = node.logs.directory_of_metadata_log().path
@@ -131,7 +135,7 @@ def settings_taken_back(node: Node, keep: Collection[str]) -> list[ApiMessageAnd
 
 
 def _settings(records: Iterable[ApiMessageAndVersion], keep: Collection[str]) -> list[Any]:
-    """Return the settings among records that are not kept."""
+    """Return the settings among records, without the kept kinds."""
     found = []
     for record in records:
         message = record.message
@@ -143,7 +147,7 @@ def _settings(records: Iterable[ApiMessageAndVersion], keep: Collection[str]) ->
 
 
 def _removal(message: Any) -> Message:
-    """Return the record that takes a setting back."""
+    """Return the record taking a setting back."""
     if isinstance(message, ConfigRecord):
         return ConfigRecord(message.resource_type, message.resource_name, message.name, None)
     if isinstance(message, ClientQuotaRecord):
@@ -154,17 +158,17 @@ def _removal(message: Any) -> Message:
 
 
 _ROOM, _ROOM_BYTES = ".room.tmp", 256 << 10  # more than a broker writes while it starts
-_UNFINISHED = "."  # what the name of an image begins with that is none yet, or none any more
+_UNFINISHED = "."  # names of unfinished or removed images begin so
 
 
-class State:
-    """Of the broker of one process.
+class BrokerState:
+    """The state of the broker of a process.
 
-    clearing: what else there is to be forgotten by a reset, by the name with which it can be kept; always: what can't
-    be kept.
+    clearing: further things that a reset forgets, by the name with which each can be kept; always: things that can't be
+    kept.
     """
 
-    def __init__(self, running: Running, tenure: Tenure) -> None:
+    def __init__(self, running: Running, tenure: DataDirLease) -> None:
         self.clearing: dict[str, Callable[[], object]] = {}
         self.always: list[Callable[[], object]] = []
         self._running = running
@@ -181,10 +185,10 @@ class State:
     # -- empty
 
     def reset(self, keep: Collection[str]) -> None:
-        """Back to what the broker was before its first client, except for `keep`."""
+        """Go back to the state before the first client, except for `keep`."""
         self._require_alone()
         if "faults" not in keep:
-            pretend_full(False)  # it is one of them, and no broker starts on a full disk
+            pretend_full(False)  # a full disk is a fault too, and no broker starts on one
         self._require_room()
         self._running.server.serve_received()
         old = self._broker
@@ -198,11 +202,11 @@ class State:
     # -- images
 
     def snapshot(self, name: str) -> None:
-        """Keep all that is there now under that name, in the place of what had it before."""
+        """Keep the present state under a name, replacing an earlier snapshot."""
         self._take(name)
 
     def image_for_fork(self) -> list[str]:
-        """The paths of a copy of the data directories that belongs to whoever asked."""
+        """Return the paths of a copy of the data directories, which belongs to the caller."""
         self._require_alone()
         name = f"fork-{self._new_uuid().hex()}"
         self._take(name, last=f"{_UNFINISHED}{name}")
@@ -226,7 +230,7 @@ class State:
             os.rename(_image(directory.path, unfinished), _image(directory.path, last or name))
 
     def restore(self, name: str) -> None:
-        """All is as it was when the snapshot was taken."""
+        """Return to the state of a snapshot."""
         self._require_alone()
         self._require(name)
         self._require_room()
@@ -234,7 +238,7 @@ class State:
         self._exchange(lambda directory: lay_image(_image(directory, name), directory), self._broker.successor)
 
     def names(self) -> list[str]:
-        """Of all snapshots."""
+        """Return the names of all snapshots."""
         folder = f"{self._directories[0]}/{SNAPSHOTS}"
         names = os.listdir(folder) if os.path.isdir(folder) else []
         return sorted(name for name in names if not name.startswith(_UNFINISHED))
@@ -245,7 +249,7 @@ class State:
         self._forget(name)
 
     def size_of(self, name: str) -> int:
-        """The bytes of records in a snapshot."""
+        """Return the bytes of records in a snapshot."""
         size = 0
         for directory in self._directories:
             for path, _, names in os.walk(_image(directory, name)):
@@ -257,7 +261,7 @@ class State:
             raise Problem(409, "this node is one of a cluster: its state is not its own to exchange")
 
     def _require_room(self) -> None:
-        """On a full disk no broker starts: neither the new one nor, after that, the old one again."""
+        """Refuse on a full disk: no broker starts on a full disk, neither the new nor then the old."""
         for directory in self._directories:
             path = f"{directory}/{_ROOM}"
             try:
@@ -277,7 +281,7 @@ class State:
             raise Problem(404, f"there is no snapshot {name}; {known}")
 
     def _forget(self, name: str) -> None:
-        """At once by its name; its files go beside the loop."""
+        """Rename an image away at once; the files are removed beside the loop."""
         gone = f"{_UNFINISHED}{self._new_uuid().hex()}"
         for directory in self._directories:
             if os.path.isdir(_image(directory, name)):
@@ -305,7 +309,7 @@ class State:
         self._running.jobs.submit(_Removal(list(aside.values())))
 
     def _fill(self, aside: dict[str, str], lay: Callable[[str], None], setup: Setup, stays: Collection[str]) -> None:
-        """Exchange what is in the directories, or leave it as it was."""
+        """Exchange the content of the directories, or leave everything as before."""
         started = False
         try:
             for directory in aside:
@@ -342,7 +346,7 @@ class State:
 
 
 class _Removal:
-    """Removes folders beside the loop. What it can't remove the next start does."""
+    """A job to remove folders; the next start removes leftovers."""
 
     def __init__(self, folders: list[str]) -> None:
         self._folders = folders
@@ -352,10 +356,10 @@ class _Removal:
             shutil.rmtree(folder, ignore_errors=True)
 
     def apply(self) -> None:
-        """Nobody waits for it."""
+        """Do nothing: no request waits for a removal."""
 
     def failed(self, error: OSError) -> None:
-        """Nor for that."""
+        """Do nothing: the next start removes the rest."""
 
 
 def _image(directory: str, name: str) -> str:

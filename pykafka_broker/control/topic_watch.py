@@ -1,7 +1,7 @@
-"""How many records a topic has, asked again and again.
+"""The number of records in a topic, asked again and again.
 
-Rule: what has been counted is not read again; only what was appended since is, and of that only the headers of batches
-where they are enough.
+Rule: counted records are not read again; only later ones are, and of these only the headers of batches where headers
+are enough.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from collections.abc import Iterator
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
-from pykafka_broker.control.reading import Found, IsolationLevel, batches_from, count_from, end_of, records_from
+from pykafka_broker.control.reading import FoundRecord, IsolationLevel, batches_from, count_from, end_of, records_from
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 
 def no_topic(control: Control, topic: str) -> Problem:
-    """A topic name that no topic has; the text suggests names that are like it."""
+    """Return the problem for an unknown topic, with suggestions of similar names."""
     meant = did_you_mean(topic, control.services.image.topics)
     return Problem(404, f"there is no topic {topic}{meant}", code="UNKNOWN_TOPIC_OR_PARTITION")
 
 
 def check_led_here(control: Control, topic: str, partition: int) -> None:
-    """Raises `Problem` where another broker of a cluster has the records, and says which one."""
+    """Raise `Problem`, which names the leader, where another broker of a cluster has the records."""
     leader = control.services.image.topics[topic].partitions[partition].leader
     if leader not in (-1, control.services.node_id):
         led = f"broker {leader} leads {topic}-{partition}: ask that one, or the cluster"
@@ -30,7 +30,7 @@ def check_led_here(control: Control, topic: str, partition: int) -> None:
 
 
 class TopicWatch:
-    """The records of a topic from its beginning, or from `offsets` on."""
+    """The records of a topic from the beginning, or from `offsets` on."""
 
     def __init__(
         self, control: Control, topic: str, isolation_level: IsolationLevel, offsets: dict[int, int] | None = None
@@ -46,14 +46,16 @@ class TopicWatch:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a topic of that name now."""
+        """Return whether the topic exists now."""
         return self.topic in self._control.services.image.topics
 
     def ends(self) -> dict[int, int]:
-        """Return the end of each partition, as a reader of this isolation level sees it. Raises `Problem` where another
-        broker has the records."""
+        """Return the end of each partition for readers of the isolation level.
+
+        Raises `Problem` where another broker has the records.
+        """
         image = self._control.services.image.topics.get(self.topic)
-        if image is None or image.id != self._topic_id:  # another topic has its name now: nothing of it is counted
+        if image is None or image.id != self._topic_id:  # another topic has the name now; counting begins anew
             self._counted_to, self._looked_to, self.count = {}, {}, 0
             self._topic_id = None if image is None else image.id
         ends = {}
@@ -67,7 +69,7 @@ class TopicWatch:
         return ends
 
     def look(self) -> int:
-        """How many there are now."""
+        """Return the present number of records."""
         for number, end in self.ends().items():
             start = self._counted_to.get(number, self._offsets.get(number, 0))
             if start < end:
@@ -82,8 +84,8 @@ class TopicWatch:
             total += count_from(header, batch, max(start, partition.log.log_start_offset))
         return total
 
-    def fresh(self) -> Iterator[tuple[int, Found]]:
-        """The records that came since they were last looked at this way, with their partitions."""
+    def fresh(self) -> Iterator[tuple[int, FoundRecord]]:
+        """Yield records added since the last call of `fresh`, with partitions."""
         for number, end in self.ends().items():
             start = self._looked_to.get(number, self._offsets.get(number, 0))
             if start < end:
@@ -93,8 +95,8 @@ class TopicWatch:
                     yield number, found
                 self._looked_to[number] = end
 
-    def records(self) -> Iterator[tuple[int, Found]]:
-        """All of them with their partitions, those of the first partition first."""
+    def records(self) -> Iterator[tuple[int, FoundRecord]]:
+        """Yield all records with the partitions, partition by partition."""
         for number in self.ends():
             partition = self._control.services.replicas.leader(self.topic, number)
             offset = self._offsets.get(number, 0)

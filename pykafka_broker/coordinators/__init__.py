@@ -1,4 +1,5 @@
-"""Groups, offsets and transactions, as sans-IO machines.
+"""Groups, offsets, share partitions and transactions, as sans-IO coordinators.
 
-Rule: a request and `now` go in, `Effects` come out; only `replay` changes hard state, live and at load alike.
+Rule: a request and `now` go in, a `CoordinatorResult` comes out; only `replay` changes hard state, live and at a load
+alike.
 """

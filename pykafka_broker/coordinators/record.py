@@ -2,8 +2,8 @@
 
 Rule: a record holds messages on its whole way, from a decision to the append and from a load to the replay; only the
 log has bytes. A key is its type as int16 and then the key message in version 0; a value is its version as int16 and
-then the value message; no value is a tombstone. Nobody changes a message after a record holds it: an append encodes the
-message, and a replay of the same record reads it afterwards.
+then the value message; no value is a tombstone. A message never changes after a record holds it: an append encodes the
+message, and a replay of the same record reads the message afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _INT16 = Struct(">h")
 
 
 class CoordinatorRecord(NamedTuple):
-    """A key message, a value message or None for a tombstone, and the version that the value is written in. (Kafka:
+    """A key message, a value message or None for a tombstone, and the version of the written value. (Kafka:
     CoordinatorRecord)
     """
 
@@ -31,7 +31,7 @@ class CoordinatorRecord(NamedTuple):
 
 
 def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
-    """Return the key and the value of a record as the log has them. (Kafka: CoordinatorRecordSerde)"""
+    """Return key and value of a record as bytes for the log. (Kafka: CoordinatorRecordSerde)"""
     key, value, version = record
     if type(key) is OffsetCommitKey:
         key_bytes = _offset_key(key.group, key.topic, key.partition)
@@ -42,8 +42,9 @@ def encode(record: CoordinatorRecord) -> tuple[bytes, bytes | None]:
 
 @lru_cache(maxsize=4096)
 def _offset_key(group: str, topic: str, partition: int) -> bytes:
-    """Return the key of a committed offset. Groups commit the same keys again and again, and to encode a key takes
-    longer than to encode its value.
+    """Return the key of a committed offset, from a cache.
+
+    Groups commit the same keys again and again, and to encode a key takes longer than to encode its value.
     """
     return _framed(OffsetCommitKey.API_KEY, OffsetCommitKey(group, topic, partition), 0)
 
@@ -55,14 +56,14 @@ def _framed(prefix: int, message: Message, version: int) -> bytes:
 
 
 def decode(key: Buffer, value: Buffer | None, types: Mapping[int, RecordSpec]) -> CoordinatorRecord | None:
-    """Return the record that a key and a value of the log stand for.
+    """Return the record for a key and a value of the log.
 
     Args:
         types: The types of this log, by the number in the key.
 
     Returns:
         None for a type that this release does not know: the record stays in the log for a newer release. Bytes behind a
-        message are left alone, as in Kafka.
+            message are left alone, as in Kafka.
 
     Raises:
         DecodeError: The bytes stand for no record.

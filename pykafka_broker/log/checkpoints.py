@@ -25,11 +25,11 @@ PARTITION_METADATA = "partition.metadata"
 META_PROPERTIES = "meta.properties"
 CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
 LOCK = ".lock"
-GAP = ".gap"  # in the folder of a partition: from which offset on a crash may have taken records
-MOVED = ".complete"  # in the folder of a partition that is being moved: nothing is missing
+GAP = ".gap"  # in the folder of a partition: the offset from which on a crash may have taken records
+MOVED = ".complete"  # in the folder of a moved partition: the copy is whole
 METADATA_TOPIC_ID = bytes(15) + b"\x01"  # the same in every cluster
 _VERSION = "0"
-_FLIPPED = 2  # characters of an id
+_FLIPPED = 2  # characters of an id that a flipped byte changes
 # Directory ids that name no directory
 MIGRATING = bytes(16)  # the directory was chosen before ids were recorded
 UNASSIGNED = (1).to_bytes(16, "big")  # no directory was chosen yet
@@ -39,14 +39,18 @@ _Offsets = Mapping[tuple[str, int], int]
 
 
 def read_lines(fs: FileSystem, path: str) -> list[list[str]]:
-    """The words of each entry; `ValueError` if the file is not a whole checkpoint."""
+    """Return the words of each entry.
+
+    Raises:
+        ValueError: the file is not a whole checkpoint.
+    """
     try:
         text = read_file(fs, path).decode("ascii")
     except UnicodeDecodeError:
         raise ValueError(f"{path} is damaged: it is no text") from None
     lines = text.splitlines()
     if not text.endswith("\n"):
-        raise ValueError(f"{path} is torn")  # which the last number would not show
+        raise ValueError(f"{path} is torn")  # a torn last number would look like another number
     if len(lines) < 2 or lines[0] != _VERSION:
         raise ValueError(f"{path} is not a checkpoint of version {_VERSION}")
     if lines[1] != str(len(lines) - 2):
@@ -61,7 +65,7 @@ def write_lines(fs: FileSystem, path: str, entries: Iterable[Iterable[str]], *, 
 
 
 def read_offsets(fs: FileSystem, path: str) -> dict[tuple[str, int], int]:
-    """An offset for each partition; a file that is missing or damaged says nothing, which costs a longer recovery and
+    """Return an offset for each partition. A missing or damaged file counts as empty, which costs a longer recovery and
     no data.
     """
     try:
@@ -71,7 +75,11 @@ def read_offsets(fs: FileSystem, path: str) -> dict[tuple[str, int], int]:
 
 
 def checked_offsets(fs: FileSystem, path: str) -> dict[tuple[str, int], int]:
-    """The same; `ValueError`, which names the file, if it is damaged."""
+    """Return an offset for each partition; none if the file is missing.
+
+    Raises:
+        ValueError: the file is damaged; the error names the file.
+    """
     try:
         lines = read_lines(fs, path)
     except FileNotFoundError:
@@ -91,7 +99,7 @@ def write_offsets(fs: FileSystem, path: str, offsets: Mapping[tuple[str, int], i
 
 
 def id_text(uuid: bytes) -> str:
-    """Kafka's form of an id: URL-safe base64 without padding."""
+    """Return Kafka's form of an id: URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(uuid).decode("ascii").rstrip("=")
 
 
@@ -103,13 +111,13 @@ def id_bytes(text: str) -> bytes:
 
 
 def same_but_damaged(found: bytes, wanted: bytes) -> bool:
-    """Whether one id is the other with a flipped byte in its text. Two that were drawn differ nearly everywhere."""
+    """Return whether the texts of two ids differ by no more than a flipped byte; drawn ids differ nearly everywhere."""
     pairs = zip(id_text(found), id_text(wanted), strict=True)
     return sum(one != other for one, other in pairs) <= _FLIPPED
 
 
 def read_gap(fs: FileSystem, directory: str) -> int | None:
-    """Return the offset in a folder's file of that name, None without one."""
+    """Return the offset in the gap file of a folder, None without the file."""
     try:
         return int(read_file(fs, f"{directory}/{GAP}"))
     except (FileNotFoundError, ValueError):
@@ -123,17 +131,17 @@ def write_gap(fs: FileSystem, directory: str, offset: int) -> None:
 
 
 def write_partition_metadata(fs: FileSystem, path: str, topic_id: bytes) -> None:
-    """Not synced: that is the first flush's work, and the metadata log knows the id too."""
+    """Write a topic id without a sync: the first flush syncs the file, and the metadata log knows the id too."""
     write_file(fs, path, partition_metadata(topic_id), sync=False)
 
 
 def partition_metadata(topic_id: bytes) -> bytes:
-    """What the file says."""
+    """Return the content of the file."""
     return f"version: 0\ntopic_id: {id_text(topic_id)}".encode("ascii")
 
 
 def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:
-    """The topic id, None if the file is missing or says none."""
+    """Return the topic id; None if the file is missing or has none."""
     try:
         lines = read_file(fs, path).decode("ascii").splitlines()
         fields = dict(line.split(": ", 1) for line in lines if line)
@@ -143,7 +151,11 @@ def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:
 
 
 def read_properties(fs: FileSystem, path: str) -> dict[str, str]:
-    """A Java properties file of plain `key=value` lines; `ValueError` if it is something else."""
+    """Return the keys and values of a Java properties file of plain `key=value` lines.
+
+    Raises:
+        ValueError: the file has other lines.
+    """
     properties = {}
     try:
         lines = read_file(fs, path).decode("utf-8").splitlines()
@@ -174,26 +186,30 @@ class CheckpointWriter:
         self._on_error = on_error
         self._lock = threading.Lock()
         self._pending: dict[str, _Offsets] = {}
-        self._known: dict[str, _Offsets] = {}  # by path: what the file says, or is about to say
-        self._written: dict[str, _Offsets] = {}  # what it says, at least until the one that is pending is written
+        self._known: dict[str, _Offsets] = {}  # by path: the newest content, written or pending
+        self._written: dict[str, _Offsets] = {}  # content on disk until the pending content is written
 
     def note(self, path: str, offsets: _Offsets) -> None:
-        """That is what the file says."""
+        """Note the content of the file on disk."""
         self._known[path] = self._written[path] = offsets
 
     def mentions(self, key: tuple[str, int], paths: Sequence[str]) -> bool:
-        """Whether one of the files says anything of this partition, or may do so."""
+        """Return whether a file on disk, or about to be written, has an entry of the partition."""
         return any(key in self._written.get(path, ()) or key in self._pending.get(path, ()) for path in paths)
 
     def later(self, path: str, offsets: _Offsets, *, folder: str | None = None) -> None:
-        """Write beside the loop if there is anything new; first of all sync `folder`, if the offsets depend on it."""
+        """Write new content in a job.
+
+        Args:
+            folder: a folder to sync first, since the offsets depend on it; None for no folder.
+        """
         if folder is None and self._known.get(path) == offsets:
             return
         self._known[path] = self._pending[path] = offsets
-        self._submit(_WriteJob(self, path, folder))
+        self._submit(_CheckpointJob(self, path, folder))
 
     def now(self, path: str, offsets: _Offsets) -> None:
-        """Write before this returns."""
+        """Write the file and return when the write is done."""
         with self._lock:
             self._pending.pop(path, None)
             write_offsets(self.fs, path, offsets)
@@ -204,20 +220,20 @@ class CheckpointWriter:
         with self._lock:
             offsets = self._pending.get(path)
             if offsets is None:
-                return  # another job has written what is newest
+                return  # another job has written the newest content
             try:
                 write_offsets(self.fs, path, offsets)
                 self._written[path] = offsets
             finally:
-                if self._pending.get(path) is offsets:  # else something newer has come meanwhile
+                if self._pending.get(path) is offsets:  # otherwise newer content has come meanwhile
                     del self._pending[path]
 
     def failed(self, path: str, error: OSError) -> None:
-        self._known.pop(path, None)  # so that it is tried again
+        self._known.pop(path, None)  # the next call writes again
         self._on_error(path, error)
 
 
-class _WriteJob:
+class _CheckpointJob:
     def __init__(self, writer: CheckpointWriter, path: str, folder: str | None) -> None:
         self._writer = writer
         self._path = path
@@ -232,7 +248,7 @@ class _WriteJob:
         self._writer.write_pending(self._path)
 
     def apply(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no caller waits for the write."""
 
     def failed(self, error: OSError) -> None:
         self._writer.failed(self._path, error)

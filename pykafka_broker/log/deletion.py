@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
-from pykafka_broker.log.fresh_folders import FreshFolders
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name
+from pykafka_broker.log.uncreated_logs import UncreatedLogs
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -33,11 +33,13 @@ Removal = Callable[[], None]
 _REMOVAL_RETRY_MS = 10_000
 _REMOVALS_OF_A_JOB = 1000  # requests are served before the next job
 _RENAME_RETRY_MS = 1000
-_AT_ONCE = 100  # folders that are renamed in a millisecond of the clock
+_AT_ONCE = 100  # folders renamed within one millisecond of the clock
 
 
 class RemovalJob:
-    """Lets go of each as soon as it is done: a removed file stays open as long as somebody may read from it."""
+    """Removals done in a thread. Each removal is dropped as soon as it is done: the object may hold a removed file
+    open.
+    """
 
     def __init__(
         self,
@@ -48,10 +50,14 @@ class RemovalJob:
         self._removals = removals
         self._on_error = on_error
         self._again = again
-        self._refused: list[Removal] = []  # for the moment
+        self._refused: list[Removal] = []  # by a passing error
 
     def run(self) -> None:
-        """All of them, also if one fails; then the first failure is raised."""
+        """Do every removal, also if some fail.
+
+        Raises:
+            OSError: the first failure.
+        """
         first: OSError | None = None
         self._removals.reverse()
         while self._removals:
@@ -68,7 +74,7 @@ class RemovalJob:
             raise first
 
     def apply(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no caller waits for the removals."""
 
     def failed(self, error: OSError) -> None:
         self._on_error(error)
@@ -77,14 +83,14 @@ class RemovalJob:
 
 
 class Remover:
-    """A queue of things to remove, each at its time."""
+    """A queue of removals, each with a due time."""
 
     def __init__(self, fs: FileSystem, submit: Submit, on_error: Callable[[OSError], None]) -> None:
         self._fs = fs
         self._submit = submit
         self._on_error = on_error
         self._queue: list[tuple[int, int, Removal]] = []
-        self._count = 0  # keeps the order of what is due at the same time
+        self._count = 0  # keeps removals due at the same time in order
         self._now = 0
 
     def later(self, due: int, removal: Removal) -> None:
@@ -95,7 +101,9 @@ class Remover:
         self.later(due, lambda: self._fs.remove_tree(path))
 
     def log_later(self, due: int, folder: str, log: PartitionLog | None) -> None:
-        """A folder that has just got this name, and the log that was loaded from it, whose files may be open."""
+        """Remove a renamed folder later, and the segments of the log loaded from the folder. The segments' files may be
+        open.
+        """
         if log is not None:
             log.folder_renamed(folder)
             for segment in log.segments:
@@ -114,13 +122,13 @@ class Remover:
             self._submit(RemovalJob(removals, self._on_error, self._try_again))
 
     def _try_again(self, refused: list[Removal]) -> None:
-        """For want of a descriptor, say."""
+        """Queue the removals again which were refused for the moment, for want of a descriptor, say."""
         for removal in refused:
             self.later(self._now + _REMOVAL_RETRY_MS, removal)
 
 
 class _Folder(NamedTuple):
-    """The folder of a deleted partition, which still has its old name."""
+    """The folder of a deleted partition under the old name."""
 
     key: TopicPartition
     directory: LogDirectory
@@ -129,7 +137,7 @@ class _Folder(NamedTuple):
 
 
 class Deletions:
-    """Renames the folders of deleted partitions and hands them to the `Remover`."""
+    """The folders of deleted partitions, renamed and handed to the `Remover`."""
 
     def __init__(
         self,
@@ -137,16 +145,16 @@ class Deletions:
         new_uuid: Callable[[], bytes],
         submit: Submit,
         directory_failed: Callable[[LogDirectory, OSError], object],
-        fresh: FreshFolders,
+        fresh: UncreatedLogs,
         remover: Remover,
     ) -> None:
         self._files = files
         self._new_uuid = new_uuid
         self._submit = submit
         self._directory_failed = directory_failed
-        self._fresh = fresh
+        self._uncreated = fresh
         self._remover = remover
-        self._waiting: dict[TopicPartition, list[_Folder]] = {}  # not tried yet
+        self._waiting: dict[TopicPartition, list[_Folder]] = {}  # folders not tried yet
         self._waiting_since = 0
         self._refused: dict[TopicPartition, list[_Folder]] = {}
         self._retry_at: int | None = None
@@ -156,7 +164,7 @@ class Deletions:
     def delete(
         self, key: TopicPartition, directory: LogDirectory, log: PartitionLog | None, delay_ms: int, now: int
     ) -> None:
-        """Rename the partition's folder in `directory` now or soon, or when the disk allows it.
+        """Rename the partition's folder in `directory` now or soon, or when the disk allows the rename.
 
         Args:
             log: the log that was loaded from the folder, if any.
@@ -181,10 +189,10 @@ class Deletions:
             logger.warning("%s-%d is deleted, its folder is renamed later: %s", *folder.key, error)
 
     def finish(self, key: TopicPartition, now: int) -> None:
-        """Rename the old folder of this name now: a log of that name is about to be made.
+        """Rename the old folder of the partition now, before a new log of the same name is made.
 
         Raises:
-            ApiError: KAFKA_STORAGE_ERROR, the folder still stands there. The caller makes no log; it may ask again.
+            ApiError: KAFKA_STORAGE_ERROR, the old folder is still in place. The caller makes no log; it may ask again.
         """
         for noted in (self._waiting, self._refused):
             while key in noted:
@@ -197,7 +205,7 @@ class Deletions:
                     raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def complete(self, now: int) -> None:
-        """Try to rename every folder that is left."""
+        """Try to rename every folder with an old name."""
         while self._waiting:
             self._try_next(now)
         self._retry(now)
@@ -223,16 +231,17 @@ class Deletions:
             self._retry(now)
 
     def _rename(self, folder: _Folder, now: int) -> OSError | None:
-        """Rename the folder; return the error if the disk refuses. A disk that refuses for good takes its directory
-        offline, and the next start deletes the folder.
+        """Rename the folder, or return the disk's error.
+
+        A disk that refuses for good takes its directory offline, and the next start deletes the folder.
         """
         key, directory, log, delay_ms = folder
         if not directory.online:
             return None
         directory.forget(key)
         source, target = directory.partition_path(key), directory.file(deleted_name(key, self._new_uuid()))
-        missing = self._fresh.forget(source)
-        self._files.let_go(source)
+        missing = self._uncreated.forget(source)
+        self._files.release_folder(source)
         try:
             self._files.fs.rename(source, target)
         except OSError as error:
@@ -251,7 +260,7 @@ class Deletions:
 
 
 class _SyncJob:
-    """Syncs a directory, so that every rename before `run` outlives a power cut."""
+    """A sync of a directory, after which every rename before `run` outlives a power cut."""
 
     def __init__(
         self,
@@ -268,7 +277,7 @@ class _SyncJob:
         self._directory.fs.sync_directory(self._directory.path)
 
     def apply(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no caller waits for the sync."""
 
     def failed(self, error: OSError) -> None:
         self._directory_failed(self._directory, error)

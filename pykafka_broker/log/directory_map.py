@@ -20,8 +20,8 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
+from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import (
     LOST,
@@ -32,8 +32,7 @@ from pykafka_broker.log.checkpoints import (
     is_reserved,
     read_partition_metadata,
 )
-from pykafka_broker.log.jobs import in_threads
-from pykafka_broker.log.loading import FolderRecovery, recover_folder
+from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
@@ -41,11 +40,7 @@ from pykafka_broker.log.log_directory import (
     TopicPartition,
     stray_name,
 )
-from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.protocol.errors import ErrorCode
-
-if TYPE_CHECKING:
-    from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -54,64 +49,71 @@ _METADATA = METADATA_TOPIC, 0
 
 class DirectoryMap:
     def __init__(self, directories: list[LogDirectory], cordoned: Callable[[], Collection[str]]) -> None:
-        """`cordoned`: the paths of those that take nothing new by themselves."""
+        """Make an empty map.
+
+        Args:
+            directories: the broker's log directories; the list may grow.
+            cordoned: returns the paths of directories that take new partitions only when they are named (KIP-1066).
+        """
         self.directories = directories
         self._cordoned = cordoned
         self.where: dict[TopicPartition, LogDirectory] = {}
-        # Out of service: there are copies in these directories, and it can't be told whether one of them is the log.
-        self.withheld: dict[TopicPartition, list[LogDirectory]] = {}
-        # Out of service, by the id of the topic: there is an unfinished copy, and nothing that it could be a copy of.
+        # Out of service: there are copies in these directories, and which of them is the log is unknown.
+        self.ambiguous: dict[TopicPartition, list[LogDirectory]] = {}
+        # Out of service, with the topic's id: there is an unfinished copy without an original.
         self.awaited: dict[TopicPartition, bytes] = {}
-        self._counts: Counter[str] = Counter()  # of partitions, by the path of their directory
+        self._counts: Counter[str] = Counter()  # number of partitions by the directory's path
 
     def put(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """The log is there now, and in no other place."""
-        self.take(partition)
+        """Note the directory which has the log from now on."""
+        self.remove(partition)
         self.where[partition] = directory
         self._counts[directory.path] += 1
 
-    def take(self, partition: TopicPartition) -> LogDirectory | None:
-        """The log is gone; where it was."""
+    def remove(self, partition: TopicPartition) -> LogDirectory | None:
+        """Forget a log, and return the directory which had the log."""
         self.awaited.pop(partition, None)
         directory = self.where.pop(partition, None)
         if directory is not None:
             self._counts[directory.path] -= 1
         return directory
 
-    def take_everywhere(self, partition: TopicPartition) -> list[LogDirectory]:
-        """The partition is deleted; every directory that has a folder of it, withheld or not."""
-        held, directory = self.withheld.pop(partition, []), self.take(partition)
+    def remove_everywhere(self, partition: TopicPartition) -> list[LogDirectory]:
+        """Forget a deleted partition, and return every directory with a folder of the partition, ambiguous or not."""
+        held, directory = self.ambiguous.pop(partition, []), self.remove(partition)
         return held if directory is None else [*held, directory]
 
-    def no_longer(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """What is in this directory is none of it; if only one other copy is left, that is the log."""
-        others = [each for each in self.withheld.pop(partition, []) if each is not directory]
+    def forget_copy(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """Forget the folder in `directory`, which is not the partition's log; a single other copy becomes the log."""
+        others = [each for each in self.ambiguous.pop(partition, []) if each is not directory]
         if len(others) > 1:
-            self.withheld[partition] = others
+            self.ambiguous[partition] = others
         elif others:
             self.put(partition, others[0])
         else:
-            self.take(partition)
+            self.remove(partition)
 
     def has(self, partition: TopicPartition) -> bool:
-        """Whether there is a folder of it, or more than one."""
-        return partition in self.where or partition in self.withheld
+        """Return whether a directory has a folder of the partition."""
+        return partition in self.where or partition in self.ambiguous
 
     def await_whole(self, partition: TopicPartition, topic_id: bytes) -> None:
-        """There is an unfinished copy of it, and nothing that it could be a copy of: it is out of service."""
+        """Take a partition out of service of which only an unfinished copy was found, and no original."""
         self.awaited[partition] = topic_id
 
     def waits_for_copy(self, partition: TopicPartition) -> bool:
-        """Whether it is out of service for that."""
+        """Return whether only an unfinished copy of the partition was found."""
         return partition in self.awaited
 
-    def give_up_copy(self, partition: TopicPartition) -> None:
-        """Another replica has all that the copy could have: the log may be made anew. The next start removes it."""
+    def abandon_copy(self, partition: TopicPartition) -> None:
+        """Let the log be made anew: another replica has every record of the unfinished copy, and the next start removes
+        the copy.
+        """
         self.awaited.pop(partition, None)
 
-    def found(self, partition: TopicPartition, directory: LogDirectory) -> None:
-        """There is a folder of it. Found twice it is withheld until `resolve_doubts`."""
-        held = self.withheld.get(partition)
+    def add(self, partition: TopicPartition, directory: LogDirectory) -> None:
+        """Note a folder of the partition. Two folders are ambiguous until `resolve_ambiguous`."""
+        held = self.ambiguous.get(partition)
         if held is not None:
             held.append(directory)
             return
@@ -119,46 +121,52 @@ class DirectoryMap:
         if other is None:
             self.put(partition, directory)
         else:
-            self.take(partition)
-            self.withheld[partition] = [other, directory]
+            self.remove(partition)
+            self.ambiguous[partition] = [other, directory]
 
     def in_directory(self, directory: LogDirectory) -> list[TopicPartition]:
-        """All that have a folder there, withheld or not."""
+        """Return all partitions with a folder in `directory`, ambiguous or not."""
         inside = [partition for partition, where in self.where.items() if where is directory]
-        return inside + [partition for partition, held in self.withheld.items() if directory in held]
+        return inside + [partition for partition, held in self.ambiguous.items() if directory in held]
 
     @property
-    def unseen(self) -> list[LogDirectory]:
-        """Directories of which nobody knows what is in them."""
+    def unreadable(self) -> list[LogDirectory]:
+        """Return the unread directories, in which any partition may be."""
         return [directory for directory in self.directories if not directory.listed]
 
     def is_gone(self, directory_id: bytes) -> bool:
-        """Whether there was a directory of that id, and none of those that this broker has can be it."""
-        if is_reserved(directory_id) or self.unseen:
+        """Return whether a directory with the id existed and can't be any of the broker's directories."""
+        if is_reserved(directory_id) or self.unreadable:
             return False
         return all(each.id != directory_id for each in self.directories)
 
     def holder(self, partition: TopicPartition, assigned: bytes) -> bytes:
-        """The id of the directory that has the log: LOST if that is offline or can't be told, UNASSIGNED if there is
-        no log and it can be made. `assigned` is the id in the metadata."""
+        """Return the id of the directory with the log.
+
+        Args:
+            assigned: the directory id in the metadata.
+
+        Returns:
+            LOST if the directory is offline or unknown, UNASSIGNED if there is no log and it can be made.
+        """
         directory = self.where.get(partition)
         if directory is not None:
             return directory.id if directory.online else LOST
-        if partition in self.withheld or partition in self.awaited or assigned == LOST:
+        if partition in self.ambiguous or partition in self.awaited or assigned == LOST:
             return LOST
         if not is_reserved(assigned) and not any(each.id == assigned for each in self.directories if each.online):
             return LOST
         return UNASSIGNED
 
-    def resolve_doubts(
+    def resolve_ambiguous(
         self,
         new_uuid: Callable[[], bytes],
         assigned: Callable[[TopicPartition], bytes | None],
         topic_id: Callable[[str], bytes | None],
     ) -> None:
-        """Decide what the folders alone can't tell, by the directory ids in the metadata."""
+        """Decide by the directory ids in the metadata which of several copies is the log."""
         self.awaited = {key: known for key, known in self.awaited.items() if topic_id(key[0]) == known}
-        for partition, held in list(self.withheld.items()):
+        for partition, held in list(self.ambiguous.items()):
             wanted = assigned(partition)
             chosen = next((directory for directory in held if directory.id == wanted), None)
             if chosen is not None:
@@ -170,48 +178,60 @@ class DirectoryMap:
                     *partition,
                     places,
                 )
-        if self.unseen:
-            self._withhold_doubtful(assigned)
+        if self.unreadable:
+            self._withhold_ambiguous(assigned)
 
     def _prefer(
         self, partition: TopicPartition, chosen: LogDirectory, held: list[LogDirectory], new_uuid: Callable[[], bytes]
     ) -> None:
-        del self.withheld[partition]
+        del self.ambiguous[partition]
         self.put(partition, chosen)
         for directory in held:
             if directory is not chosen and directory.online:
-                aside = put_aside(partition, directory, new_uuid)
+                aside = quarantine(partition, directory, new_uuid)
                 logger.warning("%s-%d is in %s; put aside in %s: %s", *partition, chosen.path, directory.path, aside)
 
-    def _withhold_doubtful(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
-        """What is here but belongs into a directory that is not: there may be a better copy in it."""
+    def _withhold_ambiguous(self, assigned: Callable[[TopicPartition], bytes | None]) -> None:
+        """Withhold logs which the metadata places in an offline directory, where a better copy may be."""
         online = {directory.id for directory in self.directories if directory.online}
         for partition, directory in list(self.where.items()):
             wanted = assigned(partition)
             if wanted is not None and not is_reserved(wanted) and wanted not in online and directory.online:
-                self.take(partition)
-                self.withheld[partition] = [directory]
-                logger.error("%s-%d is in %s, but its directory is another one", *partition, directory.path)
+                self.remove(partition)
+                self.ambiguous[partition] = [directory]
+                logger.error(
+                    "%s-%d is in %s, but the metadata names another directory; it is out of service",
+                    *partition,
+                    directory.path,
+                )
 
     def choose(self, partition: TopicPartition, assigned: bytes, *, new: bool) -> LogDirectory:
-        """Where to make the log: in the directory of that id, else in the one of those that are not cordoned (KIP-1066)
-        that holds the fewest. What is not `new` may have been made before, and be in any directory: a crash may have
-        come before a move was told."""
-        if not new and self.unseen:
-            paths = ", ".join(directory.path for directory in self.unseen)
+        """Return the directory for a new log: the assigned directory, else the directory with the fewest partitions.
+
+        Cordoned directories are passed over (KIP-1066).
+
+        Args:
+            new: False for a log that may have been made before. It may be in any directory, since a crash may have come
+                before the metadata learned of a move.
+
+        Raises:
+            ApiError: KAFKA_STORAGE_ERROR, the log can't be made for now.
+        """
+        if not new and self.unreadable:
+            paths = ", ".join(directory.path for directory in self.unreadable)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"The log may be in {paths}, which can't be read")
         if partition in self.awaited:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "There is only an unfinished copy of the log")
         online = [directory for directory in self.directories if directory.online]
         for directory in online:
-            if directory.id == assigned and partition not in self.withheld:
+            if directory.id == assigned and partition not in self.ambiguous:
                 return directory
-        if not online or not is_reserved(assigned) or assigned == LOST or partition in self.withheld:
+        if not online or not is_reserved(assigned) or assigned == LOST or partition in self.ambiguous:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "The log directory of the partition is not online")
         online = [directory for directory in online if not directory.metadata_only]
         if not online:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "None of the log directories is online")
-        # Kafka too makes what must be made here in the first one then: the assignment was made by hand, or before.
+        # All are cordoned, but the assignment was made by hand or before: Kafka uses the first directory too.
         takers = [directory for directory in online if not self.is_cordoned(directory)] or online[:1]
         return min(takers, key=lambda directory: self._counts[directory.path])
 
@@ -219,9 +239,15 @@ class DirectoryMap:
         return directory.path in self._cordoned()
 
     def of_metadata_log(self, wanted: str, *, may_begin_anew: bool = False) -> LogDirectory:
-        """The directory of `__cluster_metadata-0`, where it is found or else `wanted`; `LogDirectoryError` rather than
-        beginning a second history, unless that is another node's and can be had from there."""
-        held = self.withheld.get(_METADATA)
+        """Return the directory of `__cluster_metadata-0`: where the log is found, or else `wanted`.
+
+        Args:
+            may_begin_anew: whether other nodes keep the metadata log too, so that a new copy may be fetched from them.
+
+        Raises:
+            LogDirectoryError: a new log might begin a second history.
+        """
+        held = self.ambiguous.get(_METADATA)
         if held is not None:
             places = " and in ".join(directory.path for directory in held)
             raise LogDirectoryError(f"The metadata log {METADATA_TOPIC}-0 is in {places}: remove the older one")
@@ -229,10 +255,10 @@ class DirectoryMap:
         if directory is None:
             place = os.path.abspath(wanted)
             directory = next(each for each in self.directories if os.path.abspath(each.path) == place)
-            if self.unseen and not may_begin_anew:
-                reasons = "; ".join(each.trouble for each in self.unseen)
+            if self.unreadable and not may_begin_anew:
+                reasons = "; ".join(each.trouble for each in self.unreadable)
                 raise LogDirectoryError(f"There is no metadata log. It may be in what can't be read: {reasons}")
-            if (self.where or self.withheld) and not may_begin_anew:
+            if (self.where or self.ambiguous) and not may_begin_anew:
                 raise LogDirectoryError(
                     f"There are partitions, but no metadata log {METADATA_TOPIC}-0 that says what they are: "
                     "is a directory missing from log.dirs, or not mounted?"
@@ -242,8 +268,12 @@ class DirectoryMap:
         return directory
 
 
-def put_aside(partition: TopicPartition, directory: LogDirectory, new_uuid: Callable[[], bytes]) -> str:
-    """A folder that is not the partition's log is kept under another name, which is returned. Raises OSError."""
+def quarantine(partition: TopicPartition, directory: LogDirectory, new_uuid: Callable[[], bytes]) -> str:
+    """Keep a folder other than the partition's log under a new name, and return the name.
+
+    Raises:
+        OSError: the disk refused.
+    """
     aside = stray_name(partition, new_uuid())
     directory.fs.rename(directory.partition_path(partition), directory.file(aside))
     directory.fs.sync_directory(directory.path)
@@ -254,78 +284,103 @@ def put_aside(partition: TopicPartition, directory: LogDirectory, new_uuid: Call
 # -- start
 
 
-def open_directories(manager: LogManager, with_metadata: bool) -> None:
-    """Lock, identify and recover every directory.
+class DirectoryOpener:
+    """The steps that bring the directories of `log.dirs` into service at a start.
 
-    Args:
-        with_metadata: whether the metadata log must be there wherever there are partitions.
+    cluster_id: the cluster of the directories, known after `open`.
     """
-    # as Kafka's tools name them, wherever the broker was started
-    directories = [LogDirectory(manager.fs, os.path.abspath(path)) for path in manager.config.data_dirs]
-    wanted = manager.config.metadata_log_dir
-    if wanted and os.path.abspath(wanted) not in map(os.path.abspath, manager.config.data_dirs):
-        directories.append(LogDirectory(manager.fs, wanted, metadata_only=True))
-    manager.directories += directories
-    for directory in directories:
-        manager.attempt(directory, directory.take)
-    _in_each(manager, _learn_cluster_id, _identify, _list)
-    if with_metadata:
-        manager.directory_of_metadata_log()
-    _in_each(manager, _open, _resolve_moves, _recover)
 
+    def __init__(
+        self,
+        directory_map: DirectoryMap,
+        config: BrokerConfig,
+        new_uuid: Callable[[], bytes],
+        attempt: Callable[..., None],
+        cluster_id: str,
+        *,
+        may_found_cluster: bool,
+    ) -> None:
+        """Make the opener of the directories of `config`.
 
-def _in_each(manager: LogManager, *steps: Callable[[LogManager, LogDirectory], None]) -> None:
-    """Run one step after the other, each in every directory that is online."""
-    for step in steps:
-        for directory in manager.online():
-            manager.attempt(directory, step, manager, directory)
-    if not manager.online():
-        reasons = "; ".join(directory.trouble for directory in manager.directories)
-        raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
+        Args:
+            attempt: calls its second argument with the rest, and takes its first argument, a directory, offline if the
+                disk fails.
+            cluster_id: the cluster that the directories must belong to; empty for the one that they name, or a new one.
+            may_found_cluster: whether directories without a cluster may begin a new one.
+        """
+        self.cluster_id = cluster_id
+        self._map = directory_map
+        self._config = config
+        self._new_uuid = new_uuid
+        self._attempt = attempt
+        self._may_found_cluster = may_found_cluster
+        self._deleted: list[str] = []
 
+    def open(self, fs: FileSystem) -> list[str]:
+        """Lock, identify and list every directory, and return the folders that wait to be removed."""
+        # absolute, as Kafka's tools name them
+        directories = [LogDirectory(fs, os.path.abspath(path)) for path in self._config.data_dirs]
+        wanted = self._config.metadata_log_dir
+        if wanted and os.path.abspath(wanted) not in map(os.path.abspath, self._config.data_dirs):
+            directories.append(LogDirectory(fs, wanted, metadata_only=True))
+        self._map.directories += directories
+        for directory in directories:
+            self._attempt(directory, directory.acquire)
+        self._in_each(self._learn_cluster_id, self._identify, self._list)
+        return self._deleted
 
-def _learn_cluster_id(manager: LogManager, directory: LogDirectory) -> None:
-    manager.cluster_id = manager.cluster_id or directory.read_cluster_id()
+    def recover(self, recover: Callable[[LogDirectory], None]) -> None:
+        """Finish interrupted moves, and call `recover` for every directory."""
+        self._in_each(self._read, self._resolve_moves, recover)
 
+    def _online(self) -> list[LogDirectory]:
+        return [directory for directory in self._map.directories if directory.online]
 
-def _identify(manager: LogManager, directory: LogDirectory) -> None:
-    if manager.metadata_is_elsewhere and not manager.cluster_id:
-        raise LogDirectoryError(
-            f"{directory.path} is of no cluster yet: `pykafka-broker format -c FILE -t CLUSTER_ID` says of which"
-        )
-    manager.cluster_id = manager.cluster_id or id_text(manager.new_uuid())
-    directory.identify(manager.config.node, manager.cluster_id, manager.new_uuid)
-    for other in manager.online():
-        if other is not directory and other.id == directory.id:
-            raise LogDirectoryError(f"{other.path} and {directory.path} have the same directory.id")
+    def _in_each(self, *steps: Callable[[LogDirectory], None]) -> None:
+        """Run the steps in turn, each in every online directory."""
+        for step in steps:
+            for directory in self._online():
+                self._attempt(directory, step, directory)
+        if not self._online():
+            reasons = "; ".join(directory.trouble for directory in self._map.directories)
+            raise LogDirectoryError(f"None of the log directories can be used: {reasons}")
 
+    def _learn_cluster_id(self, directory: LogDirectory) -> None:
+        self.cluster_id = self.cluster_id or directory.read_cluster_id()
 
-def _list(manager: LogManager, directory: LogDirectory) -> None:
-    partitions, deleted = directory.list_folders()
-    for name in deleted:
-        manager.remove_folder_later(directory.file(name))
-    for partition in partitions:
-        manager.directory_map.found(partition, directory)
+    def _identify(self, directory: LogDirectory) -> None:
+        if not self.cluster_id and not self._may_found_cluster:
+            raise LogDirectoryError(
+                f"{directory.path} is of no cluster yet: `pykafka-broker format -c FILE -t CLUSTER_ID` says of which"
+            )
+        self.cluster_id = self.cluster_id or id_text(self._new_uuid())
+        directory.identify(self._config.node, self.cluster_id, self._new_uuid)
+        for other in self._online():
+            if other is not directory and other.id == directory.id:
+                raise LogDirectoryError(f"{other.path} and {directory.path} have the same directory.id")
 
+    def _list(self, directory: LogDirectory) -> None:
+        partitions, deleted = directory.list_folders()
+        self._deleted += map(directory.file, deleted)
+        for partition in partitions:
+            self._map.add(partition, directory)
 
-def _open(manager: LogManager, directory: LogDirectory) -> None:
-    directory.write_identity()
-    directory.read_state()
+    def _read(self, directory: LogDirectory) -> None:
+        directory.write_identity()
+        directory.read_state()
 
-
-def _resolve_moves(manager: LogManager, directory: LogDirectory) -> None:
-    for name in directory.futures():
-        key = _resolve_future(manager.directory_map, directory, name)
-        if key is not None:
-            manager.directory_map.put(key, directory)
+    def _resolve_moves(self, directory: LogDirectory) -> None:
+        for name in directory.futures():
+            key = _resolve_future(self._map, directory, name)
+            if key is not None:
+                self._map.put(key, directory)
 
 
 def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: str) -> TopicPartition | None:
-    """Finish or undo a move to another directory that a crash has interrupted; return the partition whose copy has
-    taken the original's place, or None.
+    """Finish or undo a move between directories after a crash, and return the partition if the copy is the log now.
 
-    A copy whose original is there is removed. A whole copy takes the place of an original that is gone. While the
-    original may be in a directory that can't be read, the copy is left alone.
+    A copy whose original is there is removed. A whole copy takes the place of a missing original. While the original
+    may be in a directory that can't be read, the copy is left alone.
     """
     fs, path = directory.fs, directory.file(name)
     topic, _, partition = name.rpartition(".")[0].rpartition("-")
@@ -335,8 +390,8 @@ def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: st
         fs.remove_tree(path)
         return None
     key = topic, int(partition)
-    if directories.unseen or not fs.exists(f"{path}/{MOVED}"):
-        logger.warning("%s is left alone: it can't be told whether there is a newer %s-%s", path, topic, partition)
+    if directories.unreadable or not fs.exists(f"{path}/{MOVED}"):
+        logger.warning("%s is left alone: there may be a newer %s-%s elsewhere", path, topic, partition)
         topic_id = read_partition_metadata(fs, f"{path}/{PARTITION_METADATA}")
         if topic_id is not None:
             directories.await_whole(key, topic_id)
@@ -344,29 +399,3 @@ def _resolve_future(directories: DirectoryMap, directory: LogDirectory, name: st
     fs.rename(path, directory.partition_path(key))
     fs.sync_directory(directory.path)
     return key
-
-
-def _recover(manager: LogManager, directory: LogDirectory) -> None:
-    """Recover every partition, several at a time if there are threads. Topics' own settings aren't known yet; of the
-    broker's settings only the density of indexes matters here.
-    """
-    config, files, wall = manager.config.topic_defaults, manager.files, manager.clock.wall
-
-    def recover(partition: TopicPartition) -> None:
-        topic, index = partition
-        path, offsets = directory.partition_path(partition), directory.offsets(partition)
-        try:
-            if topic == METADATA_TOPIC:
-                FolderRecovery(files, path, f"{topic}-{index}", config, offsets, wall, contiguous=True).run()
-            else:
-                recover_folder(files, path, f"{topic}-{index}", config, offsets, wall)
-        except DamagedLog as damage:
-            if topic == METADATA_TOPIC:
-                raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage
-            directory.whole = False
-            manager.out_of_service(partition, damage)
-
-    if not directory.clean:
-        partitions = manager.directory_map.in_directory(directory)
-        in_threads(manager.thread_pool, manager.config.num_recovery_threads_per_data_dir, recover, partitions)
-    directory.ready = True

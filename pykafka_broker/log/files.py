@@ -1,8 +1,8 @@
 """Files of segments, opened when they are needed and closed when too many are open.
 
 Rule: a `FileHandle` closes with its last reference. The cache holds one reference to each open file and drops the one
-that was not used for longest; a slice on its way to a client holds another, so it is never cut off. A file that is
-removed keeps its handle for its slices.
+that was not used for longest; a slice on its way to a client holds another reference, so that a response is never cut
+off. A removed file keeps its handle for its slices.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _FEWEST = 16
 
 
 class FileCache:
-    """At most `limit` open files, by second chance: a file used since the hand last came by stays."""
+    """At most `limit` open files, closed by second chance: a file used since the hand last passed stays open."""
 
     def __init__(self, fs: FileSystem, limit: int = 1024) -> None:
         self.fs = fs
         self.limit = limit
-        self._open: OrderedDict[CachedFile, None] = OrderedDict()  # which forgets any of them at once
+        self._open: OrderedDict[CachedFile, None] = OrderedDict()  # a file is forgotten in constant time
         self._lock = threading.Lock()  # recovery, flushing and cleaning open files from their own threads
 
     def __len__(self) -> int:
@@ -43,7 +43,7 @@ class FileCache:
         file.keep_handle(handle)
 
     def give_way(self) -> bool:
-        """The process has no descriptor left: close half of these files, and keep fewer open from now on."""
+        """Close half of the files and keep fewer open from now on, since the process has no descriptor left."""
         with self._lock:
             count = len(self._open) // 2
             for _ in range(count):
@@ -52,12 +52,15 @@ class FileCache:
         return count > 0
 
     def forget_all(self) -> None:
-        """Hold no file open any more. Those that somebody reads stay open until that is done."""
+        """Hold no file open any more; readers keep the files which are being read."""
         with self._lock:
             self._open.clear()
 
-    def let_go(self, folder: str) -> None:
-        """Close those in a folder that is about to be renamed, where that matters. Who reads from them goes on."""
+    def release_folder(self, folder: str) -> None:
+        """Close the files in a folder before a rename, on systems where an open file prevents the rename.
+
+        Readers of these files keep their handles.
+        """
         if not self.fs.holds_folders:
             return
         with self._lock:
@@ -71,7 +74,7 @@ class FileCache:
 
 
 class CachedFile:
-    """One file of a log under its current path."""
+    """A file of a log under the current path."""
 
     __slots__ = ("_cache", "_handle", "path", "recent")
 
@@ -82,13 +85,17 @@ class CachedFile:
         self._handle: FileHandle | None = None
 
     def handle(self) -> FileHandle:
-        """The open file; `FileNotFoundError` if there is none."""
+        """Return the open file.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
         self.recent = True
         handle = self._handle
         return handle if handle is not None else self._open(create=False)
 
     def create(self) -> FileHandle:
-        """The open file, made if there is none."""
+        """Return the open file; a missing file is made."""
         handle = self._handle
         return handle if handle is not None else self._open(create=True)
 
@@ -112,14 +119,14 @@ class CachedFile:
         return self._handle is not None or self._cache.fs.exists(self.path)
 
     def size(self) -> int:
-        """Bytes on disk, 0 if there is no such file."""
+        """Return the bytes on disk, 0 for a missing file."""
         try:
             return self._handle.size() if self._handle is not None else self._cache.fs.stat(self.path).size
         except FileNotFoundError:
             return 0
 
     def rename(self, path: str) -> None:
-        """Move the file if it exists; the handle stays good."""
+        """Rename the file on disk; the open handle stays good. A missing file only gets the new path."""
         with contextlib.suppress(FileNotFoundError):
             self._cache.fs.rename(self.path, path)
         self.path = path
@@ -130,9 +137,7 @@ class CachedFile:
             self._handle = None
 
     def remove(self) -> None:
-        """Unlink the file; slices of it stay readable, because this object keeps the handle and they keep this
-        object.
-        """
+        """Unlink the file. Slices stay readable, because a slice keeps the object and the object keeps the handle."""
         with contextlib.suppress(FileNotFoundError):
             if self._handle is None:
                 self._handle = self._cache.fs.open(self.path)
@@ -156,13 +161,13 @@ class FileSlice:
         return self._length
 
     def fileno(self) -> int:
-        """A descriptor that stays open as long as this slice lives."""
+        """Return a descriptor which stays open as long as the slice lives."""
         if self._handle is None:
             self._handle = self.file.handle()
         return self._handle.fileno()
 
     def advance(self, count: int) -> FileSlice:
-        """What is left of it after `count` bytes have been sent."""
+        """Return the rest of the slice after `count` bytes have been sent."""
         rest = FileSlice(self.file, self.position + count, self._length - count)
         rest._handle = self._handle
         return rest

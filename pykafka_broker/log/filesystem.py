@@ -24,23 +24,23 @@ from typing import NamedTuple, Protocol
 from pykafka_broker import system
 
 Buffer = bytes | bytearray | memoryview
-# The disk is well, there is only no room (or no descriptor) at the moment: appends fail, reads go on.
+# The disk works, but has no room at the moment, or there is no descriptor: appends fail, reads go on.
 _PASSING = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-_IN_USE = (5, 32)  # what Windows says of a file or folder that somebody has open
+_IN_USE = (5, 32)  # Windows: another process has the file or folder open
 _FIRST_TO_REPORT = (5, 8)
 _REPORT_ERRORS = frozenset({"ext4", "xfs"})
 _MOUNTS = "/proc/self/mountinfo"
 
 
 def is_passing(error: OSError) -> bool:
-    """Whether it may go well the next time, and says nothing against the disk."""
+    """Return whether the call may succeed the next time, and the error says nothing against the disk."""
     return error.errno in _PASSING or getattr(error, "winerror", None) in _IN_USE
 
 
 class FileStat(NamedTuple):
     size: int
-    modified_ms: int  # asked for once, when a segment is loaded whose records may have no timestamps
-    device: int = 0  # which file system it is on
+    modified_ms: int  # used when a segment is loaded, whose records may have no timestamps
+    device: int = 0  # of the file system
 
 
 class DiskUsage(NamedTuple):
@@ -49,12 +49,12 @@ class DiskUsage(NamedTuple):
 
 
 class FileHandle(Protocol):
-    """An open file; it is closed when the last reference to it goes, so whoever holds it can use it."""
+    """An open file, closed with the last reference to the handle."""
 
     def fileno(self) -> int: ...
 
     def read_at(self, length: int, position: int) -> bytes:
-        """Up to `length` bytes; fewer only at the end of the file."""
+        """Return up to `length` bytes; fewer only at the end of the file."""
 
     def write_at(self, data: Buffer, position: int) -> None: ...
 
@@ -63,7 +63,7 @@ class FileHandle(Protocol):
     def truncate(self, size: int) -> None: ...
 
     def allocate(self, size: int) -> None:
-        """Make the file at least this long, with room on disk for all of it."""
+        """Make the file at least `size` bytes long, with room on disk for all bytes."""
 
     def sync(self) -> None: ...
 
@@ -83,31 +83,38 @@ class FileSystem(Protocol):
     def exists(self, path: str) -> bool: ...
 
     def rename(self, source: str, target: str) -> None:
-        """Replaces `target` in one step if it exists."""
+        """Rename a file, replacing an existing `target` in a single step."""
 
     def remove(self, path: str) -> None: ...
 
     def remove_tree(self, path: str) -> None: ...
 
     def make_directory(self, path: str) -> None:
-        """With those above it that are missing; one that exists is left as it is."""
+        """Make a directory and its missing parents; an existing directory is left alone."""
 
     def list_directory(self, path: str) -> list[str]: ...
 
     def list_folders(self, path: str) -> list[str]:
-        """The directories alone."""
+        """Return the names of the directories alone."""
 
     def sync_directory(self, path: str) -> None:
-        """Makes creations, renames and removals in this directory outlive a power cut."""
+        """Make creations, renames and removals in the directory outlive a power cut."""
 
     def sync_all(self, path: str) -> bool:
-        """Makes everything on the file system of this directory outlive a power cut, in one go. False where the system
-        can't do that, or would not tell of an error: each file has to be synced then."""
+        """Make everything on the directory's file system outlive a power cut, with a single call.
+
+        Returns:
+            False where the system can't do that, or would not report an error: the caller has to sync each file.
+        """
 
     def disk_usage(self, path: str) -> DiskUsage: ...
 
     def lock(self, path: str) -> FileLock:
-        """An exclusive lock until it is released or the process ends; `BlockingIOError` if another one holds it."""
+        """Take an exclusive lock, held until `release` or the end of the process.
+
+        Raises:
+            BlockingIOError: another process or thread holds the lock.
+        """
 
 
 def read_file(fs: FileSystem, path: str) -> bytes:
@@ -116,7 +123,7 @@ def read_file(fs: FileSystem, path: str) -> bytes:
 
 
 def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool = True) -> None:
-    """Replace a small file so that a crash leaves the old or the new content, never a mixture."""
+    """Replace a small file. A crash leaves the old or the new content, never a mixture."""
     temporary = path + ".tmp"
     handle = fs.open(temporary, create=True)
     try:
@@ -125,14 +132,14 @@ def write_file(fs: FileSystem, path: str, data: bytes, *, sync: bool = True) -> 
         if sync:
             handle.sync()
     except OSError as error:
-        raise OSError(error.errno, error.strerror, path) from error  # a descriptor's errors don't say of which file
+        raise OSError(error.errno, error.strerror, path) from error  # errors of a descriptor name no file
     fs.rename(temporary, path)
     if sync:
         fs.sync_directory(os.path.dirname(path))
 
 
 class OsFile:
-    """A descriptor that closes itself with its last reference."""
+    """A file descriptor, closed with the last reference."""
 
     __slots__ = ("_fd",)
 
@@ -179,8 +186,9 @@ class OsFile:
 
 
 def pretend_full(full: bool) -> None:
-    """Whether all disks of this process are to look full: nothing is written to any file until they are not. The
-    method itself is exchanged, so that an append asks nothing.
+    """Let all disks of the process look full, or no longer: every write to a file is refused until then.
+
+    The method itself is exchanged, so that an append asks nothing.
     """
     OsFile.write_at = _no_room if full else _WRITE_AT  # type: ignore[method-assign]
 
@@ -264,17 +272,19 @@ class OsFileSystem:
 
 
 class DisposableFiles(OsFileSystem):
-    """hasty: syncs are left out. So it is while a broker is put in the place of another one, which has to be quick:
-    what a power cut would take then is the state that a test has asked for a moment ago.
+    """The file system of a broker which another broker of the process may replace.
+
+    hasty: leave out syncs while one broker replaces another, which has to be quick. A power cut would then take a state
+    that a test has asked for a moment ago.
     """
 
     def __init__(self) -> None:
         self.hasty = False
         self._revoked = False
-        self._turn = threading.Lock()  # so that no call is between its look at `_revoked` and the disk
+        self._turn = threading.Lock()  # no call may be between its check of `_revoked` and the disk
 
     def revoke(self) -> None:
-        """From now on every call that names a path for writing is refused."""
+        """Refuse every call with a path for writing from now on."""
         with self._turn:
             self._revoked = True
 
@@ -321,7 +331,7 @@ class _File(OsFile):
 
 
 def sync_file_system(path: str) -> bool:
-    """Do what `FileSystem.sync_all` promises."""
+    """Sync a whole file system (see `FileSystem.sync_all`)."""
     if sys.platform != "linux" or _kernel_release() < _FIRST_TO_REPORT:
         return False
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -342,13 +352,13 @@ def sync_file_system(path: str) -> bool:
 
 
 def _kernel_release() -> tuple[int, ...]:
-    """The first two numbers of the kernel's release."""
+    """Return the first two numbers of the kernel's release."""
     numbers = os.uname().release.split(".")[:2]
     return tuple(int(number) if number.isdecimal() else 0 for number in numbers)
 
 
 def file_system_type(device: int) -> str | None:
-    """As the system calls it, None if that can't be told."""
+    """Return the system's name for the type of file system on a device, None if unknown."""
     wanted = f"{os.major(device)}:{os.minor(device)}"
     try:
         with open(_MOUNTS, encoding="utf-8", errors="replace") as mounts:

@@ -1,9 +1,9 @@
-"""Syncing a log to disk.
+"""Syncs of a log to disk.
 
-Rule: what lies below `recovery_point` outlives a power cut: the batches, and for segments that are complete also their
-indexes and the producer snapshot after them. One sync runs at a time for a log; everybody who asks meanwhile shares the
-next one (group commit). A sync that fails is never tried again: the system may have dropped the pages that it could not
-write, and would call the next one a success. Only what failed before any sync, for want of a descriptor, is.
+Rule: everything below `recovery_point` outlives a power cut: the batches, and for complete segments also their indexes
+and the producer snapshot after them. One sync runs at a time for a log; all callers that come meanwhile share the next
+one (group commit). A failed sync is never tried again: the system may have dropped the pages that it could not write,
+and would call the next sync a success. Only a failure before any sync, for want of a descriptor, is tried again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _RETRY_MS = 1000
 
 
 class FlushJob:
-    """Syncs one log up to where it ends now; `closed`: with all that a clean shutdown promises."""
+    """A sync of a log up to the present end; `closed`: including everything promised by a clean shutdown."""
 
     def __init__(self, flusher: Flusher, now: int, *, closed: bool = False) -> None:
         self._flusher = flusher
@@ -35,13 +35,13 @@ class FlushJob:
         for handle in self._files.handles:
             _sync(handle)
         for path in self._files.paths:
-            with contextlib.suppress(FileNotFoundError):  # replaced by a newer one meanwhile, or never there
+            with contextlib.suppress(FileNotFoundError):  # replaced by a newer file meanwhile, or never made
                 _sync(self._fs.open(path))
         for path in self._files.directories:
             _sync_directory(self._fs, path)
 
     def apply(self) -> None:
-        # what was written again after a truncation is not what this has synced
+        # records appended after a truncation are not the synced ones
         same = self._flusher.log.truncations == self._files.truncations
         self._flusher.done(self._files.end_offset if same else 0, self._now)
 
@@ -62,19 +62,19 @@ def _sync_directory(fs: FileSystem, path: str) -> None:
         fs.sync_directory(path)
     except OSError as error:
         if error.errno in (errno.EMFILE, errno.ENFILE):
-            raise  # it could not even be opened
+            raise  # the directory could not be opened, so no sync has failed
         raise _for_good(error) from error
 
 
 def _for_good(error: OSError) -> OSError:
-    """A sync that found no room does not pass as a write that found none does: what was lost can't be known."""
+    """Return the error of a sync as a lasting error: unlike a write without room, a failed sync may have lost data."""
     if not is_passing(error):
         return error
     return OSError(errno.EIO, f"sync failed: {error.strerror}", error.filename)
 
 
 def close_log(log: PartitionLog, now: int) -> None:
-    """Leave a log's files as a clean shutdown leaves them, all of them synced."""
+    """Leave a log's files synced, as after a clean shutdown."""
     unsynced = log.is_unsynced
     log.seal()
     if unsynced:
@@ -84,13 +84,13 @@ def close_log(log: PartitionLog, now: int) -> None:
     log.close()
 
 
-class _Waiting(NamedTuple):
-    offset: int  # where the log ended
+class _SyncWaiter(NamedTuple):
+    offset: int  # the log's end at the request
     waiter: Waiter
 
 
 class Flusher:
-    """The syncs of one log, and who waits for them."""
+    """The syncs of a log, and the waiting callers."""
 
     __slots__ = ("_again", "_running", "_submit", "_syncing", "_target", "log")
 
@@ -98,30 +98,30 @@ class Flusher:
         self.log = log
         self._submit = submit
         self._running = False
-        self._target = 0  # where the log ended when the running sync was begun
-        self._again = False  # something was asked for that it does not have in it
-        self._syncing: list[_Waiting] = []
+        self._target = 0  # the log's end at the begin of the running sync
+        self._again = False  # a request came for records that the running sync lacks
+        self._syncing: list[_SyncWaiter] = []
 
     def request(self, now: int, waiter: Waiter | None = None) -> None:
-        """Sync what is in the log by now; `waiter` hears when that is done, or that it failed."""
+        """Sync the records in the log by now; `waiter` is called at the end, with the error if the sync failed."""
         log = self.log
         if waiter is not None:
             if log.recovery_point >= log.log_end_offset:
                 waiter(None)
                 return
-            self._syncing.append(_Waiting(log.log_end_offset, waiter))
+            self._syncing.append(_SyncWaiter(log.log_end_offset, waiter))
         if not self._running:
             self._start(now)
         elif log.log_end_offset > self._target or log.has_unsynced_segments:
             self._again = True
 
     def catch_up(self, now: int) -> None:
-        """More is unsynced than may be: see to it that it is synced."""
+        """Start a sync if none runs: more records are unsynced than `flush.messages` allows."""
         if not self._running:
             self._start(now)
 
     def truncated(self, offset: int) -> None:
-        """The log ends at `offset` now: whoever waits for what was behind it waits in vain."""
+        """Fail the waiters for records beyond `offset`, where the log ends now."""
         cut = [one for one in self._syncing if one.offset > offset]
         self._syncing = [one for one in self._syncing if one.offset <= offset]
         for one in cut:
@@ -153,23 +153,23 @@ class Flusher:
         waiting, self._syncing = self._syncing, []
         log.sync_failed(error)
         for one in waiting:
-            # a partition that has moved to another directory was synced there
+            # a partition that has moved was synced in the other directory
             one.waiter(error if one.offset > log.recovery_point else None)
 
-    def give_up(self, error: OSError) -> None:
-        """Nothing is synced any more: whoever waits is told why."""
+    def fail_all(self, error: OSError) -> None:
+        """Fail every waiter: nothing is synced any more."""
         waiting, self._syncing = self._syncing, []
         for one in waiting:
             one.waiter(error)
 
 
 class Flushers:
-    """Those of all logs of a manager."""
+    """The flushers of all logs of a manager."""
 
     def __init__(self, submit: Submit) -> None:
         self._submit = submit
         self._flushers: dict[tuple[str, int], Flusher] = {}
-        self._retry_at: int | None = None  # then what was held up by a passing trouble is synced
+        self._retry_at: int | None = None  # when logs are synced again that a passing error has stopped
 
     def of(self, log: PartitionLog) -> Flusher:
         key = log.topic, log.partition
@@ -181,14 +181,16 @@ class Flushers:
     def forget(self, key: tuple[str, int]) -> None:
         self._flushers.pop(key, None)
 
-    def give_up(self, error: OSError) -> None:
-        """Nothing is synced any more."""
+    def fail_all(self, error: OSError) -> None:
+        """Fail every waiter of every log: nothing is synced any more."""
         flushers, self._flushers = self._flushers, {}
         for flusher in flushers.values():
-            flusher.give_up(error)
+            flusher.fail_all(error)
 
     def retry(self, now: int) -> None:
-        """There was no descriptor, or no room: what waits for a sync and has nobody who asks for it is tried again."""
+        """Sync overdue logs again in a second: a descriptor or room was missing, and no request may come to start a
+        sync.
+        """
         self._retry_at = now + _RETRY_MS
 
     def next_deadline(self) -> int | None:

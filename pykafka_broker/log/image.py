@@ -1,10 +1,10 @@
-"""Copies of data directories, made and laid out while the process goes on.
+"""Copies of data directories, made and laid out while the process runs.
 
-Rule: an image is what a clean shutdown would have left, so that a start on it recovers nothing. Complete segments never
-change and are hard links. Only the active segment of each log is copied; a long one is completed first. Nothing is
-synced.
+Rule: an image is as a clean shutdown would have left the directory, so that a start on the image recovers nothing.
+Complete segments never change and are hard links. Only the active segment of each log is copied; a long one is
+completed first. Nothing is synced.
 
-Its only reader is in another layer (`control`).
+The only reader is in another layer (`control`).
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from pykafka_broker.log.manager import LogManager
     from pykafka_broker.log.partition_log import PartitionLog
 
-SNAPSHOTS = "snapshots"  # the folder of a data directory in which there are images of it
+SNAPSHOTS = "snapshots"  # the folder of a data directory that holds its images
 BOOTSTRAP = "bootstrap.checkpoint"
-FORMATTED = (checkpoints.META_PROPERTIES, BOOTSTRAP)  # what a directory has before anything is written to a topic
+FORMATTED = (checkpoints.META_PROPERTIES, BOOTSTRAP)  # the files of a directory without any records
 _ASIDE = f"{SNAPSHOTS}-0."
-_COPIED_BYTES = 256 << 10  # a last segment that is longer is completed, and then it needs no copy
+_COPIED_BYTES = 256 << 10  # a longer active segment is completed, and then needs no copy
 _LOG = ".log"
 _PASSING_BY = (DELETED, CLEANED, SWAP, checkpoints.MOVED, ".tmp", ".part")
 _NO_LINK = frozenset({errno.EPERM, errno.EMLINK, errno.EXDEV, errno.ENOTSUP, errno.EOPNOTSUPP})
@@ -36,15 +36,17 @@ _PIECE_BYTES = 8 << 20
 
 
 def take_image(manager: LogManager, directory: LogDirectory, target: str) -> None:
-    """Make `target`, which is not there, an image of a directory. Raises ApiError or OSError; then there may be a part
-    of it.
+    """Make an image of a directory under the new path `target`.
+
+    Raises:
+        ApiError, OSError: the image could not be made; `target` may hold a part of it.
     """
     os.makedirs(target)
     ends: dict[TopicPartition, int] = {}
     manager.cleaner.finish_swaps()
     for key in manager.directory_map.in_directory(directory):
         if manager.is_fresh(*key):
-            continue  # there is nothing in it: whoever starts on the image makes it
+            continue  # an empty log: a start on the image makes it
         path = directory.partition_path(key)
         if manager.cleaner.is_swapping(key):
             raise OSError(errno.ENOSPC, "no room to end a cleaning, without which there is no copy", path)
@@ -64,7 +66,7 @@ def take_image(manager: LogManager, directory: LogDirectory, target: str) -> Non
 
 
 def _completed(manager: LogManager, key: TopicPartition, path: str) -> PartitionLog | None:
-    """The log of a partition with all of its files up to date; None where nobody has touched it since the start."""
+    """Return the log of a partition with all files up to date; None if the log was not touched since the start."""
     log = manager.loaded.get(key)
     if log is None:
         last = _last_segment(os.listdir(path))
@@ -74,13 +76,13 @@ def _completed(manager: LogManager, key: TopicPartition, path: str) -> Partition
     if log.segments.active.size > _COPIED_BYTES:
         log.roll(manager.clock.wall)
     active = log.segments.active
-    if active.size or not active.is_complete:  # as where it has taken room for what will come
+    if active.size or not active.is_complete:  # a preallocated segment, for example
         log.seal()
     return log
 
 
 def lay_image(image: str, directory: str) -> None:
-    """Put what an image holds into a directory, which has none of it. The image stays as it is."""
+    """Put the content of an image into an empty directory. The image stays unchanged."""
     with os.scandir(image) as entries:
         for entry in entries:
             target = f"{directory}/{entry.name}"
@@ -91,7 +93,7 @@ def lay_image(image: str, directory: str) -> None:
 
 
 def _lay_folder(source: str, target: str) -> None:
-    """The folder of a partition."""
+    """Lay the folder of a partition."""
     os.mkdir(target)
     names = os.listdir(source)
     last = _last_segment(names)
@@ -104,7 +106,7 @@ def _lay_folder(source: str, target: str) -> None:
 
 
 def _last_segment(names: Collection[str]) -> str:
-    """The name of the segment that is written to, without an ending."""
+    """Return the name of the active segment, without an ending."""
     length = len(segment_name(0))
     return max((name[:length] for name in names if name.endswith(_LOG)), default="")
 
@@ -119,7 +121,7 @@ def _link(source: str, target: str) -> None:
 
 
 def _copy(source: str, target: str) -> None:
-    """The system shares the blocks where its file system can."""
+    """Copy a file; the system shares the blocks where the file system can."""
     with open(source, "rb", buffering=0) as old, open(target, "xb", buffering=0) as new:
         copy = getattr(os, "copy_file_range", None)
         left = os.fstat(old.fileno()).st_size
@@ -132,14 +134,15 @@ def _copy(source: str, target: str) -> None:
 
 
 def aside_in(directory: str, uuid: bytes) -> str:
-    """The path of a folder for what is put aside. Its name is that of a deleted partition, so that the next start
-    removes it if we don't.
+    """Return the path of a folder for files put aside.
+
+    Its name is the name of a deleted partition's folder, so that the next start removes what is left.
     """
     return f"{directory}/{_ASIDE}{uuid.hex()}{DELETE_SUFFIX}"
 
 
 def set_aside(directory: str, aside: str, keep: Collection[str]) -> None:
-    """Take what a broker has in a directory out of it, except for `keep`."""
+    """Move a broker's files out of a directory, except for `keep`."""
     os.mkdir(aside)
     stays = {SNAPSHOTS, checkpoints.LOCK, *keep}
     for name in os.listdir(directory):
@@ -149,7 +152,7 @@ def set_aside(directory: str, aside: str, keep: Collection[str]) -> None:
 
 
 def put_back(aside: str, directory: str) -> None:
-    """Undo it."""
+    """Undo `set_aside`."""
     for name in os.listdir(aside):
         os.replace(f"{aside}/{name}", f"{directory}/{name}")
     os.rmdir(aside)

@@ -35,7 +35,7 @@ _TRANSACTION_VERSION = 0
 
 
 class SparseIndex:
-    """Fixed-size entries in ascending order: those before `_written` are in the file, the rest in `_tail`."""
+    """Fixed-size entries in ascending order: the first `_written` are in the file, the rest in `_tail`."""
 
     __slots__ = ("_last", "_page_firsts", "_tail", "_written", "base_offset", "file")
     ENTRY: struct.Struct
@@ -46,7 +46,7 @@ class SparseIndex:
         self._tail = bytearray()
         self._written = 0 if fresh else -1  # -1: the file was not looked at yet
         self._last: tuple[int, int] | None = None
-        self._page_firsts: dict[int, array[int]] = {}  # by the place of the field in an entry
+        self._page_firsts: dict[int, array[int]] = {}  # by the position of the field in an entry
 
     @property
     def count(self) -> int:
@@ -63,11 +63,13 @@ class SparseIndex:
         self._tail += self.ENTRY.pack(first, second)
         self._last = first, second
         if len(self._tail) >= _PAGE_BYTES:
-            with contextlib.suppress(OSError):  # the batch is in the log already; sealing tries again, and says so
+            with contextlib.suppress(
+                OSError
+            ):  # the batch is in the log already; sealing tries again, and reports a failure
                 self.write_out()
 
     def write_out(self) -> None:
-        """Bring the file up to date, and into being."""
+        """Write the rest of the entries to the file, and make a missing file."""
         written = self.count - len(self._tail) // self.ENTRY.size
         if self._tail:
             self.file.create().write_at(self._tail, written * self.ENTRY.size)
@@ -98,32 +100,32 @@ class SparseIndex:
             self.file.handle().truncate(0)
 
     def last_entry(self) -> tuple[int, int] | None:
-        """The last entry as stored (the offset relative), or None."""
+        """Return the last entry as stored (with a relative offset), or None."""
         if self._last is None and self.count:
             self._last = self.entry(self.count - 1)
         return self._last
 
-    def entry(self, number: int) -> tuple[int, int]:
+    def entry(self, index: int) -> tuple[int, int]:
         size = self.ENTRY.size
         total = self.count
-        if number >= self._written:
-            values = self.ENTRY.unpack_from(self._tail, (number - self._written) * size)
-        elif number < total:
-            values = self.ENTRY.unpack(self.file.handle().read_at(size, number * size))
+        if index >= self._written:
+            values = self.ENTRY.unpack_from(self._tail, (index - self._written) * size)
+        elif index < total:
+            values = self.ENTRY.unpack(self.file.handle().read_at(size, index * size))
         else:
-            raise IndexError(number)
+            raise IndexError(index)
         return values[0], values[1]
 
     def entries(self) -> Iterator[tuple[int, ...]]:
-        """Every entry as stored."""
+        """Yield every entry as stored."""
         self.write_out()
         if self._written:
             data = self.file.handle().read_at(self._written * self.ENTRY.size, 0)
             yield from self.ENTRY.iter_unpack(data)
 
     def _floor(self, target: int, key: struct.Struct, shift: int) -> tuple[int, tuple[int, int]]:
-        """The last entry whose field `key` at `shift` is at most `target`, and its number, which is -1 if there is
-        none.
+        """Return the index and the entry of the last entry with a field `key` at `shift` of at most `target`; index -1
+        for none.
         """
         size = self.ENTRY.size
         total = self.count
@@ -131,8 +133,8 @@ class SparseIndex:
         if total > written:
             tail = self._tail
             if not written or key.unpack_from(tail, shift)[0] <= target:
-                number, entry = self._floor_in(tail, total - written, target, key, shift)
-                return written + number, entry
+                index, entry = self._floor_in(tail, total - written, target, key, shift)
+                return written + index, entry
         if not written:
             return -1, _NO_ENTRY
         page_entries = _PAGE_BYTES // size
@@ -142,21 +144,21 @@ class SparseIndex:
             page = max(0, bisect_right(self._firsts(pages, key, shift), target, 0, pages) - 1)
         start = page * page_entries
         here = min(page_entries, written - start)
-        number, entry = self._floor_in(self.file.handle().read_at(here * size, start * size), here, target, key, shift)
-        return start + number, entry
+        index, entry = self._floor_in(self.file.handle().read_at(here * size, start * size), here, target, key, shift)
+        return start + index, entry
 
     def _floor_in(
         self, data: bytes | bytearray, count: int, target: int, key: struct.Struct, shift: int
     ) -> tuple[int, tuple[int, int]]:
         unpack, size = key.unpack_from, self.ENTRY.size
-        number = bisect_right(range(count), target, key=lambda number: unpack(data, number * size + shift)[0]) - 1
-        if number < 0:
+        index = bisect_right(range(count), target, key=lambda index: unpack(data, index * size + shift)[0]) - 1
+        if index < 0:
             return -1, _NO_ENTRY
-        first, second = self.ENTRY.unpack_from(data, number * size)
-        return number, (first, second)
+        first, second = self.ENTRY.unpack_from(data, index * size)
+        return index, (first, second)
 
     def _firsts(self, pages: int, key: struct.Struct, shift: int) -> array[int]:
-        """What field `key` is at the beginning of each page."""
+        """Return the field `key` of the first entry of each page."""
         firsts = self._page_firsts.setdefault(shift, array("q"))
         if len(firsts) < pages:
             handle = self.file.handle()
@@ -182,15 +184,15 @@ class OffsetIndex(SparseIndex):
         self._append(offset - self.base_offset, position)
 
     def floor(self, offset: int) -> tuple[int, int] | None:
-        """The last entry (offset, position) at or before `offset`."""
+        """Return the last entry (offset, position) at or before `offset`."""
         return self._absolute(*self._floor(offset - self.base_offset, _INT32, 0))
 
     def floor_position(self, position: int) -> tuple[int, int] | None:
-        """The last entry (offset, position) whose batch starts at or before `position`."""
+        """Return the last entry (offset, position) of a batch which starts at or before `position`."""
         return self._absolute(*self._floor(position, _INT32, 4))
 
-    def _absolute(self, number: int, entry: tuple[int, int]) -> tuple[int, int] | None:
-        return (self.base_offset + entry[0], entry[1]) if number >= 0 else None
+    def _absolute(self, index: int, entry: tuple[int, int]) -> tuple[int, int] | None:
+        return (self.base_offset + entry[0], entry[1]) if index >= 0 else None
 
     def truncate_to(self, offset: int) -> None:
         """Forget entries at or above `offset`."""
@@ -202,7 +204,7 @@ class TimeIndex(SparseIndex):
     ENTRY = _TIME_ENTRY
 
     def last(self) -> tuple[int, int]:
-        """The greatest timestamp and its offset; (-1, base offset) when empty."""
+        """Return the greatest timestamp and the last offset of the batch; (-1, base offset) when empty."""
         last = self.last_entry()
         return (last[0], self.base_offset + last[1]) if last is not None else (NO_TIMESTAMP, self.base_offset)
 
@@ -211,14 +213,14 @@ class TimeIndex(SparseIndex):
             self._append(timestamp, offset - self.base_offset)
 
     def floor(self, timestamp: int) -> tuple[int, int]:
-        """The last entry (timestamp, offset) at or before `timestamp`; (-1, base offset) if there is none."""
-        number, (stamp, offset) = self._floor(timestamp, _INT64, 0)
-        if number < 0:
+        """Return the last entry (timestamp, offset) at or before `timestamp`; (-1, base offset) for none."""
+        index, (stamp, offset) = self._floor(timestamp, _INT64, 0)
+        if index < 0:
             return NO_TIMESTAMP, self.base_offset
         return stamp, self.base_offset + offset
 
     def truncate_to(self, offset: int) -> None:
-        """Forget entries whose offset is at or above `offset`."""
+        """Forget entries with an offset at or above `offset`."""
         self.truncate_entries(self._floor(offset - self.base_offset - 1, _INT32, 8)[0] + 1)
 
 
@@ -230,7 +232,7 @@ class AbortedTransaction(NamedTuple):
 
 
 class CorruptTransactionIndex(ValueError):
-    """The file is not what it should be."""
+    """A transaction index with an impossible size, version or entry."""
 
 
 class TransactionIndex:
@@ -240,8 +242,8 @@ class TransactionIndex:
         self.file = file
         self._base_offset = base_offset
         self._entries: list[AbortedTransaction] | None = [] if fresh else None
-        self._ragged = False  # the file holds more than that
-        self.unsynced = not fresh  # the file, if there is one, was written to since it was synced
+        self._ragged = False  # the file may have bytes behind the entries
+        self.unsynced = not fresh  # an existing file was written to since the last sync
 
     @property
     def entries(self) -> list[AbortedTransaction]:
@@ -250,7 +252,7 @@ class TransactionIndex:
         return self._entries
 
     def is_sound(self) -> bool:
-        """Whether what the file says, if there is one, can be so."""
+        """Return whether the file is missing or has possible entries."""
         try:
             self._entries = self.entries
         except CorruptTransactionIndex:
@@ -276,8 +278,9 @@ class TransactionIndex:
         return entries
 
     def correct(self, entries: list[AbortedTransaction]) -> None:
-        """Make sure that these are in the file, and on disk if they were not: what is right there is not touched, since
-        what was synced of it would be at stake.
+        """Make the file hold the entries, synced.
+
+        A file that is right already is not touched, since its synced content would be at stake.
         """
         try:
             known = self._load()
@@ -307,7 +310,7 @@ class TransactionIndex:
         self._ragged = False
 
     def truncate_to(self, offset: int) -> None:
-        """Forget transactions that end at or after `offset`."""
+        """Forget transactions ending at or after `offset`."""
         entries = self.entries
         if entries and entries[-1].last_offset >= offset:
             self._entries = [entry for entry in entries if entry.last_offset < offset]
@@ -315,13 +318,15 @@ class TransactionIndex:
             self.complete()
 
     def complete(self) -> None:
-        """Make sure that the file holds what is known and nothing else."""
+        """Cut bytes of a failed write: the file holds the known entries alone then."""
         if self._ragged:
             self.file.create().truncate(len(self.entries) * _TRANSACTION_ENTRY.size)
             self._ragged = False
 
     def collect(self, first_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Those that touch [first_offset, upper_offset), and whether later segments can't hold any more of them."""
+        """Return the transactions in [first_offset, upper_offset), and whether later segments can't hold any more of
+        them.
+        """
         found = []
         for entry in self.entries:
             if entry.last_offset >= first_offset and entry.first_offset < upper_offset:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 _SHARES_OF_A_THREAD = 16
-ThreadPool = Callable[[int], "Executor"]  # makes so many threads, as `ThreadPoolExecutor` does
+ThreadPool = Callable[[int], "Executor"]  # makes an executor with so many threads, as `ThreadPoolExecutor` does
 
 
 class Job(Protocol):
@@ -43,7 +43,7 @@ def run_inline(job: Job) -> None:
 def in_threads(
     thread_pool: ThreadPool | None, threads: int, work: Callable[[_Item], object], items: Sequence[_Item]
 ) -> None:
-    """`work` on each of the items; without a thread pool one after the other."""
+    """Call `work` with each of the items, in threads; without a thread pool in the calling thread."""
 
     def work_on(some: Sequence[_Item]) -> None:
         for item in some:
@@ -52,7 +52,7 @@ def in_threads(
     if thread_pool is None or len(items) < 2:
         work_on(items)
         return
-    # a hand-over costs more than many an item, and no thread should be left with the longest share
+    # handing over many small items costs more than the work; shares are small, so that all threads end together
     size = max(1, len(items) // (threads * _SHARES_OF_A_THREAD))
     shares = [items[start : start + size] for start in range(0, len(items), size)]
     with thread_pool(min(threads, len(shares))) as pool:

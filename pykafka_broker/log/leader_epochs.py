@@ -1,4 +1,5 @@
-"""Which leader epoch wrote which offsets (`leader-epoch-checkpoint`).
+"""The leader epochs of a log and the offsets at which they begin (`leader-epoch-checkpoint`; Kafka:
+LeaderEpochFileCache).
 
 Rule: entries (epoch, start offset) rise in both. The file is rewritten whole whenever they change. (KIP-101, KIP-279,
 KIP-320)
@@ -27,9 +28,7 @@ class LeaderEpochs:
 
     @classmethod
     def load(cls, fs: FileSystem, path: str) -> LeaderEpochs:
-        """What the file says; a file that is missing or can't be read is an empty one, recovery fills it from the
-        batches.
-        """
+        """Read the file. A missing or unreadable file counts as empty; recovery takes the epochs from the batches."""
         try:
             entries = [(int(epoch), int(offset)) for epoch, offset in read_lines(fs, path)]
         except (FileNotFoundError, ValueError):
@@ -43,7 +42,7 @@ class LeaderEpochs:
         return self.entries[-1][0] if self.entries else UNDEFINED_EPOCH
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Batches from `start_offset` on carry `epoch`; True if that is news."""
+        """Note the epoch of batches from `start_offset` on, and return whether the epoch is new."""
         if self.entries and epoch <= self.entries[-1][0]:
             return False
         while self.entries and self.entries[-1][1] >= start_offset:
@@ -52,7 +51,7 @@ class LeaderEpochs:
         return True
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
-        """The largest epoch at or below `epoch` and where it ends; (-1, -1) if there is none."""
+        """Return the largest epoch at or below `epoch` and the epoch's end offset; (-1, -1) for none."""
         entries = self.entries
         if epoch == UNDEFINED_EPOCH or not entries:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
@@ -62,34 +61,34 @@ class LeaderEpochs:
             return UNDEFINED_EPOCH, UNDEFINED_OFFSET
         higher = bisect_right(entries, epoch, key=lambda entry: entry[0])
         if higher == 0:
-            # KIP-279: an epoch older than all that is left ends where the oldest one starts
+            # KIP-279: an epoch older than all entries ends where the oldest entry starts
             return epoch, entries[0][1]
         return entries[higher - 1][0], entries[higher][1]
 
     def can_be_of(self, log_start_offset: int, log_end_offset: int, last_epoch: int | None) -> bool:
-        """Whether a log from there to there, whose last batch is of `last_epoch`, may have these epochs."""
+        """Return whether a log with the given ends and epoch of the last batch may have the entries."""
         (_, first), (_, last) = self.entries[0], self.entries[-1]
         if not first <= log_start_offset <= log_end_offset >= last:
             return False
         return last_epoch is None or self.epoch_at(log_end_offset - 1) == last_epoch
 
     def epoch_at(self, offset: int) -> int:
-        number = bisect_right(self.entries, offset, key=lambda entry: entry[1])
-        return self.entries[number - 1][0] if number else UNDEFINED_EPOCH
+        index = bisect_right(self.entries, offset, key=lambda entry: entry[1])
+        return self.entries[index - 1][0] if index else UNDEFINED_EPOCH
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Forget epochs that start at or after `end_offset`."""
+        """Forget epochs starting at or after `end_offset`, and return whether any did."""
         kept = [entry for entry in self.entries if entry[1] < end_offset]
         changed = len(kept) < len(self.entries)
         self.entries = kept
         return changed
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Forget epochs that end at or before `start_offset`; the one that covers it now starts there."""
-        number = bisect_right(self.entries, start_offset, key=lambda entry: entry[1])
-        if number == 0 or (number == 1 and self.entries[0][1] == start_offset):
+        """Forget epochs ending at or before `start_offset`; return whether any changed."""
+        index = bisect_right(self.entries, start_offset, key=lambda entry: entry[1])
+        if index == 0 or (index == 1 and self.entries[0][1] == start_offset):
             return False
-        self.entries = [(self.entries[number - 1][0], start_offset), *self.entries[number:]]
+        self.entries = [(self.entries[index - 1][0], start_offset), *self.entries[index:]]
         return True
 
     def clear(self) -> None:

@@ -60,11 +60,11 @@ _LEFTOVERS = (DELETED, CLEANED, MOVED, ".tmp")
 
 
 class Offsets(NamedTuple):
-    """What the checkpoint files of a log directory say of a partition."""
+    """A partition's entries in the checkpoint files of the log directory."""
 
     log_start_offset: int = 0
     recovery_point: int = 0
-    high_watermark: int | None = None  # where other replicas have a say in it: without one it is the log's end
+    high_watermark: int | None = None  # with other replicas; None: the log's end
 
 
 def create_log(
@@ -77,7 +77,7 @@ def create_log(
     clock: Clock,
     keeper: LogKeeper,
 ) -> PartitionLog:
-    """A new, empty log in a folder of its own, which is made."""
+    """Make a folder with a new, empty log."""
     fs = files.fs
     fs.make_directory(directory)
     if topic_id != ZERO_ID:
@@ -98,8 +98,7 @@ def begin_log(
     clock: Clock,
     keeper: LogKeeper,
 ) -> PartitionLog:
-    """An empty log in a folder that is there, and in which there is only the topic's id; the files that would be empty
-    come with the first batch."""
+    """Return an empty log for a folder with nothing but the topic's id; the first batch makes the files."""
     segment = LogSegment(files, directory, 0, size=0, created_ms=clock.wall, fresh=True)
     return PartitionLog(
         topic,
@@ -129,7 +128,7 @@ def load_log(
     clock: Clock,
     keeper: LogKeeper,
 ) -> PartitionLog:
-    """A log that was closed cleanly."""
+    """Load a log after a clean shutdown."""
     fs = files.fs
     names = remove_leftovers(files, directory, clock.wall)
     segments = open_segments(files, directory, names, offsets.log_start_offset, clock.wall)
@@ -142,7 +141,7 @@ def load_log(
     producers = ProducerState(f"{topic}-{partition}")
     remove_strays(fs, directory, names, segments)
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
-    if not segments.active.transactions.is_sound():  # it is about to be written to
+    if not segments.active.transactions.is_sound():  # the next append may write to it
         rebuild_transactions(fs, directory, segments, segments.active)
     log = PartitionLog(
         topic,
@@ -168,17 +167,18 @@ def load_log(
 
 
 def begin_anew(files: FileCache, directory: str, segments: Segments, start: int, wall: int) -> None:
-    """Replace all segments by an empty one at `start`: what was left of the log lies below its start, and offsets below
-    that, given once more, would be lost at the next load. Nothing is known of the producers then: the end of a
-    transaction that is open here may be among what is lost (Kafka: UnifiedLog.truncateFullyAndStartAt).
+    """Replace all segments by an empty segment at `start`, since the rest of the log lies below the start.
+
+    Offsets below the start, given once more, would be lost at the next load. The producers are forgotten: the end of an
+    open transaction may be among the lost records (Kafka: UnifiedLog.truncateFullyAndStartAt).
     """
-    logger.warning("%s ends before its start, and goes on there, at %d", directory, start)
+    logger.warning("%s ends before its log start, and continues at the log start, offset %d", directory, start)
     fs = files.fs
     forget_snapshots(fs, directory)
     old = list(segments)
     for each in old:
         each.remove()
-    fs.sync_directory(directory)  # or a power cut brings the old segments back, and their producers
+    fs.sync_directory(directory)  # otherwise a power cut brings back the old segments and their producers
     segment = LogSegment(files, directory, start, size=0, created_ms=wall, fresh=True)
     segment.log.create()
     segments.replace(old, [segment])
@@ -186,7 +186,7 @@ def begin_anew(files: FileCache, directory: str, segments: Segments, start: int,
 
 
 def open_segments(files: FileCache, directory: str, names: list[str], log_start_offset: int, wall: int) -> Segments:
-    """Every segment in the folder; a new one if there is none."""
+    """Return every segment in the folder; a new segment for none."""
     bases = sorted(int(name[:20]) for name in names if _SEGMENT.fullmatch(name))
     if not bases:
         segment = LogSegment(files, directory, log_start_offset, size=0, created_ms=wall, fresh=True)
@@ -202,7 +202,7 @@ def open_segments(files: FileCache, directory: str, names: list[str], log_start_
 
 
 def _complete_indexes(segments: Segments, names: set[str]) -> None:
-    """Make the index files that are missing."""
+    """Make missing index files."""
     for segment in segments:
         stem = segment_name(segment.base_offset)
         if segment.size and not {f"{stem}.index", f"{stem}.timeindex"} <= names:
@@ -210,7 +210,7 @@ def _complete_indexes(segments: Segments, names: set[str]) -> None:
 
 
 def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
-    """Finish what an interrupted deletion, cleaning or checkpoint left; the names that are there then."""
+    """Finish an interrupted deletion, cleaning or checkpoint, and return the names of the files then."""
     fs, names = files.fs, []
     for name in fs.list_directory(directory):
         if name.endswith(_LEFTOVERS):
@@ -224,7 +224,7 @@ def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
     present = set(names)
     for name in names:
         if name.endswith(_INDEXES) and f"{name.partition('.')[0]}{_LOG_SUFFIX}" not in present:
-            fs.remove(f"{directory}/{name}")  # or a new segment of that offset would go on with it
+            fs.remove(f"{directory}/{name}")  # otherwise a new segment of that offset would continue it
             present.remove(name)
     return [name for name in names if name in present]
 
@@ -232,7 +232,7 @@ def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
 def load_epochs(
     fs: FileSystem, directory: str, segments: Segments, log_start_offset: int, log_end_offset: int
 ) -> LeaderEpochs:
-    """What the checkpoint says; if it is missing, damaged or not of this log, what the batches say."""
+    """Return the epochs in the checkpoint; if missing, damaged or of another log, the epochs of the batches."""
     epochs = LeaderEpochs.load(fs, f"{directory}/{EPOCHS_FILE}")
     if correct_epochs(epochs, segments, log_start_offset, log_end_offset):
         epochs.write(sync=False)
@@ -240,7 +240,7 @@ def load_epochs(
 
 
 def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_start_offset: int, log_end_offset: int) -> bool:
-    """Learn them anew where the log's ends show that they are wrong; whether that was so."""
+    """Learn the epochs from the batches if the log's ends prove the entries wrong, and return whether so."""
     if epochs.entries:
         last_epoch = segments.active.last_epoch() if segments.active.size else None
         wrong = not epochs.can_be_of(log_start_offset, log_end_offset, last_epoch)
@@ -249,7 +249,7 @@ def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_start_offset: i
     if wrong:
         epochs.entries = []
         learn_epochs(epochs, segments)
-        if epochs.entries and epochs.entries[0][1] > log_start_offset:  # cleaning took what was before
+        if epochs.entries and epochs.entries[0][1] > log_start_offset:  # a cleaning has removed earlier records
             epochs.entries[0] = epochs.entries[0][0], log_start_offset
     return wrong
 
@@ -257,7 +257,7 @@ def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_start_offset: i
 def learn_epochs(epochs: LeaderEpochs, segments: Iterable[LogSegment]) -> None:
     for segment in segments:
         if not segment.size or segment.last_epoch() <= epochs.latest:
-            continue  # epochs only rise, so none begins in here
+            continue  # epochs only rise, so no epoch begins in this segment
         for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
             epochs.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
 
@@ -266,13 +266,14 @@ def learn_epochs(epochs: LeaderEpochs, segments: Iterable[LogSegment]) -> None:
 
 
 class EndsEarly(DamagedLog):
-    """All that is there is sound, but it ends before the recovery point: what was behind it is lost, or the checkpoint
-    is wrong."""
+    """A sound log ends before the recovery point: the rest is lost, or the checkpoint is wrong."""
 
 
 class Recovered(NamedTuple):
-    """The outcome of a recovery. gap: where the first segment ends that the next one does not follow at once, beyond
-    what was synced; None if there is no such segment.
+    """The outcome of a recovery.
+
+    gap: beyond the synced part, the end of the first segment that the next segment does not follow at once; None
+    without such a segment.
     """
 
     log_end_offset: int
@@ -282,7 +283,10 @@ class Recovered(NamedTuple):
 
 
 class FolderRecovery:
-    """The recovery of one partition's folder. contiguous: the log is never compacted, so it ends at its first gap."""
+    """The recovery of a partition's folder.
+
+    contiguous: the log is never compacted, so it ends at its first gap.
+    """
 
     def __init__(
         self,
@@ -307,7 +311,11 @@ class FolderRecovery:
         self._read_bytes = self._cut_bytes = 0
 
     def run(self) -> Recovered:
-        """`DamagedLog` if what was synced is not whole."""
+        """Recover the folder.
+
+        Raises:
+            DamagedLog: the synced part is not whole.
+        """
         fs = self._files.fs
         names = remove_leftovers(self._files, self._directory, self._wall)
         segments = open_segments(self._files, self._directory, names, self._offsets.log_start_offset, self._wall)
@@ -321,16 +329,16 @@ class FolderRecovery:
         if not self._epochs.entries:
             learn_epochs(self._epochs, [segment for segment in segments if segment.base_offset < start])
         end, gap = start, None
-        for number, segment in enumerate(unflushed):
+        for index, segment in enumerate(unflushed):
             if segment.base_offset < end and not segment.size:
-                self._drop(segments, [segment])  # made by a roll that failed
+                self._drop(segments, [segment])  # the file of a failed roll
                 continue
             if segment.base_offset < end:
                 raise DamagedLog(segment.log.path, 0, f"it begins before the segment ahead of it ends, at {end}")
             lost_from = max(end, self._offsets.log_start_offset)
             if segment.base_offset > lost_from and gap is None:
                 if self._contiguous:
-                    self._drop(segments, unflushed[number:])
+                    self._drop(segments, unflushed[index:])
                     fs.sync_directory(self._directory)
                     break
                 # Compaction leaves gaps. A power cut that took whole batches from the end of the file before leaves the
@@ -339,8 +347,8 @@ class FolderRecovery:
             end, whole = self._recover_segment(segment)
             self._take_snapshot(end)
             if not whole:
-                self._drop(segments, unflushed[number + 1 :])
-                # or the next power cut brings back what is cut here, behind what has been appended since
+                self._drop(segments, unflushed[index + 1 :])
+                # otherwise a power cut brings the cut bytes back, behind batches appended since
                 segment.log.handle().sync()
                 fs.sync_directory(self._directory)
                 break
@@ -350,8 +358,10 @@ class FolderRecovery:
         return Recovered(end, self._read_bytes, self._cut_bytes, gap)
 
     def _complete(self, segment: LogSegment) -> None:
-        """Its batches were synced while it was the active one. What was done to its files when it was complete may be
-        lost: the room that was preallocated, and not used, is still there, and entries of its indexes are missing.
+        """Complete the files of the last complete segment before the recovery point.
+
+        Its batches were synced while it was the active segment. What was done to its files when it was complete may be
+        lost: unused preallocated room may be there, and entries of its indexes may be missing.
         """
         handle, path = segment.log.handle(), segment.log.path
         try:
@@ -373,7 +383,7 @@ class FolderRecovery:
         segment.close()
 
     def _is_whole(self, segment: LogSegment, names: list[str]) -> bool:
-        """Whether nothing was written since all was synced: then the folder is what a clean shutdown left."""
+        """Return whether nothing was written after the last sync; the folder is as after a clean shutdown then."""
         end = self._offsets.recovery_point
         if self._offsets.log_start_offset > end:
             return False
@@ -391,7 +401,9 @@ class FolderRecovery:
             return False
 
     def _needs_no_snapshot(self, segment: LogSegment, names: list[str]) -> bool:
-        """As a stop of very many logs leaves it: with little in it, and no word of an idempotent producer."""
+        """Return whether a log is short and without idempotent producers: a shutdown of very many logs writes no
+        snapshot then.
+        """
         if segment.base_offset or segment.size > QUICKLY_READ_BYTES or snapshot_offsets(names):
             return False
         batches = scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False)
@@ -401,7 +413,7 @@ class FolderRecovery:
             return False
 
     def _recover_segment(self, segment: LogSegment) -> tuple[int, bool]:
-        """Where the segment ends, and whether it was whole."""
+        """Return the end offset of the segment, and whether the segment was whole."""
         size = segment.size
         self._read_bytes += size
         segment.clear_indexes()
@@ -446,7 +458,9 @@ class FolderRecovery:
             raise EndsEarly(segments.active.log.path, segments.active.size, reason)
 
     def _start_over(self, segments: Segments, end: int) -> int:
-        """Return where the log goes on: at its start, if what DeleteRecords took away was not synced."""
+        """Return the offset at which the log continues: the log start, if the records below were deleted and not
+        synced.
+        """
         start = self._offsets.log_start_offset
         if end >= start:
             return end
@@ -469,13 +483,13 @@ class FolderRecovery:
 def recover_folder(
     files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, wall: int
 ) -> Recovered:
-    """Recover a partition that clients write to. A log that ends before its recovery point is logged once, and checked
-    from its start. A gap is written into the folder, before a sync raises the recovery point beyond it.
+    """Recover a partition written by clients. A log ending before the recovery point is reported once, and checked from
+    the start. A gap is written into the folder, before a sync raises the recovery point beyond the gap.
     """
     try:
         recovered = FolderRecovery(files, directory, name, config, offsets, wall).run()
     except EndsEarly as early:
-        logger.error("%s; it is recovered from its start and goes on where it ends", early)
+        logger.error("%s; it is recovered from its start, and continues where its records end", early)
         from_start = Offsets(offsets.log_start_offset, 0)
         recovered = FolderRecovery(files, directory, name, config, from_start, wall).run()
     if recovered.gap is not None:

@@ -35,9 +35,9 @@ STRAY_SUFFIX = "-stray"
 METADATA_TOPIC = "__cluster_metadata"
 NO_EPOCH = -1
 _MAX_NAME = 255
-_NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is of brokers on ZooKeeper
+_NODE_KEYS = {"0": "broker.id", "1": "node.id"}  # by the version of meta.properties: 0 is for brokers with ZooKeeper
 _DELETED = re.compile(r"(.+)-(\d+)\.[0-9a-f]{32}-delete", re.ASCII)
-_NUMBER = re.compile(r"0|[1-9][0-9]*")
+_INDEX = re.compile(r"0|[1-9][0-9]*")
 TopicPartition = tuple[str, int]
 _CLOSING_THREADS = 16  # a disk syncs many files in little more time than one
 _SEALING_THREADS = 2  # making files is the processor's work
@@ -47,30 +47,30 @@ _SYNCED_TOGETHER_FROM = (
 
 
 class LogDirectoryError(Exception):
-    """This directory can't be used, and the operator must know why."""
+    """A directory can't be used, for a reason which the operator must know."""
 
 
 class LogDirectory:
     def __init__(self, fs: FileSystem, path: str, *, metadata_only: bool = False) -> None:
         self.fs = fs
         self.path = path
-        self.metadata_only = metadata_only  # `metadata.log.dir`, where that is none of `log.dirs`
+        self.metadata_only = metadata_only  # `metadata.log.dir`, if not among `log.dirs`
         self.offset_files = [f"{path}/{name}" for name in checkpoints.OFFSET_FILES]
         self.id = b""
         self.cluster_id = ""
-        self.error: Exception | None = None  # set: offline
-        self.listed = False  # whether it is known what is in it
-        self._deleted: set[TopicPartition] = set()  # what was here and was deleted, as folders tell
-        self.clean = False  # whether the last broker here shut down cleanly
-        self.clean_epoch = NO_EPOCH  # ... and the epoch that it had from its controller
-        self.broker_epoch = NO_EPOCH  # what this one has
+        self.error: Exception | None = None  # the reason for being offline, None: online
+        self.listed = False  # whether the folders in the directory were read
+        self._deleted: set[TopicPartition] = set()  # partitions deleted before the start, by their folders
+        self.clean = False  # whether the last broker shut down cleanly
+        self.clean_epoch = NO_EPOCH  # ... and its broker epoch
+        self.broker_epoch = NO_EPOCH  # of this broker
         self.whole = True  # whether every partition in it could be recovered
-        self.ready = False  # it is in order; before that nothing may say so, and its checkpoints are not ours to write
+        self.ready = False  # recovered; before that no checkpoint and no clean marker may be written
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}
-        self._identity: tuple[dict[str, str], dict[str, str]] = {}, {}  # what `meta.properties` says, and is to say
+        self._identity: tuple[dict[str, str], dict[str, str]] = {}, {}  # `meta.properties` as found, and as wanted
         self._lock: FileLock | None = None
 
     def __repr__(self) -> str:
@@ -82,7 +82,7 @@ class LogDirectory:
 
     @property
     def trouble(self) -> str:
-        """Its path, and what took it offline, in words."""
+        """Return the path, and the reason for being offline, in words."""
         error = self.error
         reason = error.strerror if isinstance(error, OSError) and error.strerror else error
         return f"{self.path}: {reason}"
@@ -90,8 +90,12 @@ class LogDirectory:
     def file(self, name: str) -> str:
         return f"{self.path}/{name}"
 
-    def take(self) -> None:
-        """Lock the directory; `LogDirectoryError` if another broker has it."""
+    def acquire(self) -> None:
+        """Lock the directory.
+
+        Raises:
+            LogDirectoryError: another broker has it.
+        """
         if not self.fs.exists(self.path):
             self.fs.make_directory(self.path)
             self.fs.sync_directory(os.path.dirname(self.path) or ".")
@@ -104,7 +108,11 @@ class LogDirectory:
             ) from None
 
     def identify(self, node_id: int, cluster_id: str, new_uuid: Callable[[], bytes]) -> None:
-        """Check `meta.properties`; what is missing in it is known from now on, and written by `write_identity`."""
+        """Check `meta.properties`; `write_identity` writes missing keys later.
+
+        Raises:
+            LogDirectoryError: the file is of another cluster, another node or another version.
+        """
         path = self.file(checkpoints.META_PROPERTIES)
         properties = self._properties()
         version = properties.get("version", "none" if properties else "1")
@@ -135,7 +143,7 @@ class LogDirectory:
             checkpoints.write_properties(self.fs, path, wanted)
 
     def read_cluster_id(self) -> str:
-        """What an existing `meta.properties` says, or nothing."""
+        """Return the cluster id in an existing `meta.properties`, or nothing."""
         return self._properties().get("cluster.id", "")
 
     def _properties(self) -> dict[str, str]:
@@ -148,29 +156,30 @@ class LogDirectory:
             raise LogDirectoryError(f"{path} is damaged: {error}; {remedy(self.path)}") from None
 
     def read_state(self) -> None:
-        """Read the checkpoints, and take away the marker of the clean shutdown, so that a crash from now on shows."""
+        """Read the checkpoints, and remove the marker of the clean shutdown, since a later crash must show."""
         marker = self.file(checkpoints.CLEAN_SHUTDOWN)
         self.clean = self.fs.exists(marker)
         if self.clean:
             self.clean_epoch = _epoch_in(read_file(self.fs, marker))
             self.fs.remove(marker)
-            self.fs.sync_directory(self.path)  # or a power cut brings it back
+            self.fs.sync_directory(self.path)  # otherwise a power cut brings the marker back
         self.recovery_points = self._offsets_in(checkpoints.RECOVERY_POINTS)
         self.log_start_offsets = self._offsets_in(checkpoints.LOG_START_OFFSETS)
         self.high_watermarks = self._offsets_in(checkpoints.HIGH_WATERMARKS)
         self.cleaner_offsets = self._offsets_in(checkpoints.CLEANER_OFFSETS)
 
     def _offsets_in(self, name: str) -> dict[TopicPartition, int]:
-        """What a checkpoint says; one that is damaged is told of and says nothing, which costs a longer recovery and no
-        data."""
+        """Return the offsets in a checkpoint. A damaged file is logged and counts as empty: a longer recovery, no lost
+        data.
+        """
         try:
             return checkpoints.checked_offsets(self.fs, self.file(name))
         except ValueError as error:
-            logger.warning("%s: it is not used and written anew", error)
+            logger.warning("%s; the file is ignored and rewritten", error)
             return {}
 
     def checkpointed(self) -> list[tuple[str, dict[TopicPartition, int]]]:
-        """The offsets kept for each partition, by the name of the file that they are written to."""
+        """Return the offsets kept for each partition, by file name."""
         return [
             (checkpoints.RECOVERY_POINTS, self.recovery_points),
             (checkpoints.HIGH_WATERMARKS, self.high_watermarks),
@@ -179,12 +188,12 @@ class LogDirectory:
         ]
 
     def forget(self, partition: TopicPartition) -> None:
-        """The partition is here no more."""
+        """Forget the offsets of a partition, which has left the directory."""
         for _, offsets in self.checkpointed():
             offsets.pop(partition, None)
 
     def forget_deleted(self) -> None:
-        """What was here before the start, of which checkpoints that are older may still tell."""
+        """Forget the offsets of partitions deleted before the start, which older checkpoints may still have."""
         while self._deleted:
             self.forget(self._deleted.pop())
 
@@ -195,29 +204,31 @@ class LogDirectory:
         return self.file(f"{partition[0]}-{partition[1]}")
 
     def size_of(self, partition: TopicPartition) -> int:
-        """Bytes in the segments of a partition."""
+        """Return the bytes in the segments of a partition."""
         path = self.partition_path(partition)
         try:
             names = self.fs.list_directory(path)
             return sum(self.fs.stat(f"{path}/{name}").size for name in names if name.endswith(".log"))
         except FileNotFoundError:
-            return 0  # somebody took it away; whoever asks for the log will be told
+            return 0  # the folder was taken away; a load of the log reports that
 
     def futures(self) -> list[str]:
-        """Folders of partitions that were being moved here."""
+        """Return the folders of unfinished moves into the directory."""
         return [name for name in self.fs.list_folders(self.path) if name.endswith(FUTURE_SUFFIX)]
 
     def list_folders(self) -> tuple[list[TopicPartition], list[str]]:
-        """The partitions here, and the folders that wait to be removed. What has another name is somebody else's."""
+        """Return the partitions in the directory, and the folders waiting to be removed. Folders with other names are
+        not ours.
+        """
         partitions, deleted = [], []
         for name in self.fs.list_folders(self.path):
             if gone := _DELETED.fullmatch(name):
                 deleted.append(name)
                 self._deleted.add((gone[1], int(gone[2])))
                 continue
-            topic, _, number = name.rpartition("-")
-            if topic and _NUMBER.fullmatch(number):
-                partitions.append((topic, int(number)))
+            topic, _, index = name.rpartition("-")
+            if topic and _INDEX.fullmatch(index):
+                partitions.append((topic, int(index)))
         self.listed = True
         self._deleted.difference_update(partitions)
         return partitions, deleted
@@ -233,13 +244,13 @@ class LogDirectory:
 
 
 def write_clean_marker(fs: FileSystem, path: str, broker_epoch: int = NO_EPOCH, *, sync: bool = True) -> None:
-    """What is in that directory was shut down cleanly, by a broker of that epoch."""
+    """Mark a directory as shut down cleanly by a broker with the epoch."""
     marker = b'{"version":0,"brokerEpoch":%d}' % broker_epoch
     write_file(fs, f"{path}/{checkpoints.CLEAN_SHUTDOWN}", marker, sync=sync)
 
 
 def _epoch_in(marker: bytes) -> int:
-    """What an earlier Kafka wrote says nothing of it."""
+    """Return the broker epoch in a clean marker; markers of earlier Kafkas have none."""
     try:
         epoch = json.loads(marker)["brokerEpoch"]
     except (ValueError, LookupError, TypeError):
@@ -248,7 +259,7 @@ def _epoch_in(marker: bytes) -> int:
 
 
 def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -> bytes:
-    """The id in `meta.properties`, or a new one; the lowest ids have other meanings (KIP-858)."""
+    """Return the id in `meta.properties`, or a new id outside the reserved range (KIP-858)."""
     if known:
         try:
             found = id_bytes(known)
@@ -264,12 +275,12 @@ def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -
 
 
 def deleted_name(partition: TopicPartition, uuid: bytes) -> str:
-    """The name of a folder that is to be removed; the topic's is cut where the file system has no room for it."""
+    """Return the name for a folder to be removed, with the topic's name cut to the length of a file name."""
     return _aside_name(partition, uuid, DELETE_SUFFIX)
 
 
 def stray_name(partition: TopicPartition, uuid: bytes) -> str:
-    """The name of a folder that is not the partition's log, and is kept for somebody to look at."""
+    """Return the name for a folder other than the partition's log, kept for the operator."""
     return _aside_name(partition, uuid, STRAY_SUFFIX)
 
 
@@ -302,7 +313,7 @@ def close_directory(
 
 
 def _sync_together(directory: LogDirectory, logs: list[PartitionLog], thread_pool: ThreadPool | None, now: int) -> None:
-    """Sync many logs with one call, where the system can do that, instead of half a dozen files of each."""
+    """Sync many logs with a single call, where the system can, instead of half a dozen files of each."""
     if len(logs) < _SYNCED_TOGETHER_FROM:
         return
     fs = directory.fs
@@ -315,10 +326,10 @@ def _sync_together(directory: LogDirectory, logs: list[PartitionLog], thread_poo
 
 
 def _seal_one_of_many(log: PartitionLog) -> None:
-    """Seal a log; one with few records and no producers gets no snapshot.
+    """Seal a log, without a snapshot if the log has few records and no producers.
 
-    Making that file would be most of the work, and there may be tens of thousands of logs. Without a snapshot the log
-    is read when it is opened next; Kafka takes it that there were no producers, which is right.
+    Making the file would be most of the work, and there may be tens of thousands of logs. Without a snapshot the log is
+    read when it is opened next; Kafka takes it that there were no producers, which is right.
     """
     producers = log.producers
     if not (producers.entries or producers.snapshot_offset) and log.segments.size_bytes <= QUICKLY_READ_BYTES:

@@ -26,13 +26,12 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.deletion import Deletions, Remover
-from pykafka_broker.log.directory_map import DirectoryMap, open_directories, put_aside
+from pykafka_broker.log.directory_map import DirectoryMap, DirectoryOpener, quarantine
 from pykafka_broker.log.files import FileCache
 from pykafka_broker.log.filesystem import FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
-from pykafka_broker.log.fresh_folders import FreshFolders
-from pykafka_broker.log.jobs import Submit, ThreadPool, run_inline
-from pykafka_broker.log.loading import ZERO_ID, begin_log, create_log, load_log
+from pykafka_broker.log.jobs import Submit, ThreadPool, in_threads, run_inline
+from pykafka_broker.log.loading import ZERO_ID, FolderRecovery, begin_log, create_log, load_log, recover_folder
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
@@ -40,11 +39,12 @@ from pykafka_broker.log.log_directory import (
     TopicPartition,
     close_directory,
 )
+from pykafka_broker.log.maintenance import LogMaintenance
 from pykafka_broker.log.moving import Moves
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
-from pykafka_broker.log.upkeep import Upkeep
+from pykafka_broker.log.uncreated_logs import UncreatedLogs
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.system import open_files_limit
 
@@ -55,27 +55,27 @@ _HANDED_OVER = OSError(errno.ESTALE, "another broker has the directory now")
 
 
 class LogListener:
-    """A listener that acts on nothing, for logs without a node; the broker's overrides every method."""
+    """A listener for logs without a node, without any action; the broker overrides every method."""
 
     def is_replicated(self, partition: TopicPartition) -> bool:
-        """Return whether the partition has other replicas: its log then begins with the checkpointed high watermark."""
+        """Return whether the partition has other replicas; the log then begins with the checkpointed high watermark."""
         return False
 
     def synced(self, log: PartitionLog) -> None:
-        """Act on records that outlive a power cut from now on."""
+        """Act on more durable records in the log."""
 
     def lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
-        """Act on the loss of the records from `offset` on: they were cut off, or their sync has failed."""
+        """Act on the loss of the records from `offset` on, by a truncation or a failed sync."""
 
     def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
-        """Act on a directory that is offline, with these partitions."""
+        """Act on a directory gone offline with some partitions."""
 
     def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
-        """Announce that the partition is about to be in `target`; call `waiter` when that is known for certain."""
+        """Announce a coming move of the partition to `target`; call `waiter` when the metadata is synced."""
         waiter(None)
 
     def moved(self, partition: TopicPartition) -> None:
-        """Act on a partition that is in another directory now."""
+        """Act on a partition's move to another directory."""
 
 
 def _open_files() -> int:
@@ -99,7 +99,7 @@ def _metadata_topic_config(config: BrokerConfig) -> TopicConfig:
 
 
 class LogManager:
-    """The logs in `log.dirs`, by partition; also the `LogKeeper` of these logs."""
+    """The logs in `log.dirs`, by partition; also the `LogKeeper` of the logs."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class LogManager:
         cluster_id: str = "",
         listener: LogListener | None = None,
     ) -> None:
-        """Make the manager of `log.dirs`; `start` reads them.
+        """Make the manager of `log.dirs`; `start` reads the directories.
 
         Args:
             clock: the broker's; None for a clock that shows the time of the last call.
@@ -136,7 +136,7 @@ class LogManager:
         self.cluster_id = cluster_id
         self.listener = LogListener() if listener is None else listener
         self._is_closing = self._is_handed_over = False
-        self.metadata_is_elsewhere = False  # what is here of it can be had again from those who keep it
+        self.metadata_is_elsewhere = False  # other nodes keep the metadata log, so that it can be fetched again
         # Until topics' own settings are known, no records are deleted or compacted: the defaults may keep less.
         self.topics_are_known = True
         self.loaded: dict[TopicPartition, PartitionLog] = {}
@@ -144,43 +144,80 @@ class LogManager:
         self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.directory_map.where
         self._flushers = Flushers(lambda job: self.submit(job))
-        self._fresh = FreshFolders(fs, lambda job: self.submit(job), self.path_failed)
+        self._uncreated = UncreatedLogs(fs, lambda job: self.submit(job), self.path_failed)
         self._remover = Remover(fs, submit, self._removal_failed)
         self._deletions = Deletions(
             self.files,
             lambda: self.new_uuid(),
             lambda job: self.submit(job),
             self.directory_failed,
-            self._fresh,
+            self._uncreated,
             self._remover,
         )
-        self._upkeep = Upkeep(self)
+        self._maintenance = LogMaintenance(self)
         self.cleaner = Cleaner(self)
-        self._timed = self._flushers, self._upkeep, self._deletions, self._remover, self.cleaner
+        self._timed = self._flushers, self._maintenance, self._deletions, self._remover, self.cleaner
         self.moves = Moves(self)
 
     # -- life
 
     def start(self, now: int, *, with_metadata: bool = False) -> None:
-        """Open the directories and recover the logs in them.
+        """Open the directories and recover the logs.
 
         Raises:
             LogDirectoryError: no directory can be used; or, `with_metadata`, the metadata log is missing.
         """
         self._tick(now)
-        open_directories(self, with_metadata)
-        self._upkeep.start(now)
+        opener = DirectoryOpener(
+            self.directory_map,
+            self.config,
+            self.new_uuid,
+            self._attempt,
+            self.cluster_id,
+            may_found_cluster=not self.metadata_is_elsewhere,
+        )
+        due = self.clock.now + self.config.topic_defaults.file_delete_delay_ms
+        for path in opener.open(self.fs):
+            self._remover.folder_later(due, path)
+        self.cluster_id = opener.cluster_id
+        if with_metadata:
+            self.directory_of_metadata_log()
+        opener.recover(self._recover)
+        self._maintenance.start(now)
         self.cleaner.start(now)
 
-    def attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
+    def _recover(self, directory: LogDirectory) -> None:
+        """Recover every partition of a directory, several at a time where threads are given.
+
+        Topics' own settings aren't known yet; of the broker's settings only the density of indexes matters.
+        """
+        config, files, wall = self.config.topic_defaults, self.files, self.clock.wall
+
+        def recover(partition: TopicPartition) -> None:
+            topic, index = partition
+            path, offsets = directory.partition_path(partition), directory.offsets(partition)
+            try:
+                if topic == METADATA_TOPIC:
+                    FolderRecovery(files, path, f"{topic}-{index}", config, offsets, wall, contiguous=True).run()
+                else:
+                    recover_folder(files, path, f"{topic}-{index}", config, offsets, wall)
+            except DamagedLog as damage:
+                if topic == METADATA_TOPIC:
+                    raise LogDirectoryError(f"{damage}; {remedy(directory.path)}") from damage
+                directory.whole = False
+                self._out_of_service(partition, damage)
+
+        if not directory.clean:
+            partitions = self.directory_map.in_directory(directory)
+            in_threads(self.thread_pool, self.config.num_recovery_threads_per_data_dir, recover, partitions)
+        directory.ready = True
+
+    def _attempt(self, directory: LogDirectory, action: Callable[..., None], *arguments: object) -> None:
         """Run `action`; if the disk fails, take the directory offline. Another broker's lock ends the start."""
         try:
             action(*arguments)
         except (OSError, DamagedLog) as error:
             self.take_offline(directory, error)
-
-    def remove_folder_later(self, path: str) -> None:
-        self._remover.folder_later(self.clock.now + self.config.topic_defaults.file_delete_delay_ms, path)
 
     def stop_jobs(self) -> None:
         """Cancel cleanings and moves, which take long and are worth nothing half done; then jobs can be waited for."""
@@ -191,20 +228,21 @@ class LogManager:
         """Sync and close every log, write the checkpoints and, last of all, the marker."""
         self._is_closing = True
         self._deletions.complete(now)
-        self._fresh.finish()
+        self._uncreated.finish()
         for directory in self.online():
             if directory.ready:
-                self.attempt(directory, self._close, directory, now)
+                self._attempt(directory, self._close, directory, now)
         for directory in self.directories:
             directory.release()
 
     def _close(self, directory: LogDirectory, now: int) -> None:
         logs = [log for partition, log in self.loaded.items() if self._where.get(partition) is directory]
-        close_directory(directory, logs, self.thread_pool, self._upkeep.write_checkpoints, now)
+        close_directory(directory, logs, self.thread_pool, self._maintenance.write_checkpoints, now)
 
     def hand_over(self) -> None:
-        """Leave the directories to another broker: no path in them is used any more. Open files stay usable for their
-        readers. The caller calls `give_up` next.
+        """Leave the directories to another broker: no path in a directory is used any more.
+
+        Open files stay usable for their readers. The caller calls `close_files` next.
         """
         self._is_closing = self._is_handed_over = True
         self.stop_jobs()
@@ -212,15 +250,15 @@ class LogManager:
             directory.error = _HANDED_OVER
             directory.release()
 
-    def give_up(self) -> None:
+    def close_files(self) -> None:
         """Fail every wait for a sync and close all files, after `hand_over`."""
-        self._flushers.give_up(_HANDED_OVER)
+        self._flushers.fail_all(_HANDED_OVER)
         self.loaded.clear()
         self.files.forget_all()
 
     def current_offsets(self, directory: LogDirectory) -> list[tuple[str, dict[TopicPartition, int]]]:
         """Return the content of a directory's checkpoints as of now, by file name."""
-        return self._upkeep.offsets(directory)
+        return self._maintenance.offsets(directory)
 
     @property
     def partition_directories(self) -> list[LogDirectory]:
@@ -233,7 +271,7 @@ class LogManager:
     # -- logs
 
     def get(self, topic: str, partition: int) -> PartitionLog:
-        """Return the log of a partition; the first call loads it.
+        """Return the log of a partition; the first call loads the log.
 
         Raises:
             ApiError: UNKNOWN_TOPIC_OR_PARTITION if there is no log here, KAFKA_STORAGE_ERROR if its disk fails or the
@@ -247,9 +285,9 @@ class LogManager:
         topic, partition = key
         directory = self._where.get(key)
         if directory is None:
-            if key in self.directory_map.withheld:
+            if key in self.directory_map.ambiguous:
                 raise ApiError(
-                    ErrorCode.KAFKA_STORAGE_ERROR, f"It can't be told which log is that of {topic}-{partition}"
+                    ErrorCode.KAFKA_STORAGE_ERROR, f"It can't be told which copy is the log of {topic}-{partition}"
                 )
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"There is no log of {topic}-{partition} here")
         if directory.error is not None:
@@ -260,7 +298,7 @@ class LogManager:
         if self.listener.is_replicated(key):
             offsets = offsets._replace(high_watermark=directory.high_watermarks.get(key, 0))
         try:
-            topic_id, config = self._fresh.take(path), self._config_of(topic)
+            topic_id, config = self._uncreated.claim(path), self._config_of(topic)
             if topic_id is None:
                 log = load_log(self.files, path, topic, partition, config, offsets, self.clock, self)
             else:
@@ -268,15 +306,17 @@ class LogManager:
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         except DamagedLog as damage:
-            self.out_of_service(key, damage)
+            self._out_of_service(key, damage)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         self.loaded[key] = log
-        if log.overdue:  # a crash has left it in the system's memory
+        if log.overdue:  # a crash may have left records in the system's memory
             self.must_sync(log)
         return log
 
-    def out_of_service(self, key: TopicPartition, damage: DamagedLog) -> None:
-        """Take a damaged partition out of service and log why. Damage of the metadata ends the start, which logs it."""
+    def _out_of_service(self, key: TopicPartition, damage: DamagedLog) -> None:
+        """Take a damaged partition out of service and log the damage. Damage of the metadata ends the start, which logs
+        it.
+        """
         self.damaged[key] = damage
         if key[0] == METADATA_TOPIC:
             return
@@ -286,14 +326,14 @@ class LogManager:
     def is_fresh(self, topic: str, partition: int) -> bool:
         """Return whether the log was made since the start and never loaded: such a log is empty."""
         directory = self._where.get((topic, partition))
-        return directory is not None and directory.partition_path((topic, partition)) in self._fresh
+        return directory is not None and directory.partition_path((topic, partition)) in self._uncreated
 
     def exists(self, topic: str, partition: int) -> bool:
         return self.directory_map.has((topic, partition))
 
     @property
     def checkpoints(self) -> CheckpointWriter:
-        return self._upkeep.checkpoints
+        return self._maintenance.checkpoints
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
         return self._where.get(partition)
@@ -309,7 +349,7 @@ class LogManager:
             raise self.directory_failed(directory, error) from error
 
     def partitions(self) -> Iterable[TopicPartition]:
-        """Return all partitions that have a folder here."""
+        """Return all partitions with a folder."""
         return self._where.keys()
 
     def create(
@@ -322,9 +362,15 @@ class LogManager:
         directory_id: bytes = UNASSIGNED,
         new: bool = True,
     ) -> PartitionLog:
-        """A new log, in the directory of that id, else in the one that holds the fewest; or the one that exists. Not
-        `new`: it may have been made before a restart. Raises KAFKA_STORAGE_ERROR if it can't be made for now, or may
-        be where nobody can look; it may be asked for again."""
+        """Return a new log, in the named directory or the directory with the fewest partitions; or the existing log.
+
+        Args:
+            new: False if the log may have been made before a restart.
+
+        Raises:
+            ApiError: KAFKA_STORAGE_ERROR, the log can't be made for now, or may be in an unreadable directory. The
+                caller may ask again.
+        """
         key = topic, partition
         if key in self._where:
             log = self.get(topic, partition)
@@ -333,11 +379,11 @@ class LogManager:
             if log.topic_id == ZERO_ID or same_but_damaged(log.topic_id, topic_id):
                 self._name(log, topic_id)
                 return log
-            self.delete(topic, partition, now)  # what an earlier topic of that name left behind
+            self.delete(topic, partition, now)  # a log of an earlier topic of that name
         self._deletions.finish(key, now)
         directory = self.directory_map.choose(key, directory_id, new=new)
         try:
-            self._upkeep.disown(directory, key)
+            self._maintenance.drop_checkpoints(directory, key)
             path = directory.partition_path(key)
             log = create_log(self.files, path, topic, partition, topic_id, self._config_of(topic), self.clock, self)
         except OSError as error:
@@ -356,8 +402,11 @@ class LogManager:
         directory_id: bytes = UNASSIGNED,
         new: bool = True,
     ) -> None:
-        """As `create`, but the log is loaded when it is first asked for, and its folder made beside the loop or then.
-        Raises as `create`, save for the folder: whether that could be made is heard by whoever asks for the log."""
+        """Make a log as `create` does, to be loaded by the first request; a job makes the folder.
+
+        Raises:
+            ApiError: as `create`, except for the folder: a failure to make it shows when the log is asked for.
+        """
         key = topic, partition
         if key in self._where or self._config_of(topic).preallocate:
             self.create(topic, partition, topic_id, now, directory_id=directory_id, new=new)
@@ -365,28 +414,29 @@ class LogManager:
         self._deletions.finish(key, now)
         directory = self.directory_map.choose(key, directory_id, new=new)
         lost = 0 if new else directory.recovery_points.get(key, 0)
-        if lost and directory_id == directory.id:  # else it was deleted, and has been given back since
-            logger.error("%s-%d had been synced up to %d in %s and is not there any more", *key, lost, directory.path)
+        if lost and directory_id == directory.id:  # otherwise the partition was deleted here and assigned again since
+            logger.error("%s-%d had been synced up to %d in %s and is missing now", *key, lost, directory.path)
         try:
-            self._upkeep.disown(directory, key)
+            self._maintenance.drop_checkpoints(directory, key)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         self.directory_map.put(key, directory)
-        self._fresh.note(directory.partition_path(key), topic_id)
+        self._uncreated.note(directory.partition_path(key), topic_id)
 
     def _name(self, log: PartitionLog, topic_id: bytes) -> None:
         if log.topic_id != ZERO_ID:
-            logger.warning(
-                "%s/%s names another topic id: it is damaged and written anew", log.directory, PARTITION_METADATA
-            )
+            logger.warning("%s/%s has a damaged topic id and is rewritten", log.directory, PARTITION_METADATA)
         try:
             log.assign_topic_id(topic_id)
         except OSError as error:
             raise self.directory_failed(self._where[log.topic, log.partition], error) from error
 
     def metadata_log(self, now: int) -> PartitionLog:
-        """`__cluster_metadata-0`, in `metadata.log.dir` or else the first directory; made if there is none. Raises
-        `LogDirectoryError` if it can't be had."""
+        """Return `__cluster_metadata-0`, in `metadata.log.dir` or else the first directory; a missing log is made.
+
+        Raises:
+            LogDirectoryError: the log can't be had.
+        """
         directory = self.directory_of_metadata_log()
         try:
             if (METADATA_TOPIC, 0) in self._where:
@@ -406,18 +456,21 @@ class LogManager:
         return _metadata_topic_config(self.config) if topic == METADATA_TOPIC else self.topic_config(topic)
 
     def reconfigure(self, topic: str, partitions: Iterable[int], config: TopicConfig) -> None:
-        """Apply the changed settings of a topic to its loaded logs."""
+        """Apply changed settings to a topic's loaded logs."""
         for partition in partitions:
             log = self.loaded.get((topic, partition))
             if log is not None:
                 log.reconfigure(config)
 
     def delete(self, topic: str, partition: int, now: int) -> None:
-        """Take the partition away. Its folder gets another name, at once or as soon as the disk allows it, and is
-        removed after `file.delete.delay.ms`. Never raises: whatever the disk says, the partition is gone."""
+        """Delete a partition. Never raises: whatever the disk says, the partition is gone.
+
+        Its folder gets another name, at once or as soon as the disk allows, and is removed after
+        `file.delete.delay.ms`.
+        """
         key = topic, partition
         self.moves.cancel(key)
-        directories = self.directory_map.take_everywhere(key)
+        directories = self.directory_map.remove_everywhere(key)
         log = self.loaded.pop(key, None)
         self.damaged.pop(key, None)
         self._flushers.forget(key)
@@ -427,33 +480,37 @@ class LogManager:
                 self._deletions.delete(key, directory, log, config.file_delete_delay_ms, now)
 
     def copies(self) -> list[tuple[TopicPartition, LogDirectory]]:
-        """Everything that has a folder, with each directory where it has one."""
+        """Return every folder of a partition, as pairs of the partition and the directory."""
         found = list(self._where.items())
-        return found + [(key, each) for key, held in self.directory_map.withheld.items() for each in held]
+        return found + [(key, each) for key, held in self.directory_map.ambiguous.items() for each in held]
 
-    def put_aside(self, key: TopicPartition, directory: LogDirectory) -> None:
-        """Keep a folder that is no log of this node any more under another name. Where the disk refuses that, the log
-        is out of service. Only retention may have loaded the log since the start.
+    def quarantine(self, key: TopicPartition, directory: LogDirectory) -> None:
+        """Keep a folder under another name which is no longer a log of the node.
+
+        Where the disk refuses that, the log is out of service. Only retention may have loaded the log since the start.
         """
         if self._where.get(key) is directory:
             self.loaded.pop(key, None)
             self._flushers.forget(key)
         try:
-            aside = put_aside(key, directory, self.new_uuid)
+            aside = quarantine(key, directory, self.new_uuid)
         except OSError as error:
             self.directory_failed(directory, error)
-            logger.error("%s-%d is no log of this broker's, and can't be put aside: %s", *key, error)
+            logger.error("%s-%d does not belong to this broker, and can't be put aside: %s", *key, error)
         else:
-            logger.warning("%s-%d is no log of this broker's: put aside in %s: %s", *key, directory.path, aside)
-            self.directory_map.no_longer(key, directory)
+            logger.warning("%s-%d does not belong to this broker; put aside in %s: %s", *key, directory.path, aside)
+            self.directory_map.forget_copy(key, directory)
 
-    def disown(self, directory: LogDirectory, *keys: TopicPartition) -> None:
-        """The partitions are about to be in this directory, or to go from it: its checkpoints say nothing of what was
-        there any more. Raises OSError."""
-        self._upkeep.disown(directory, *keys)
+    def drop_checkpoints(self, directory: LogDirectory, *keys: TopicPartition) -> None:
+        """Remove partitions from a directory's checkpoints, before the logs come or go.
+
+        Raises:
+            OSError: the disk refused.
+        """
+        self._maintenance.drop_checkpoints(directory, *keys)
 
     def moved(self, key: TopicPartition, old_folder: str, target: LogDirectory) -> PartitionLog:
-        """The partition is in `target` now; what was its folder waits to be removed."""
+        """Note a partition's move to `target`, and have the old folder removed later."""
         log = self.loaded[key]
         self._remover.log_later(self.clock.now + log.config.file_delete_delay_ms, old_folder, log)
         self._where[key].forget(key)
@@ -493,7 +550,7 @@ class LogManager:
             self.listener.lost(log, offset, reason)
         if offset <= log.recovery_point:
             directory = self._where[log.topic, log.partition]
-            self.checkpoints.now(directory.file(RECOVERY_POINTS), self._upkeep.recovery_points(directory))
+            self.checkpoints.now(directory.file(RECOVERY_POINTS), self._maintenance.recovery_points(directory))
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
         due = self.clock.now + log.config.file_delete_delay_ms
@@ -501,7 +558,7 @@ class LogManager:
             self._remover.later(due, segment.remove)
 
     def flush(self, log: PartitionLog, now: int, waiter: Waiter | None = None) -> None:
-        """Sync what is in the log by now, off the event loop; `waiter` hears of the end."""
+        """Sync the records in the log by now, off the event loop; `waiter` is called at the end."""
         self._flushers.of(log).request(now, waiter)
 
     # -- failure
@@ -512,26 +569,26 @@ class LogManager:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{directory.path}: {error}")
 
     def path_failed(self, path: str, error: OSError) -> None:
-        """A file in a log directory, or the directory itself, could not be written or synced."""
+        """Handle a failed write or sync of a file in a log directory, or of the directory itself."""
         for directory in self.directories:
             if path == directory.path or path.startswith(directory.path + "/"):
                 self.directory_failed(directory, error)
 
     def _removal_failed(self, error: OSError) -> None:
-        logger.warning("Could not remove what was deleted, the next start at the latest tries again: %s", error)
+        logger.warning("Could not remove deleted files; the next start at the latest tries again: %s", error)
 
     def take_offline(self, directory: LogDirectory, error: Exception) -> None:
-        """Serve nothing from this directory any more."""
+        """Take a directory out of service until the next start."""
         if not directory.online:
             return
         directory.error = error
         lost = [partition for partition, where in self._where.items() if where is directory]
-        if lost or self.online():  # else nothing is served yet, and the start fails with the reason
+        if lost or self.online():  # otherwise nothing is served yet, and the start fails with the reason
             logger.error("Log directory %s is offline with %d partitions: %s", directory.path, len(lost), error)
         for partition in lost:
             self.loaded.pop(partition, None)
             self._flushers.forget(partition)
-        self._fresh.abandon(directory.path)
+        self._uncreated.abandon(directory.path)
         if not self._is_closing:
             self.listener.directory_failed(directory, lost)
 
@@ -551,8 +608,8 @@ class LogManager:
             each.on_deadline(now)
 
     def look_now(self, now: int) -> None:
-        """Retention, expiry of producers and compaction are due now."""
-        self._upkeep.look_now(now)
+        """Let retention, expiry of producers and compaction be due now."""
+        self._maintenance.look_now(now)
         self.cleaner.look_now(now)
 
     def _tick(self, now: int) -> None:

@@ -1,13 +1,15 @@
-"""Moving a partition to another log directory (AlterReplicaLogDirs, KIP-113).
+"""Moves of partitions to other log directories (AlterReplicaLogDirs, KIP-113).
 
-Rule: the copy grows beside the loop in a folder that ends in `-future`. The partition is served from where it is. When
-the copy has all that there was, the metadata is told where the log is going (KIP-858). Once that is synced, what has
-come meanwhile is copied and synced at once. A marker in the folder says that the copy is whole, and two renames
-exchange the folders.
+Rule: the copy grows beside the loop in a folder that ends in `-future`; until the end the partition is served from its
+old folder. When the copy has every record so far, the metadata is told of the new directory (KIP-858). Once the
+metadata is synced, records that have come meanwhile are copied and synced at once. A marker in the folder says that the
+copy is whole, and two renames exchange the folders.
 
-A crash before the marker leaves the log in its old place. A crash after the marker leaves it in the one place or the
-other. If one of the two directories is away after the crash, the log is not begun anew. That is certain, because the
-metadata names the new directory by then, and in that one there is the copy, whole or not.
+A crash before the marker leaves the log in its old directory. A crash after the marker leaves it in one of the two
+directories. If one of them is missing after the crash, no new log is begun: the metadata names the new directory by
+then, and the copy is in it, whole or not.
+
+Only the manager reads this module: a move is a subject of its own.
 """
 
 from __future__ import annotations
@@ -41,9 +43,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _PIECE_BYTES = 1 << 20
-_SMALL_BYTES = 64 << 10  # so much may be copied and synced while the loop waits
-_PATIENT_ROUNDS = 10  # so often what has come meanwhile is copied before a little that is missing is put up with
-_MOST_ROUNDS = 50  # a producer that is faster than the copy doesn't put it off for ever
+_SMALL_BYTES = 64 << 10  # bytes that may be copied and synced while the loop waits
+_PATIENT_ROUNDS = 10  # after so many rounds a small rest may be missing
+_MOST_ROUNDS = 50  # a producer faster than the copy can't delay the move for ever
 
 
 class Piece(NamedTuple):
@@ -72,7 +74,7 @@ class Piece(NamedTuple):
 def _copy_pieces(
     fs: FileSystem, folder: str, pieces: list[Piece], cancelled: Callable[[], bool] = lambda: False
 ) -> None:
-    """Copy and sync; a copy counts only after this."""
+    """Copy the pieces and sync the copies."""
     for piece in pieces:
         source = piece.open()
         if source is None:
@@ -88,13 +90,15 @@ def _copy_pieces(
 
 
 def _segment_piece(file: CachedFile, start: int, end: int) -> Piece:
-    """Return a piece of a file that retention may rename, but does not remove while the piece is wanted."""
+    """Return a piece of a segment's file. Retention may rename the file, but not remove the file while the piece is
+    wanted.
+    """
 
     def opened() -> FileHandle:
         try:
             return file.handle() if start < end else file.create()
         except FileNotFoundError:
-            return file.handle()  # it was just getting the other name
+            return file.handle()  # the file was just being renamed
 
     return Piece(opened, file.path, start, end)
 
@@ -105,7 +109,7 @@ def _index_pieces(segment: LogSegment) -> list[Piece]:
 
 
 def _whole_file(fs: FileSystem, path: str) -> Piece:
-    """Return a small file, which may be deleted before its turn comes."""
+    """Return a piece of a small file, which may be deleted before the copy."""
 
     def opened() -> FileHandle | None:
         try:
@@ -117,7 +121,7 @@ def _whole_file(fs: FileSystem, path: str) -> Piece:
 
 
 class CopyJob:
-    """Copies pieces beside the event loop."""
+    """A job copying pieces beside the event loop."""
 
     def __init__(self, move: Move, pieces: list[Piece]) -> None:
         self._move = move
@@ -134,7 +138,7 @@ class CopyJob:
 
 
 class _SecureJob:
-    """Syncs the new folder and the topic id in it."""
+    """A sync of the new folder and the topic id."""
 
     def __init__(self, move: Move) -> None:
         self._move = move
@@ -153,7 +157,7 @@ class _SecureJob:
 
 
 class _MarkerRemovalJob:
-    """Removes the marker, once the folder's new name is synced."""
+    """A removal of the marker, once the folder's new name is synced."""
 
     def __init__(self, manager: LogManager, target: LogDirectory, folder: str) -> None:
         self._manager = manager
@@ -167,14 +171,14 @@ class _MarkerRemovalJob:
             fs.remove(f"{self._folder}/{MOVED}")
 
     def apply(self) -> None:
-        """Nothing waits for it."""
+        """Do nothing: no caller waits for the removal."""
 
     def failed(self, error: OSError) -> None:
         self._manager.directory_failed(self._target, error)
 
 
 class Move:
-    """One partition on its way to `target`."""
+    """A move of a partition to `target`."""
 
     def __init__(self, moves: Moves, key: TopicPartition, log: PartitionLog, target: LogDirectory) -> None:
         manager = moves.manager
@@ -183,17 +187,17 @@ class Move:
         self.log = log
         self.target = target
         self.cancelled = False
-        self.announced = False  # the metadata names the new directory, or is about to
-        self.needed = False  # the folder is the only whole copy, for the next start to find
+        self.announced = False  # the metadata names the new directory, or will soon
+        self.needed = False  # the folder is the only whole copy, and the next start needs it
         self._manager = manager
         self._moves = moves
         topic, partition = key
         self.folder = target.file(f"{topic}-{partition}.{manager.new_uuid().hex()}{FUTURE_SUFFIX}")
-        self._copied: dict[int, int] = {}  # by base offset of a segment: bytes of its log
-        self._indexed: set[int] = set()  # segments whose other files are copied too, nothing comes after them
+        self._copied: dict[int, int] = {}  # copied bytes of the log, by base offset of the segment
+        self._indexed: set[int] = set()  # segments whose other files are copied too
         self._rounds = 0
         self._truncations = log.truncations
-        self._anew = False  # once this has ended
+        self._anew = False  # begin another move when this one has ended
 
     @property
     def offset_lag(self) -> int:
@@ -221,17 +225,17 @@ class Move:
             self.fail(error)
 
     def advance(self) -> None:
-        """Copy what has come meanwhile, or finish."""
+        """Copy new records, or finish."""
         if self.cancelled:
-            self._give_up()
+            self._remove_copy()
             return
         self._rounds += 1
-        if self._is_cut:  # what was written since then may hide how short it was
+        if self._is_cut:  # later appends may hide the cut
             self._begin_anew()
             return
         try:
             if not self.announced and (self._has_caught_up() or self._rounds >= _MOST_ROUNDS):
-                self._moves.tell_log_start(self)
+                self._moves.write_log_start(self)
                 self._manager.submit(_SecureJob(self))
                 return
             pieces = self._pieces()
@@ -245,7 +249,7 @@ class Move:
 
     @property
     def _is_cut(self) -> bool:
-        """Whether the log was truncated since the copy began."""
+        """Return whether the log was truncated since the copy began."""
         return self.log.truncations != self._truncations
 
     def _begin_anew(self) -> None:
@@ -254,16 +258,17 @@ class Move:
         self._end()
 
     def announce(self) -> None:
-        """Only once the folder is there for certain."""
+        """Tell the metadata of the new directory, once the folder is synced."""
         if self.cancelled:
-            self._give_up()
+            self._remove_copy()
         else:
             self.announced = True
             self._moves.announce(self)
 
-    def told(self, error: OSError | None) -> None:
-        """The metadata names the new directory for certain, or can't be told; ENOENT: it knows no such replica here any
-        more, and this node will hear of that.
+    def on_announced(self, error: OSError | None) -> None:
+        """Go on when the metadata names the new directory, or end the move after an error.
+
+        ENOENT: the metadata knows no such replica on this node any more, and this node will hear of that.
         """
         if error is None:
             self.advance()
@@ -274,8 +279,9 @@ class Move:
             self.abort(f"the metadata can't be told: {error}")
 
     def _has_caught_up(self) -> bool:
-        """Whether all that there was is in the copy, so that the metadata may name its directory: a Kafka that starts
-        on these directories after a crash takes the copy for the log then, whole or not.
+        """Return whether the copy has every record so far, and the metadata may name the new directory.
+
+        A Kafka that starts on these directories after a crash then takes the copy for the log, whole or not.
         """
         missing = sum(segment.size - self._copied.get(segment.base_offset, 0) for segment in self.log.segments)
         if any(segment.base_offset not in self._copied for segment in self.log.segments):
@@ -286,7 +292,7 @@ class Move:
         pieces = []
         for segment in self.log.segments:
             done = self._copied.get(segment.base_offset, -1)
-            if done < segment.size:  # an empty one too: its name says where the log goes on
+            if done < segment.size:  # an empty segment too: its name tells where the log continues
                 pieces.append(_segment_piece(segment.log, max(0, done), segment.size))
                 self._copied[segment.base_offset] = segment.size
             if segment is not self.log.segments.active and segment.base_offset not in self._indexed:
@@ -298,7 +304,7 @@ class Move:
         return pieces
 
     def _finish(self, pieces: list[Piece]) -> None:
-        """The log stands still for these few bytes and syncs; afterwards it is in the other directory."""
+        """Copy the last few bytes while the log stands still, and exchange the folders."""
         log, fs = self.log, self.fs
         log.seal()
         pieces += _index_pieces(log.segments.active)
@@ -314,7 +320,7 @@ class Move:
         self._moves.exchange(self)
 
     def _drop_what_left(self) -> None:
-        """Retention or a cleaning may have taken segments from the log since they were copied."""
+        """Remove copies of segments which retention or a cleaning has taken from the log since."""
         present = {segment.base_offset for segment in self.log.segments}
         for name in self.fs.list_directory(self.folder):
             stem = name.partition(".")[0]
@@ -322,12 +328,14 @@ class Move:
                 self.fs.remove(f"{self.folder}/{name}")
 
     def cancel(self) -> None:
-        """The log was deleted, or goes somewhere else."""
+        """Cancel the move: the log was deleted, or goes to another directory."""
         self.cancelled = True
 
     def fail(self, error: OSError) -> None:
-        """End the move; the directory that failed goes offline. A source that has become shorter was cut, and says
-        nothing against its disk: if there is more to the error, the next copy meets it again.
+        """End the move, and take the failed directory offline.
+
+        A source that has become shorter was cut, which says nothing against its disk: if there is more to the error,
+        the next copy meets it again.
         """
         if self._is_cut:
             self.advance()
@@ -342,17 +350,19 @@ class Move:
     def _end(self) -> None:
         self.cancelled = True
         self._moves.forget(self)
-        self._give_up()
+        self._remove_copy()
 
-    def _give_up(self) -> None:
-        """The log is where it was. The folder goes when the metadata says so too, if it ever said anything else."""
+    def _remove_copy(self) -> None:
+        """Remove the copy. If the metadata was told of the move, the folder goes when the metadata names the old
+        directory again.
+        """
         if self.announced:
-            self._moves.take_back(self, self._taken_back)
+            self._moves.withdraw(self, self._on_withdrawn)
         else:
-            self._taken_back(None)
+            self._on_withdrawn(None)
 
-    def _taken_back(self, error: OSError | None) -> None:
-        if error is None:  # else the next start removes it
+    def _on_withdrawn(self, error: OSError | None) -> None:
+        if error is None:  # after an error the next start removes the folder
             self._drop_folder()
             if self._anew and self.key not in self._moves and self._manager.loaded.get(self.key) is self.log:
                 self._moves.start(self.key, self.target)
@@ -364,7 +374,7 @@ class Move:
 
 
 class Moves:
-    """All partitions that are on their way."""
+    """All unfinished moves."""
 
     def __init__(self, manager: LogManager) -> None:
         self.manager = manager
@@ -377,7 +387,7 @@ class Moves:
         return self._moves.get(key)
 
     def start(self, key: TopicPartition, target: LogDirectory) -> None:
-        """Bring the partition to `target`; asked for where it is already, an unfinished move is given up."""
+        """Move the partition to `target`; the present directory means to give up an unfinished move."""
         self.cancel(key)
         if self.manager.directory_of(key) is target:
             return
@@ -398,11 +408,11 @@ class Moves:
             del self._moves[move.key]
 
     def announce(self, move: Move) -> None:
-        """Call `move.told` when the metadata names the new directory, and that is synced."""
-        self.manager.listener.moving(move.key, move.target, move.told)
+        """Call `move.on_announced` when the metadata names the new directory and is synced."""
+        self.manager.listener.moving(move.key, move.target, move.on_announced)
 
-    def take_back(self, move: Move, waiter: Waiter) -> None:
-        """Let the metadata name the directory that has the log, unless another move has named one since."""
+    def withdraw(self, move: Move, waiter: Waiter) -> None:
+        """Let the metadata name the log's directory again, unless another move has named a directory since."""
         manager, other = self.manager, self._moves.get(move.key)
         source = manager.directory_of(move.key)
         if source is None or (other is not None and other.announced):
@@ -411,12 +421,12 @@ class Moves:
             manager.listener.moving(move.key, source, waiter)
 
     def exchange(self, move: Move) -> None:
-        """The copy is whole and synced: from here on it is the log."""
+        """Make the whole and synced copy the log."""
         manager, key, target = self.manager, move.key, move.target
         source = manager.directory_of(key)
         assert source is not None
         cleaned_to = source.cleaner_offsets.get(key)
-        self.tell_log_start(move)
+        self.write_log_start(move)
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
@@ -427,23 +437,25 @@ class Moves:
         logger.info("%s-%d has moved to %s", *key, target.path)
         manager.listener.moved(key)
 
-    def tell_log_start(self, move: Move) -> None:
-        """Write into the target's checkpoint where the log starts, and nothing else of what was there under its name.
+    def write_log_start(self, move: Move) -> None:
+        """Write the log start into the target's checkpoint, in place of earlier entries for the partition.
 
         That is done before the metadata names the target. If both directories outlive a crash from then on, Kafka takes
         the copy for the log, and without the start the records that DeleteRecords took away would be back.
         """
         log, target, writer = move.log, move.target, self.manager.checkpoints
-        self.manager.disown(target, move.key)
+        self.manager.drop_checkpoints(target, move.key)
         if log.log_start_offset > log.segments.first.base_offset:
             target.log_start_offsets[move.key] = log.log_start_offset
             writer.now(target.file(LOG_START_OFFSETS), dict(target.log_start_offsets))
 
     def _swap(self, move: Move, source: LogDirectory, aside: str, final: str) -> None:
-        """The old folder goes, for certain before the new one comes. If that fails the log stays where it was."""
+        """Rename the old folder away, for certain before the copy gets the name. A failure leaves the old log in place
+        for now.
+        """
         fs, original = move.fs, source.partition_path(move.key)
         for folder in (original, move.folder):
-            self.manager.files.let_go(folder)
+            self.manager.files.release_folder(folder)
         try:
             fs.rename(original, aside)
             fs.sync_directory(source.path)

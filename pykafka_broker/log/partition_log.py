@@ -16,7 +16,6 @@ import contextlib
 import logging
 import os
 import struct
-import zlib
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import NamedTuple, Protocol
@@ -39,7 +38,7 @@ from pykafka_broker.log.producer_state import (
     take_snapshot,
 )
 from pykafka_broker.log.scan import DamagedLog, remedy
-from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
+from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import LogRead, Segments, TimeSteps
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
@@ -55,8 +54,8 @@ _NO_HEADERS: list[BatchHeader] = []
 
 
 class Origin(IntEnum):
-    """The appender of a batch: only sequence numbers of clients are checked, only batches of a follower keep their
-    offsets (Kafka: AppendOrigin).
+    """The appender of a batch: only clients' sequence numbers are checked, only followers' batches keep offsets (Kafka:
+    AppendOrigin).
     """
 
     CLIENT = 0
@@ -66,9 +65,7 @@ class Origin(IntEnum):
 
 
 class AppendInfo:
-    """Offsets and timestamp of an appended batch; for a duplicate, those of the batch that it repeats (Kafka:
-    LogAppendInfo).
-    """
+    """Offsets and timestamp of an appended batch; for a duplicate, of the repeated batch (Kafka: LogAppendInfo)."""
 
     __slots__ = ("base_offset", "duplicate", "last_offset", "log_start_offset", "max_timestamp")
 
@@ -83,39 +80,40 @@ class AppendInfo:
 
 
 class LogKeeper(Protocol):
-    """Owner of the logs of a directory: hears what concerns the directory, other threads or other logs."""
+    """Owner of a directory's logs: hears of events concerning the directory, other threads or other logs."""
 
     def storage_failed(self, log: PartitionLog, error: OSError) -> None:
-        """Handle a read or a write that the disk refused."""
+        """Handle a read or a write refused by the disk."""
 
     def rolled(self, log: PartitionLog) -> None:
-        """Sync the segment that is complete now."""
+        """Sync a segment which has just been completed."""
 
     def must_sync(self, log: PartitionLog) -> None:
         """Sync the log: more is unsynced than `flush.messages` allows, and the high watermark waits for the sync."""
 
     def synced(self, log: PartitionLog) -> None:
-        """Note that more records of the log outlive a power cut."""
+        """Note more durable records in the log."""
 
     def sync_failed(self, log: PartitionLog, error: OSError) -> None:
-        """Note that the log's unsynced records may be lost."""
+        """Note the possible loss of the log's unsynced records."""
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
-        """Prepare for a log that ends at `offset`. If `offset` is its `recovery_point` now, write that to disk too.
+        """Prepare for a log ending at `offset`. If `offset` is the `recovery_point` now, write the recovery point to
+        disk.
 
         Raises:
             OSError: it could not be written. The log must not be cut.
         """
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
-        """Remove the files of these segments later; they are renamed already."""
+        """Remove the files of segments later, which are renamed already."""
 
 
 class UnsyncedFiles(NamedTuple):
-    """Everything that one sync of a log has to bring to disk.
+    """Everything to be brought to disk by a sync of a log.
 
-    end_offset: the log's end when the files were collected. truncations: the log's count of truncations then.
-    segments: complete segments whose indexes are not on disk for certain. directories: folders to sync last.
+    end_offset: the log's end when the files were collected. truncations: the log's count of truncations then. segments:
+    complete segments whose indexes are not on disk for certain. directories: folders to sync last.
     """
 
     end_offset: int
@@ -127,7 +125,7 @@ class UnsyncedFiles(NamedTuple):
 
 
 class PartitionLog:
-    """The log of one partition (Kafka: UnifiedLog); `loading.create_log` and `loading.load_log` make them.
+    """The log of a partition (Kafka: UnifiedLog), made by `loading.create_log` and `loading.load_log`.
 
     Attributes:
         high_watermark: records below it are committed (Kafka docs: "replication").
@@ -187,7 +185,7 @@ class PartitionLog:
         high_watermark: int | None = None,
         gap: int | None = None,
     ) -> None:
-        """Make a log of what is in its folder.
+        """Make a log of the files in the folder.
 
         Args:
             high_watermark: the checkpointed one of a partition with several replicas; None with a single replica, whose
@@ -212,7 +210,7 @@ class PartitionLog:
         self.gap = gap
         self._unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
         self.truncations = 0
-        self._reported: set[str] = set()  # damage that was logged
+        self._reported: set[str] = set()  # damage that was logged already
         self.sole_replica = True
         self.last_flush_ms = now
         self._directory_dirty = True  # files came, went or were replaced since the folder was synced
@@ -234,8 +232,9 @@ class PartitionLog:
 
     @property
     def durable_end(self) -> int:
-        """Return the offset below which this replica keeps its records for good: the log's end, or the recovery point
-        while `flush.messages` asks for a sync.
+        """Return the offset below which records are durable.
+
+        It is the log's end, or the recovery point while `flush.messages` asks for a sync.
         """
         return self.recovery_point if self.overdue else self.log_end_offset
 
@@ -260,8 +259,8 @@ class PartitionLog:
         verified: bool = True,
         transaction_version: int = 0,
     ) -> AppendInfo:
-        """Append one v2 batch whose size, CRC and timestamps the caller has checked. Base offset and leader epoch are
-        written into the batch, unless it comes from a leader (`Origin.REPLICATION`).
+        """Append a v2 batch with checked size, CRC and timestamps. Base offset and leader epoch are written into the
+        batch, unless it comes from a leader (`Origin.REPLICATION`).
 
         Args:
             now: wall clock in ms, by which new segments are begun.
@@ -297,8 +296,8 @@ class PartitionLog:
         return AppendInfo(base_offset, last_offset, header.max_timestamp, self.log_start_offset)
 
     def append_fetched(self, data: Buffer, now: int) -> None:
-        """Append whole batches as a leader has them: each keeps its offset, its leader epoch and every byte. Only
-        headers and CRCs are looked at. A batch that is cut short at the end of `data` is left for the next fetch.
+        """Append a leader's whole batches, with the same offsets, leader epochs and bytes. Only headers and CRCs are
+        looked at. A batch that is cut short at the end of `data` is left for the next fetch.
 
         Args:
             now: wall clock in ms.
@@ -319,8 +318,10 @@ class PartitionLog:
                 at += self._write(view[at:], header, header.base_offset, epoch, None, now, is_run=True)
 
     def _step_back(self, view: memoryview, now: int) -> None:
-        """Let the log end where the first batch begins, if nothing is stored from there on. The leader's log begins
-        within that batch (DeleteRecords), and this one ended there too (Kafka: UnexpectedAppendOffsetException).
+        """Let the log end where the first batch begins, if nothing is stored from the base offset on.
+
+        The leader's log begins within that batch (DeleteRecords), and this one ended there too (Kafka:
+        UnexpectedAppendOffsetException).
         """
         header = _batch_at(view, 0, 0)
         if header is None or header.last_offset < self.log_end_offset:
@@ -332,7 +333,7 @@ class PartitionLog:
             raise self.storage_error(error) from error
 
     def _stored_end(self) -> int:
-        """Return the offset after the last batch that is stored, 0 if there is none."""
+        """Return the offset after the last stored batch, 0 for none."""
         filled = [segment for segment in self.segments if segment.size]
         return filled[-1].end_offset() if filled else 0
 
@@ -367,7 +368,7 @@ class PartitionLog:
         *,
         is_run: bool = False,
     ) -> int:
-        """Write checked batches at the log's end: every append, the leader's and the follower's, comes through here.
+        """Write checked batches at the log's end, for every append of a leader or a follower.
 
         Args:
             data: one batch; of a run, at least its first batch whole.
@@ -385,7 +386,9 @@ class PartitionLog:
         headers = _NO_HEADERS
         try:
             segment = self.segments.active
-            if self._must_roll(segment, size, timestamp, last_offset, now):
+            if segment.must_roll(self.config, size, timestamp, last_offset, now):
+                if size > self.config.segment_bytes:
+                    raise self._too_large(size)
                 segment = self.roll(now, base_offset)
             if leader_epoch > self.epochs.latest:
                 self._assign_epoch(leader_epoch, base_offset)
@@ -419,7 +422,7 @@ class PartitionLog:
                 self.producers.apply(header, header.base_offset)
 
     def _run_from(self, data: Buffer, first: BatchHeader, segment: LogSegment) -> tuple[list[BatchHeader], int]:
-        """Return the headers of the batches of one epoch that the segment has room for, and their size together."""
+        """Return the headers of consecutive batches of the same epoch with room in the segment, and the size of all."""
         view = memoryview(data)
         headers, stop = [first], first.size
         room = self.config.segment_bytes - segment.size
@@ -427,7 +430,7 @@ class PartitionLog:
             try:
                 header = _batch_at(view, stop, headers[-1].next_offset)
             except CorruptBatch:
-                break  # found again when its turn comes
+                break  # the damage is found again when its turn comes
             if (
                 header is None
                 or _is_marker(header)
@@ -440,39 +443,17 @@ class PartitionLog:
             stop += header.size
         return headers, stop
 
-    def _must_roll(self, segment: LogSegment, size: int, timestamp: int, last_offset: int, now: int) -> bool:
-        """Return whether a batch of that size, greatest timestamp and last offset needs a new segment: by size, by the
-        age of the segment's records, or because an index is full or the offset too far away for it (Kafka docs,
-        `segment.bytes`, `segment.ms`, `segment.index.bytes`).
-        """
-        config = self.config
-        filled = segment.size
-        if filled > config.segment_bytes - size:
-            if size > config.segment_bytes:
-                raise ApiError(
-                    ErrorCode.RECORD_LIST_TOO_LARGE,
-                    f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, "
-                    f"which exceeds the maximum configured segment size of {config.segment_bytes}.",
-                )
-            return True
-        if segment.index_full or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-            return True
-        if not filled:
-            return False
-        first = segment.first_timestamp
-        # KIP-33: age is counted in record time where there is one
-        age_ms = timestamp - first if first >= 0 else now - segment.created_ms
-        limit_ms = config.segment_ms
-        if config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
-            # KIP-354: the cleaner never sees the records of an active segment
-            limit_ms = max(1, config.max_compaction_lag_ms)
-        if config.segment_jitter_ms:
-            limit_ms -= _jitter_ms(config, segment)
-        return age_ms > limit_ms
+    def _too_large(self, size: int) -> ApiError:
+        """Return the answer for a batch larger than any segment."""
+        return ApiError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, "
+            f"which exceeds the maximum configured segment size of {self.config.segment_bytes}.",
+        )
 
     def _append_marker(self, segment: LogSegment, batch: bytearray | memoryview, marker: EndTransactionMarker) -> None:
-        """Append a marker; an aborted transaction is indexed first, since the log must not have its marker without the
-        entry in the index.
+        """Append a marker; an aborted transaction is indexed before, since the index must not lack the entry of a
+        stored marker.
         """
         aborted = self.producers.aborted_by(marker)
         try:
@@ -485,7 +466,8 @@ class PartitionLog:
             raise
 
     def roll(self, now: int, next_offset: int = 0) -> LogSegment:
-        """Start a new segment at the log's end, or at `next_offset` if that lies beyond; an empty active segment stays.
+        """Start a new segment at the log's end or at `next_offset`, the greater of the two; an empty active segment
+        stays.
 
         Args:
             now: wall clock in ms.
@@ -511,7 +493,7 @@ class PartitionLog:
         return segment
 
     def begin_leader_epoch(self, leader_epoch: int) -> None:
-        """Write this epoch into the batches that are appended from now on."""
+        """Write the epoch into batches appended from now on."""
         self.leader_epoch = leader_epoch
 
     def _assign_epoch(self, leader_epoch: int, start_offset: int) -> None:
@@ -528,33 +510,33 @@ class PartitionLog:
         self._directory_dirty = True
 
     def forget_gap(self) -> None:
-        """Forget that a crash may have taken records: they are fetched again, or the log is the partition as it is."""
+        """Forget that a crash may have taken records: the records are fetched again, or the log stays unchanged."""
         if self.gap is not None:
             self.gap = None
             with contextlib.suppress(OSError):  # a gap that comes back is fetched once more
                 self.files.fs.remove(f"{self.directory}/{GAP}")
 
     def set_sole_replica(self, is_sole: bool) -> None:
-        """Commit records as soon as they are durable here, or leave the high watermark to the partition."""
+        """Commit records as soon as durable, or leave the high watermark to the partition."""
         self.sole_replica = is_sole
 
     def advance_high_watermark(self, offset: int) -> None:
-        """Set the high watermark, which lies between the log's start and its end."""
+        """Set the high watermark, which lies between the log's ends."""
         assert self.log_start_offset <= offset <= self.log_end_offset
         self.high_watermark = offset
         if self.producers.ended:
             self.producers.on_high_watermark(offset)
 
     def storage_error(self, error: OSError) -> ApiError:
-        """Tell the keeper that the disk failed, and return the answer for the request."""
+        """Tell the keeper of the disk's failure, and return the answer for the request."""
         self.keeper.storage_failed(self, error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{self.topic}-{self.partition}: {error}")
 
     # -- read
 
     def read(self, offset: int, max_bytes: int, upper_offset: int, *, min_one: bool = True) -> LogRead | None:
-        """Return whole batches of one segment, from the batch that holds `offset` on, all of whose offsets are below
-        `upper_offset`; None if there are none.
+        """Return whole batches of a segment, from the batch with `offset` on, with all offsets below `upper_offset`;
+        None for no batch.
 
         Args:
             min_one: whether the first batch comes whole even if it is larger than `max_bytes` (KIP-74).
@@ -578,7 +560,8 @@ class PartitionLog:
             raise self._read_error(error) from error
 
     def bytes_between(self, offset: int, upper_offset: int) -> int:
-        """Return the size of the batches from the one that holds `offset` on, below `upper_offset`;
+        """Return the size of the batches from the batch with `offset` on, below `upper_offset`.
+
         MORE_THAN_A_SEGMENT where they do not end in the segment in which they begin. Raises as `read`.
         """
         try:
@@ -587,7 +570,7 @@ class PartitionLog:
             raise self._read_error(error) from error
 
     def aborted_transactions(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        """Return the aborted transactions that have records in [first_offset, upper_offset) (KIP-98)."""
+        """Return the aborted transactions with records in [first_offset, upper_offset) (KIP-98)."""
         try:
             return self._collect_aborted(first_offset, upper_offset)
         except (OSError, DamagedLog) as error:
@@ -608,8 +591,9 @@ class PartitionLog:
         return found
 
     def _read_error(self, error: OSError | DamagedLog) -> ApiError:
-        """Return the answer for a request that met a failed disk or damage. Damage is logged once; the rest of the log
-        is still served.
+        """Return the answer for a request stopped by a failed disk or by damage.
+
+        Damage is logged once; the rest of the log is still served.
         """
         if isinstance(error, OSError):
             return self.storage_error(error)
@@ -619,11 +603,15 @@ class PartitionLog:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def has_open_transaction(self, header: BatchHeader) -> bool:
-        """Return whether the batch continues a transaction of its producer; if not, the coordinator must verify it."""
+        """Return whether the batch continues an open transaction of its producer; if not, the coordinator must verify
+        the batch.
+        """
         return self.producers.has_open_transaction(header.producer_id, header.producer_epoch)
 
     def leader_epoch_end(self, epoch: int) -> tuple[int, int]:
-        """Return the largest epoch at or below `epoch` and its end offset; (-1, -1) if unknown (KIP-101, KIP-279)."""
+        """Return the largest epoch at or below `epoch` and the epoch's end offset; (-1, -1) if unknown (KIP-101,
+        KIP-279).
+        """
         if self.leader_epoch > self.epochs.latest:  # an epoch begins with the leadership, not with a record
             if epoch == self.leader_epoch or (-1 != epoch < self.leader_epoch and not self.epochs.entries):
                 return epoch, self.log_end_offset
@@ -632,7 +620,7 @@ class PartitionLog:
         return self.epochs.end_offset_for(epoch, self.log_end_offset)
 
     def epoch_at(self, offset: int) -> int:
-        """Return the leader epoch of the batch that holds `offset`, -1 if there was none."""
+        """Return the leader epoch of the batch with `offset`, -1 for none."""
         return self.epochs.epoch_at(offset)
 
     def offset_for_timestamp(self, timestamp: int) -> TimeSteps:
@@ -650,8 +638,9 @@ class PartitionLog:
             raise self._read_error(damage) from damage
 
     def learn_times(self) -> Iterator[None]:
-        """Ask the segments for their greatest timestamps, which they remember, a few at each step: a look-up after that
-        reads in one segment only.
+        """Ask the segments for the greatest timestamps, a few at each step, for look-ups by time.
+
+        The segments remember the timestamps: a look-up after that reads in one segment only.
         """
         asked = 0
         for segment in list(self.segments):
@@ -692,8 +681,8 @@ class PartitionLog:
             self._write_epochs()
 
     def retain(self, now: int) -> None:
-        """Delete the segments that retention by time, size or log start offset no longer keeps, oldest first. The
-        active segment is never deleted: if retention keeps nothing of it, it is rolled first.
+        """Delete the segments beyond retention by time, size or log start offset, oldest first. The active segment is
+        never deleted: if retention keeps nothing of it, it is rolled first.
 
         Args:
             now: wall clock in ms.
@@ -706,7 +695,7 @@ class PartitionLog:
         if older:
             self._delete_first(older)
         if len(older) < len(deletable):
-            self.roll(now)  # a full disk may refuse; the others are gone by then
+            self.roll(now)  # a full disk may refuse; the older segments are gone by then
             self._delete_first(deletable[-1:])
 
     def _delete_first(self, segments: list[LogSegment]) -> None:
@@ -725,7 +714,7 @@ class PartitionLog:
             yield segment
 
     def _expired(self, now: int) -> Callable[[LogSegment, int, bool], bool]:
-        """Return the question whether a segment has expired, to be asked of the segments in their order."""
+        """Return a function telling whether a segment has expired, to be called with the segments in order."""
         config = self.config
         by_policy = "delete" in config.cleanup_policy
         excess = self.size_bytes - config.retention_bytes if by_policy and config.retention_bytes != _UNLIMITED else -1
@@ -741,10 +730,11 @@ class PartitionLog:
         return expired
 
     def _delete_segments(self, segments: list[LogSegment], kept_snapshot: int | None = None) -> None:
-        """Take segments out of the log, in this order. Segments that the disk refuses to rename stay in the log.
+        """Take segments out of the log, in the given order. Segments stay in the log if the disk refuses to rename
+        their files.
 
         Args:
-            kept_snapshot: the offset of a producer snapshot that stays; those of the segments' base offsets go.
+            kept_snapshot: the offset of a producer snapshot to keep; those of the segments' base offsets go.
         """
         gone: list[LogSegment] = []
         try:
@@ -759,15 +749,15 @@ class PartitionLog:
                 self.segments_deleted(gone)
 
     def segments_deleted(self, segments: list[LogSegment]) -> None:
-        """Have the files of segments that have left the log removed later; they are renamed already."""
+        """Have the renamed files of segments outside the log removed later."""
         self._directory_dirty = True
         self.keeper.segments_deleted(self, segments)
 
     # -- cut, from the end (another leader's history)
 
     def truncate_to(self, offset: int) -> None:
-        """Forget records at and above `offset` (a follower whose history differs). Where `offset` lies within a batch
-        or a gap, the log ends with the last batch before, in memory as on disk, but never below its start.
+        """Forget records at and above `offset` (a follower with another history). Where `offset` lies within a batch or
+        a gap, the log ends with the last batch before, in memory as on disk, but never below its start.
 
         The log is synced before this returns: what is appended next stands where the old batches stood, and after a
         power cut the log must not hold a mix of both.
@@ -806,8 +796,8 @@ class PartitionLog:
         )
 
     def truncate_or_restart(self, offset: int, now: int) -> None:
-        """Forget records at and above `offset`. Where nothing readable is left, the log begins anew: at its start, or
-        at `offset` if that lies below (Kafka: UnifiedLog.truncateTo, truncateFullyAndStartAt).
+        """Forget records at and above `offset`. A log without readable records begins anew at the log start, or at
+        `offset` if below (Kafka: UnifiedLog.truncateTo, truncateFullyAndStartAt).
 
         Raises:
             OSError: the caller goes to `storage_error`. The log must not be used again then, only loaded anew.
@@ -852,7 +842,7 @@ class PartitionLog:
     # -- sync (called by `flush`)
 
     def reconfigure(self, config: TopicConfig) -> None:
-        """Go by these settings from now on. `flush.messages` may ask for a sync now, or no longer wait for one."""
+        """Go by new settings from now on. `flush.messages` may ask for a sync now, or no longer wait for a sync."""
         old, was_overdue = self.config, self.overdue
         self.config = config
         if old.flush_messages == config.flush_messages:
@@ -869,7 +859,7 @@ class PartitionLog:
 
     @property
     def is_unsynced(self) -> bool:
-        """Return whether the log takes a sync to be as a clean shutdown leaves it."""
+        """Return whether the log needs a sync to be as a clean shutdown leaves a log."""
         return (
             self.recovery_point < self.log_end_offset
             or not self.segments.active.is_complete
@@ -877,7 +867,7 @@ class PartitionLog:
         )
 
     def begin_sync(self, *, closed: bool = False) -> UnsyncedFiles:
-        """Collect everything that is not on disk. The log counts all of it as synced until `revert_sync`.
+        """Collect everything not on disk. The log counts all as synced until `revert_sync`.
 
         Args:
             closed: whether to add what a clean shutdown promises: the active segment's indexes and the snapshot.
@@ -894,12 +884,12 @@ class PartitionLog:
         self._unsynced_segments += unsynced.segments
 
     def sync_failed(self, error: OSError) -> None:
-        """Tell the keeper that unsynced records may be lost."""
+        """Tell the keeper of the possible loss of unsynced records."""
         self.keeper.storage_failed(self, error)
         self.keeper.sync_failed(self, error)
 
     def synced_to(self, offset: int, now: int) -> None:
-        """Let records below `offset` be read: they outlive a power cut from now on.
+        """Let records below `offset` be read, which are durable from now on.
 
         Args:
             now: steady time in ms.
@@ -911,7 +901,7 @@ class PartitionLog:
         self.keeper.synced(self)
 
     def synced_with_all(self, now: int) -> None:
-        """Count the log, which was sealed before, as synced: the whole file system that holds it was."""
+        """Count a sealed log as synced, after a sync of the whole file system."""
         self._unsynced_segments = []
         self._mark_files_synced(True)
         self.synced_to(self.log_end_offset, now)
@@ -920,7 +910,7 @@ class PartitionLog:
         self._directory_dirty = self.segments.active.transactions.unsynced = not is_synced
 
     def _unsynced_files(self, closed: bool) -> tuple[list[FileHandle], list[str]]:
-        """Return handles of segments and their indexes, and paths of the small files."""
+        """Return the handles of segments and indexes, and the paths of the small files."""
         handles, paths = [], []
         for segment in self.segments.starting_from(self.recovery_point):
             handles.append(segment.log.create())
@@ -952,17 +942,17 @@ class PartitionLog:
         """
         write_partition_metadata(self.files.fs, f"{self.directory}/{PARTITION_METADATA}", topic_id)
         self.topic_id = topic_id
-        self._directory_dirty = True  # a sync that is under way may be past that file
+        self._directory_dirty = True  # a running sync may have synced the old file already
 
     def folder_renamed(self, directory: str) -> None:
-        """Go by the folder's new name. Readers of the open files keep them."""
+        """Go by the folder's new name. Readers keep the open files."""
         self.directory = directory
         self.epochs.rename(f"{directory}/{EPOCHS_FILE}")
         for segment in self.segments:
             segment.move_to(directory)
 
     def continue_in(self, directory: str, now: int) -> None:
-        """Use the synced copy in another folder as the log from now on. Readers of the old files keep them.
+        """Use the synced copy in another folder as the log from now on. Readers keep the old files.
 
         Args:
             now: steady time in ms.
@@ -983,14 +973,14 @@ class PartitionLog:
         take_snapshot(self.files.fs, self.directory, self.producers, offset)
 
     def close(self) -> None:
-        """Leave the files as a clean shutdown leaves them, synced or not."""
+        """Leave the files as after a clean shutdown, synced or not."""
         self.seal()
         for segment in self.segments:
             segment.close()
 
 
 def _batch_at(view: memoryview, at: int, next_offset: int) -> BatchHeader | None:
-    """Return the header of the sound batch that begins there; None if the batch is not there as a whole.
+    """Return the header of a sound batch at position `at`; None if the batch is not whole.
 
     Raises:
         CorruptBatch: the batch is damaged, or begins below `next_offset`.
@@ -1009,9 +999,3 @@ def _batch_at(view: memoryview, at: int, next_offset: int) -> BatchHeader | None
 
 def _is_marker(header: BatchHeader) -> bool:
     return header.is_control and header.producer_id >= 0
-
-
-def _jitter_ms(config: TopicConfig, segment: LogSegment) -> int:
-    """Spread the rolls of many partitions; a segment has the same jitter every time."""
-    limit = min(config.segment_jitter_ms, config.segment_ms)
-    return zlib.crc32(segment.log.path.encode()) % limit if limit > 0 else 0

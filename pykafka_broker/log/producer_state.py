@@ -42,12 +42,12 @@ _SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
 _SNAPSHOT_CRC_END = 6
 _SNAPSHOT_VERSION = 1
 _SNAPSHOT_NAME = re.compile(r"[0-9]{20}\.snapshot")
-# A log that is no longer and has never had an idempotent producer needs no snapshot: it is read when it is opened.
+# A log of at most this size without idempotent producers needs no snapshot: the whole log is read when it is opened.
 QUICKLY_READ_BYTES = 64 << 10
 
 
 class BatchMetadata(NamedTuple):
-    """A batch as the duplicate check remembers it."""
+    """A batch remembered for the duplicate check."""
 
     last_sequence: int
     last_offset: int
@@ -82,7 +82,7 @@ class ProducerEntry:
         self.coordinator_epoch = -1
         self.last_timestamp = -1
         self.txn_first_offset = NO_OFFSET
-        self.markers = 0  # that came since this was made
+        self.markers = 0  # markers since the entry was made
 
     @property
     def last_sequence(self) -> int:
@@ -101,15 +101,17 @@ class ProducerState:
     def __init__(self, partition: str) -> None:
         self.partition = partition  # for messages
         self.entries: dict[int, ProducerEntry] = {}
-        self.snapshot_offset = 0  # up to where the newest snapshot on disk goes
+        self.snapshot_offset = 0  # the offset of the newest snapshot on disk
         self._open: dict[int, int] = {}  # producer id -> first offset of its transaction
-        # producer id -> epoch, lowest sequence, and whether the first try was to join; until one is in the log
+        # producer id -> epoch, lowest sequence, and whether the first try was implicit; until a batch is in the log
         self._tried: dict[int, tuple[int, int, bool]] = {}
-        self.ended: deque[tuple[int, int]] = deque()  # (first, last) of those ended at or above the high watermark
+        self.ended: deque[tuple[int, int]] = (
+            deque()
+        )  # (first, last) of transactions ended at or above the high watermark
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset that belongs to a transaction whose end is not known to all replicas."""
+        """Return the first offset of a transaction which is open, or ended at or above the high watermark."""
         first = next(iter(self._open.values())) if self._open else None
         for ended, _ in self.ended:
             if first is None or ended < first:
@@ -124,9 +126,10 @@ class ProducerState:
         return entry is not None and entry.txn_first_offset != NO_OFFSET and entry.epoch == epoch
 
     def on_try(self, producer_id: int, epoch: int, sequence: int, implicit: bool) -> None:
-        """A transaction is to begin here with this sequence, if the coordinator agrees (KIP-890). Until one has begun
-        nothing of the producer gets into the log behind the lowest sequence that was tried; and a new one that joins
-        by producing (`implicit`, as its first try says) begins with 0.
+        """Note a first produce of a transaction before the coordinator has agreed (KIP-890).
+
+        Until a transaction has begun nothing of the producer gets into the log behind the lowest sequence that was
+        tried. A new producer that joins by producing (`implicit`, as its first try says) begins with 0.
         """
         known_epoch, lowest, implicit = self._tried.get(producer_id, (NO_EPOCH, 0, implicit))
         if epoch > known_epoch or (epoch == known_epoch and sequence < lowest):
@@ -143,7 +146,11 @@ class ProducerState:
         return None
 
     def check(self, batch: BatchHeader, base_offset: int, *, check_sequence: bool) -> None:
-        """`ApiError` if this batch, to be written at `base_offset`, must not follow what its producer wrote before."""
+        """Check whether a batch may follow the producer's earlier batches at `base_offset`.
+
+        Raises:
+            ApiError: it may not.
+        """
         entry = self.entries.get(batch.producer_id)
         if entry is not None and batch.producer_epoch < entry.epoch:
             raise self._old_epoch(batch.producer_id, batch.producer_epoch, base_offset, entry.epoch)
@@ -161,8 +168,10 @@ class ProducerState:
             )
 
     def _check_tried(self, batch: BatchHeader, is_new: bool) -> None:
-        """Whether this is behind what was tried. Kafka looks at all that the producer writes, in a transaction or not,
-        and not at the epoch."""
+        """Refuse a batch behind a sequence tried before.
+
+        Kafka looks at every batch of the producer, in a transaction or not, and not at the epoch.
+        """
         producer_id, first = batch.producer_id, batch.base_sequence
         tried = self._tried.get(producer_id)
         if tried is None:
@@ -197,8 +206,10 @@ class ProducerState:
             )
 
     def check_marker(self, marker: EndTransactionMarker, transaction_version: int = 0) -> None:
-        """`ApiError` if this marker must not be written. In transactions of version 2 a marker carries a raised epoch
-        (KIP-890).
+        """Check whether a marker may be written. With transaction version 2 a marker carries a raised epoch (KIP-890).
+
+        Raises:
+            ApiError: it may not.
         """
         entry = self.entries.get(marker.producer_id)
         if entry is None:
@@ -225,7 +236,7 @@ class ProducerState:
         )
 
     def apply(self, batch: BatchHeader, base_offset: int) -> None:
-        """A data batch of an idempotent or transactional producer is in the log."""
+        """Record a data batch of an idempotent or transactional producer, which is in the log."""
         entry = self.entries.get(batch.producer_id)
         if entry is None:
             entry = self.entries[batch.producer_id] = ProducerEntry(batch.producer_id, batch.producer_epoch)
@@ -245,8 +256,8 @@ class ProducerState:
             self._open[batch.producer_id] = base_offset
 
     def aborted_by(self, marker: EndTransactionMarker) -> AbortedTransaction | None:
-        """What the transaction index must hold of the transaction that this marker ends, if it is aborted and wrote
-        anything here.
+        """Return the transaction index's entry for the transaction ended by a marker; None if committed or without
+        records.
         """
         first_offset = self._open.get(marker.producer_id)
         if first_offset is None or marker.commit:
@@ -255,7 +266,7 @@ class ProducerState:
         return AbortedTransaction(marker.producer_id, first_offset, marker.offset, next(others, marker.offset + 1))
 
     def apply_marker(self, marker: EndTransactionMarker) -> None:
-        """A transaction has ended. What was tried for the next one, which the marker's epoch tells, stays tried."""
+        """Record the end of a transaction. A noted try of the next transaction, told by the marker's epoch, stays."""
         tried = self._tried.get(marker.producer_id)
         if tried is not None and not (tried[2] and tried[0] == marker.producer_epoch):
             del self._tried[marker.producer_id]
@@ -279,8 +290,10 @@ class ProducerState:
         self._open = {producer_id: first_offset for first_offset, producer_id in sorted(opened)}
 
     def expire(self, wall: int, expiration_ms: int) -> None:
-        """Forget producers that wrote nothing for long and have no transaction open (KIP-854), and who never did. How
-        long is told by the timestamps of their records, and so by the wall clock."""
+        """Forget tries, and producers without an open transaction or recent records (KIP-854).
+
+        The age of a record is told by its timestamp, and so by the wall clock.
+        """
         self._tried.clear()
         gone = [
             entry.producer_id
@@ -302,7 +315,7 @@ class ProducerState:
 
 
 class CorruptSnapshot(ValueError):
-    """This file does not hold the state it should."""
+    """A producer snapshot with a wrong CRC, length, version or offset."""
 
 
 def snapshot_name(offset: int) -> str:
@@ -364,14 +377,14 @@ def write_snapshot(fs: FileSystem, path: str, state: ProducerState, *, sync: boo
 
 
 def take_snapshot(fs: FileSystem, directory: str, producers: ProducerState, offset: int) -> None:
-    """Write the state as of `offset`, which is where the log in that folder ends."""
+    """Write the state as of `offset`, the log's end, into the log's folder."""
     if offset > producers.snapshot_offset:
         write_snapshot(fs, f"{directory}/{snapshot_name(offset)}", producers, sync=False)
         producers.snapshot_offset = offset
 
 
 def snapshot_offsets(names: list[str]) -> list[int]:
-    """Return the offsets of the snapshots among these file names, in order."""
+    """Return the offsets of the snapshots among the file names, in order."""
     return sorted(int(name[:20]) for name in names if _SNAPSHOT_NAME.fullmatch(name))
 
 
@@ -394,8 +407,10 @@ def read_snapshot(fs: FileSystem, path: str) -> list[ProducerEntry]:
 
 
 def remove_strays(fs: FileSystem, directory: str, names: list[str], segments: Segments) -> None:
-    """Remove the snapshots that stops left, which are of no segment's base offset. The newest of them stays if it lies
-    beyond the last segment's base (Kafka: ProducerStateManager.removeStraySnapshots).
+    """Remove the snapshots of earlier shutdowns, at no segment's base offset.
+
+    The newest of them stays if it lies beyond the last segment's base (Kafka:
+    ProducerStateManager.removeStraySnapshots).
     """
     strays = set(snapshot_offsets(names)) - {segment.base_offset for segment in segments}
     if strays and max(strays) > segments.active.base_offset:
@@ -415,7 +430,7 @@ def restore_producers(
     log_start_offset: int,
     end_offset: int,
 ) -> None:
-    """Make `producers` what they were as of `end_offset`, from the newest sound snapshot and the batches after it."""
+    """Restore `producers` as of `end_offset`, from the newest sound snapshot and the batches after the snapshot."""
     start = log_start_offset
     producers.clear(0)
     for offset in reversed(snapshot_offsets(names)):
@@ -434,8 +449,9 @@ def restore_producers(
 
 
 def replay_producers(producers: ProducerState, segments: Segments, start: int, end_offset: int) -> None:
-    """Bring `producers` from `start` to `end_offset` by what the log holds. A batch that holds `start` counts: so the
-    log begins after DeleteRecords.
+    """Bring `producers` from `start` to `end_offset` by the log's batches.
+
+    A batch that holds `start` counts: so the log begins after DeleteRecords.
     """
     for segment in segments.starting_from(start):
         if segment.base_offset >= end_offset:
@@ -450,12 +466,12 @@ def replay_producers(producers: ProducerState, segments: Segments, start: int, e
 
 
 def rebuild_transactions(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> None:
-    """The transaction index of one segment anew."""
+    """Rebuild the transaction index of a segment."""
     segment.transactions.replace(find_aborted(fs, directory, segments, segment))
 
 
 def find_aborted(fs: FileSystem, directory: str, segments: Segments, segment: LogSegment) -> list[AbortedTransaction]:
-    """What the transaction index of a segment must say, by what was open where it begins and its batches."""
+    """Return the entries of a segment's transaction index, by the transactions open at the base and the batches."""
     producers = ProducerState(directory)
     start = segments.first.base_offset
     for offset in reversed(snapshot_offsets(fs.list_directory(directory))):
@@ -474,7 +490,7 @@ def find_aborted(fs: FileSystem, directory: str, segments: Segments, segment: Lo
 
 
 def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransaction | None:
-    """Take account of a batch that is in the log; what the transaction index must say of it, if anything."""
+    """Record a batch in the log, and return the resulting entry of the transaction index, if any."""
     header = batch.header
     if header.producer_id < 0:
         return None
@@ -490,7 +506,7 @@ def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransa
 
 
 def _read_or_remove(fs: FileSystem, path: str, offset: int) -> list[ProducerEntry] | None:
-    """The entries of a snapshot as of `offset`; a file that is damaged goes, lest it be read again."""
+    """Return the entries of a snapshot as of `offset`; a damaged file is removed."""
     try:
         entries = read_snapshot(fs, path)
         if any(entry.txn_first_offset >= offset or _last_offset(entry) >= offset for entry in entries):

@@ -1,7 +1,7 @@
 """Reading a segment file from front to back, in large pieces.
 
-Rule: what comes out is whole batches whose header makes sense and, where asked, whose CRC is right. The first place
-where that fails ends the scan with `DamagedLog`, which says how far the file is sound.
+Rule: a scan yields whole batches with a sensible header and, where asked, a right CRC. The first other bytes end the
+scan with `DamagedLog`, which says how far the file is sound.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ _OLD_HEAD = struct.Struct(">qiIb")  # offset, size, CRC and magic of formats 0 a
 
 
 class DamagedLog(ValueError):
-    """A batch is not what it should be; everything before `position` is sound. With an `old_format` it is a sound
-    message of format 0 or 1, as releases before 0.11 wrote them, and nothing that may be cut off."""
+    """A damaged batch in a segment; everything before `position` is sound.
+
+    With `old_format` the batch is a sound message of format 0 or 1, as releases before 0.11 wrote them, and must not be
+    cut off.
+    """
 
     def __init__(self, path: str, position: int, reason: str, *, old_format: bool = False) -> None:
         super().__init__(f"{path} is damaged at byte {position}: {reason}")
@@ -32,7 +35,7 @@ class DamagedLog(ValueError):
 
 
 def remedy(directory: str) -> str:
-    """What helps against damage that the broker does not mend by itself."""
+    """Return the operator's remedy for damage beyond the broker's own repair."""
     return f"stop the broker and run `pykafka-broker log repair {directory}`, which keeps what it cuts off"
 
 
@@ -43,7 +46,14 @@ class ScannedBatch(NamedTuple):
 
 
 def scan(handle: FileHandle, path: str, position: int, end: int, *, verify: bool) -> Iterator[ScannedBatch]:
-    """Every batch in [position, end); `verify` checks each CRC."""
+    """Yield every batch in [position, end).
+
+    Args:
+        verify: whether to check each CRC.
+
+    Raises:
+        DamagedLog: a batch is damaged; the batches before are sound.
+    """
     piece, start = memoryview(b""), position
     while position < end:
         at = position - start
@@ -70,7 +80,7 @@ def scan(handle: FileHandle, path: str, position: int, end: int, *, verify: bool
 
 
 def _is_old_message(handle: FileHandle, position: int, end: int) -> bool:
-    """Whether a message of format 0 or 1 stands there, by its own CRC."""
+    """Return whether a message of format 0 or 1 stands at `position`, by the message's CRC."""
     head = handle.read_at(_OLD_HEAD.size, position)
     if len(head) < _OLD_HEAD.size:
         return False

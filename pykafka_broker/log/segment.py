@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import struct
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -61,19 +62,19 @@ class SegmentFiles:
         return self.log, self.offset_index.file, self.time_index.file, self.transactions.file
 
     def mark_deleted(self) -> None:
-        """Take the files out of the folder's set of segments; they are removed later. What failed can be done again."""
+        """Take the files out of the folder's set of segments, to be removed later. A failed call may be repeated."""
         for file in self.files():
             if not file.path.endswith(DELETED):
                 file.rename(file.path + DELETED)
 
     def change_suffix(self, old: str, new: str) -> None:
-        """Give the files other names, the log last: with it the others count. What failed can be done again."""
+        """Rename the files, the log last: the other files count when the log does. A failed call may be repeated."""
         for file in reversed(self.files()):
             if file.path.endswith(old):
                 file.rename(file.path.removesuffix(old) + new)
 
     def discard(self) -> None:
-        """Remove the files that an interrupted attempt may have left."""
+        """Remove files of an interrupted attempt."""
         for file in self.files():
             if file.exists():
                 file.remove()
@@ -85,7 +86,7 @@ class SegmentFiles:
                 file.handle().sync()
 
     def move_to(self, directory: str) -> None:
-        """The folder has got another name."""
+        """Go by the folder's new name."""
         for file in self.files():
             file.path = f"{directory}/{file.path.rpartition('/')[2]}"
 
@@ -95,7 +96,7 @@ class SegmentFiles:
 
 
 class BatchPosition(NamedTuple):
-    """A batch by its header: position in the file and size in bytes, offsets, greatest timestamp in ms."""
+    """A batch by the header: position in the file, size in bytes, offsets, greatest timestamp in ms."""
 
     position: int
     size: int
@@ -110,7 +111,7 @@ class BatchPosition(NamedTuple):
 
 
 def _batch_position(data: bytes, at: int, position: int) -> BatchPosition | None:
-    """Return the batch whose header stands at `at` in `data`, and at `position` in the file; None for no header."""
+    """Return the batch with a header at `at` in `data`, and at `position` in the file; None for no header."""
     base_offset, length, _, magic, _, _, delta, _, max_timestamp = _HEAD.unpack_from(data, at)
     if length < HEADER_SIZE - LENGTH_OVERHEAD or delta < 0 or magic != _MAGIC:
         return None
@@ -118,7 +119,7 @@ def _batch_position(data: bytes, at: int, position: int) -> BatchPosition | None
 
 
 def _batch_positions(handle: FileHandle, path: str, position: int, end: int, size: int) -> Iterator[BatchPosition]:
-    """Yield the batches that start in [position, end) of a file with `size` bytes of batches.
+    """Yield the batches starting in [position, end) of a file with `size` bytes of batches.
 
     Headers alone are read: little of large batches, and many small ones at once, since a log of many gigabytes is in no
     cache of the CPU.
@@ -141,7 +142,7 @@ def _batch_positions(handle: FileHandle, path: str, position: int, end: int, siz
 
 
 class LogSegment(SegmentFiles):
-    """A segment that is appended to, read and indexed (Kafka: LogSegment)."""
+    """A segment for appends, reads and look-ups (Kafka: LogSegment)."""
 
     __slots__ = (
         "_bytes_since_index",
@@ -168,12 +169,17 @@ class LogSegment(SegmentFiles):
         fresh: bool,
         suffix: str = "",
     ) -> None:
-        """`created_ms`: when it was begun, by the wall clock; of one that is loaded, when its file was last changed."""
+        """Make a segment of the files in a folder.
+
+        Args:
+            created_ms: when the segment was begun, by the wall clock; for a loaded segment, when its file was last
+                changed.
+        """
         super().__init__(cache, directory, base_offset, fresh, suffix)
         self.size = size
         self.created_ms = created_ms
-        self.written_ms = created_ms if fresh else _NOT_WRITTEN  # when the last batch was appended, by the wall clock
-        self.index_full = False  # then the next append needs a new segment
+        self.written_ms = created_ms if fresh else _NOT_WRITTEN  # time of the last append by the wall clock
+        self.index_full = False  # the next append needs a new segment
         self._ragged = False
         self._sealed = not fresh  # the index files are complete
         self._first_timestamp = NO_TIMESTAMP
@@ -195,12 +201,12 @@ class LogSegment(SegmentFiles):
 
     @property
     def knows_times(self) -> bool:
-        """Whether `max_timestamp` is answered from memory."""
+        """Return whether `max_timestamp` is answered from memory."""
         return self._max_timestamp is not None
 
     @property
     def largest_timestamp(self) -> int:
-        """The greatest timestamp; where the records have none, when the segment was last written to."""
+        """Return the greatest timestamp; where the records have none, when the segment was last written to."""
         return self.max_timestamp if self.max_timestamp >= 0 else self._last_write_ms()
 
     def _last_write_ms(self) -> int:
@@ -208,22 +214,22 @@ class LogSegment(SegmentFiles):
 
     @property
     def modified_ms(self) -> int:
-        """When it was last written to. What was written before it was loaded tells that by its greatest timestamp."""
+        """Return the time of the last write; for batches written before the load, the greatest timestamp."""
         return self.largest_timestamp if self.written_ms == _NOT_WRITTEN else self.written_ms
 
     @property
     def max_timestamp_offset(self) -> int:
-        """The last offset of the first batch that has the greatest timestamp."""
+        """Return the last offset of the first batch with the greatest timestamp."""
         return self._max_timestamp_offset if self.max_timestamp != NO_TIMESTAMP else self.base_offset
 
     def append(self, batch: Buffer, last_offset: int, timestamp: int, config: TopicConfig) -> None:
-        """Write one batch, whose greatest timestamp is `timestamp`, at the end."""
+        """Write a batch with the greatest timestamp `timestamp` at the end."""
         self._write(batch)
         if self.index(len(batch), last_offset, timestamp, config.index_interval_bytes):
             self.note_index_size(config)
 
     def append_run(self, batches: Buffer, headers: list[BatchHeader], config: TopicConfig) -> None:
-        """Write many batches at the end, all of them or none."""
+        """Write many batches at the end, all or none."""
         self._write(batches)
         has_entry = False
         for header in headers:
@@ -243,17 +249,17 @@ class LogSegment(SegmentFiles):
             raise
 
     def preallocate(self, size: int) -> None:
-        """Take room on disk for what will come; what is not used is given back when the segment is sealed."""
+        """Take room on disk for coming batches; unused room is given back when the segment is sealed."""
         self._ragged = True
         self.log.create().allocate(size)
 
     def _cut_edge(self) -> None:
-        """Take away what a failed write may have left after the last batch."""
+        """Cut the rest of a failed write after the last batch."""
         self.log.handle().truncate(self.size)
         self._ragged = False
 
     def index(self, size: int, last_offset: int, timestamp: int, interval_bytes: int) -> bool:
-        """Take account of the batch that now stands at the end; whether it has got an entry of its own."""
+        """Take account of a batch at the end of the file, and return whether the batch has got an index entry."""
         position = self.size
         greatest = self._max_timestamp
         if greatest is None:
@@ -278,18 +284,18 @@ class LogSegment(SegmentFiles):
 
     @property
     def first_timestamp(self) -> int:
-        """The greatest timestamp of the first batch, which the age for rolling counts from; -1 if there is none."""
+        """Return the greatest timestamp of the first batch, from which the age for rolling counts; -1 for none."""
         if self._first_timestamp == NO_TIMESTAMP and self.size:
             self._first_timestamp = read_header(self.log.handle().read_at(HEADER_SIZE, 0)).max_timestamp
         return self._first_timestamp
 
     @property
     def is_complete(self) -> bool:
-        """Whether sealing would change nothing that counts."""
+        """Return whether sealing would change nothing of importance."""
         return (self._sealed or not self.size) and not self._ragged
 
     def seal(self) -> None:
-        """Nothing more will be appended, at least not by this process: complete the index files."""
+        """Complete the index files: the process will append nothing more."""
         if self._ragged:
             self._cut_edge()
         self.transactions.complete()
@@ -304,7 +310,7 @@ class LogSegment(SegmentFiles):
         self._sealed = True
 
     def clear_indexes(self) -> None:
-        """Know nothing of the batches in the file, to be told of them again."""
+        """Forget the batches in the file, before each is indexed again."""
         self.size = 0
         self._first_timestamp = self._max_timestamp = NO_TIMESTAMP
         self._max_timestamp_offset = self.base_offset
@@ -315,7 +321,7 @@ class LogSegment(SegmentFiles):
         self.time_index.clear()
 
     def rebuild_indexes(self, interval_bytes: int = _INDEX_INTERVAL_BYTES) -> None:
-        """Offset and time index anew from the batches, because what they said is not so."""
+        """Rebuild the offset and time index from the batches, because the old entries were wrong."""
         logger.warning("Rebuilding the indexes of %s", self.log.path)
         size = self.size
         self.clear_indexes()
@@ -328,7 +334,7 @@ class LogSegment(SegmentFiles):
         self.seal()
 
     def copied_to(self, files: FileCache, directory: str) -> LogSegment:
-        """Return this segment's copy in another folder."""
+        """Return the segment's copy in another folder."""
         copy = LogSegment(files, directory, self.base_offset, size=self.size, created_ms=self.created_ms, fresh=False)
         copy.written_ms = self.written_ms
         return copy
@@ -339,7 +345,7 @@ class LogSegment(SegmentFiles):
             file.close()
 
     def truncate_to(self, offset: int) -> None:
-        """Forget what lies at or above `offset`; the batch that holds it goes whole."""
+        """Forget records at or above `offset`; a batch with `offset` goes whole."""
         size = self.position_of(offset)
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
@@ -353,7 +359,7 @@ class LogSegment(SegmentFiles):
         self._max_timestamp, self._max_timestamp_offset = self.greatest_timestamp()
 
     def greatest_timestamp(self) -> tuple[int, int]:
-        """From the time index and the batches after its last entry."""
+        """Find the greatest timestamp, by the time index and the batches after the last entry, and the offset."""
         timestamp, offset = self.time_index.last()
         position = self.start_for(offset)
         for batch in scan(self.log.handle(), self.log.path, position, self.size, verify=False):
@@ -364,19 +370,51 @@ class LogSegment(SegmentFiles):
     def fits(self, last_offset: int) -> bool:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
 
+    def must_roll(self, config: TopicConfig, size: int, timestamp: int, last_offset: int, now: int) -> bool:
+        """Return whether a batch of the given size, greatest timestamp and last offset needs a new segment.
+
+        By size, by the age of the segment's records, or because an index is full or the offset too far away for it
+        (Kafka docs, `segment.bytes`, `segment.ms`, `segment.index.bytes`; Kafka: LogSegment.shouldRoll).
+
+        Args:
+            now: wall clock in ms.
+        """
+        filled = self.size
+        if filled > config.segment_bytes - size:
+            return True
+        if self.index_full or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if not filled:
+            return False
+        first = self.first_timestamp
+        # KIP-33: age is counted in record time where there is one
+        age_ms = timestamp - first if first >= 0 else now - self.created_ms
+        limit_ms = config.segment_ms
+        if config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
+            # KIP-354: the cleaner never sees the records of an active segment
+            limit_ms = max(1, config.max_compaction_lag_ms)
+        if config.segment_jitter_ms:
+            limit_ms -= self._jitter_ms(config)
+        return age_ms > limit_ms
+
+    def _jitter_ms(self, config: TopicConfig) -> int:
+        """Spread the rolls of many partitions; a segment has the same jitter every time."""
+        limit = min(config.segment_jitter_ms, config.segment_ms)
+        return zlib.crc32(self.log.path.encode()) % limit if limit > 0 else 0
+
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[BatchPosition]:
-        """Where the batches are that start in [position, end), by their headers alone."""
+        """Yield the positions of batches starting in [position, end), by the headers alone."""
         return _batch_positions(
             self.log.handle(), self.log.path, position, self.size if end is None else end, self.size
         )
 
     def start_for(self, offset: int) -> int:
-        """Where to start looking for `offset`."""
+        """Return the position from which to look for `offset`."""
         place = self._indexed_place(offset)
         return place.position if place is not None else 0
 
     def _indexed_place(self, offset: int) -> BatchPosition | None:
-        """The indexed batch that ends at or before `offset`, if there is one. A lying index is rebuilt."""
+        """Return the last indexed batch ending at or before `offset`, or None. A wrong index is rebuilt."""
         for _ in range(2):
             entry = self.offset_index.floor(offset)
             if entry is None:
@@ -388,7 +426,9 @@ class LogSegment(SegmentFiles):
         raise DamagedLog(self.log.path, 0, "its offset index, made anew, names no batch")
 
     def _place_named(self, offset: int, position: int) -> BatchPosition | None:
-        """The batch that stands there and ends at `offset`; releases before 4.0 named the last of several batches."""
+        """Return the batch at `position` if the batch ends at `offset` or before; releases before 4.0 named the last of
+        several batches.
+        """
         if not 0 <= position <= self.size - HEADER_SIZE:
             return None
         place = _batch_position(self.log.handle().read_at(HEADER_SIZE, position), 0, position)
@@ -401,22 +441,23 @@ class LogSegment(SegmentFiles):
         return place is not None and place.max_timestamp == timestamp
 
     def _is_passed(self, timestamp: int, offset: int) -> bool:
-        """Whether a later batch is newer, so that the end of the time index is missing. That shows soon, if ever: times
-        mostly rise.
+        """Return whether a later batch is newer, and the end of the time index is missing.
+
+        A newer batch shows soon, if ever: times mostly rise.
         """
         place = self.place_of(offset)
         later = self.batches(place.end if place is not None else 0)
         return any(each.max_timestamp > timestamp for each in islice(later, _LOOK_AHEAD))
 
     def end_offset(self, size: int | None = None) -> int:
-        """Return the offset after the last batch, or after the last one in the first `size` bytes."""
+        """Return the offset after the last batch, or after the last batch in the first `size` bytes."""
         end, size = self.base_offset, self.size if size is None else size
         for place in self.batches(self._indexed_before(size - 1), size):
             end = place.last_offset + 1
         return end
 
     def last_epoch(self) -> int:
-        """The leader epoch of the last batch."""
+        """Return the leader epoch of the last batch."""
         epoch = -1
         for place in self.batches(self._indexed_before(self.size)):
             header = self._header_at(place.position)
@@ -424,7 +465,7 @@ class LogSegment(SegmentFiles):
         return epoch
 
     def has_whole_indexes(self) -> bool:
-        """Whether both index files look like ones that this segment could have, entry by entry."""
+        """Return whether both index files are possible for the segment, entry by entry."""
         for entries in (self.offset_index.entries(), self.time_index.entries()):
             before = (-1, -1)
             for entry in entries:
@@ -435,7 +476,7 @@ class LogSegment(SegmentFiles):
         return last is None or self._place_named(*last) is not None
 
     def _indexed_before(self, position: int) -> int:
-        """The last indexed batch that starts at or before `position`."""
+        """Return the position of the last indexed batch which starts at or before `position`."""
         entry = self.offset_index.floor_position(position)
         if entry is None:
             return 0
@@ -453,7 +494,7 @@ class LogSegment(SegmentFiles):
             return None
 
     def time_start_for(self, timestamp: int, start_offset: int) -> int:
-        """Where to start looking for a record as late as `timestamp`, at or above `start_offset`."""
+        """Return the position from which to look for a record as late as `timestamp`, at or above `start_offset`."""
         for _ in range(2):
             stamp, offset = self.time_index.floor(timestamp)
             if stamp == NO_TIMESTAMP:
@@ -465,7 +506,7 @@ class LogSegment(SegmentFiles):
         raise DamagedLog(self.log.path, 0, "its time index, made anew, names no batch")
 
     def place_of(self, offset: int) -> BatchPosition | None:
-        """The first batch that ends at or above `offset`."""
+        """Return the first batch ending at or above `offset`."""
         near = self._indexed_place(offset)
         if near is not None and near.last_offset == offset:
             return near
@@ -473,7 +514,7 @@ class LogSegment(SegmentFiles):
         return next((place for place in later if place.last_offset >= offset), None)
 
     def position_of(self, offset: int) -> int:
-        """Where the first batch starts that ends at or above `offset`; the size if there is none."""
+        """Return the position of the first batch ending at or above `offset`; the size for none."""
         known = self._positions.get(offset)
         if known is not None:
             return known
@@ -492,8 +533,11 @@ class LogSegment(SegmentFiles):
         positions[offset] = position
 
     def read(self, offset: int, max_bytes: int, end: int, *, min_one: bool) -> tuple[FileSlice, int | None]:
-        """Whole batches from the one that holds `offset` on, none that starts at `end` or after; with the offset
-        after the last of them, None when that is where the readable part of the segment ends.
+        """Return whole batches from the batch with `offset` on, none of which starts at `end` or after.
+
+        Returns:
+            The batches and the offset after the last of them; None instead of the offset when they end with the
+                readable part of the segment.
         """
         start, place = self._positions.get(offset), None
         if start is None:
@@ -502,8 +546,8 @@ class LogSegment(SegmentFiles):
         if end - start <= max_bytes:
             return FileSlice(self.log, start, max(0, end - start)), None
         if max_bytes < 0:
-            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what Kafka calls a negative limit
-        if place is not None and place.size >= max_bytes:  # nothing else has room beside it
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # Kafka's answer to a negative limit
+        if place is not None and place.size >= max_bytes:  # no other batch has room
             if place.size > max_bytes and not min_one:
                 return FileSlice(self.log, start, 0), place.base_offset
             self.remember(place.last_offset + 1, place.end)
@@ -511,7 +555,7 @@ class LogSegment(SegmentFiles):
         return self._read_limited(start, start + max_bytes, end, min_one)
 
     def _read_limited(self, start: int, limit: int, end: int, min_one: bool) -> tuple[FileSlice, int | None]:
-        # an indexed batch starts inside the limit, so all that lies before it is whole
+        # an indexed batch starts inside the limit, so all batches before it are whole
         stop = max(start, self._indexed_before(limit))
         next_offset = None
         for place in self.batches(stop, end):

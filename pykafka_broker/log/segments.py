@@ -1,9 +1,8 @@
 """The segments of one partition, in order of their base offsets (Kafka: LogSegments).
 
-Rule: there is always at least one, and only the last one, `active`, is written to. A read returns whole batches of one
-segment by their position in the file, and never looks at records. A look-up by time starts where the time index says;
-the records themselves give the answer: the first one, in the order of offsets, whose timestamp is as great as the one
-asked for.
+Rule: there is always at least one segment, and only the last one, `active`, is written to. A read returns whole batches
+of one segment by their position in the file, and never looks at records. A look-up by time starts where the time index
+says; the records give the answer: the first one, in the order of offsets, whose timestamp is at least the given one.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _MANY = 16
 
 
 class LogRead:
-    """Whole batches that a read has found, at least one (Kafka: FetchDataInfo)."""
+    """Whole batches found by a read, never none (Kafka: FetchDataInfo)."""
 
     __slots__ = ("_end_offset", "records")
 
@@ -36,7 +35,7 @@ class LogRead:
 
 
 class TimestampOffset(NamedTuple):
-    """A record's timestamp in ms and its offset."""
+    """The timestamp of a record in ms and the record's offset."""
 
     timestamp: int
     offset: int
@@ -58,7 +57,7 @@ class Segments:
         self._bases = [segment.base_offset for segment in segments]
         self._sealed_bytes = sum(segment.size for segment in segments[:-1])
         self.active = segments[-1]
-        # Whether a look-up by time may take long: many segments are loaded, and not yet asked for their timestamps.
+        # Whether a look-up by time may take long: many segments have not read their timestamps yet.
         self.untimed = len(segments) > _MANY
 
     def __len__(self) -> int:
@@ -79,31 +78,31 @@ class Segments:
         return self._sealed_bytes + self.active.size
 
     def index_of(self, offset: int) -> int:
-        """Return the index of the segment whose range holds `offset`; -1 before the first."""
+        """Return the index of the segment around `offset`; -1 before the first."""
         return bisect_right(self._bases, offset) - 1
 
     def floor(self, offset: int) -> LogSegment:
-        """Return the segment that holds `offset`, the first one if `offset` lies before that."""
+        """Return the segment around `offset`, or the first segment for a lower offset."""
         return self._all[max(0, bisect_right(self._bases, offset) - 1)]
 
     def starting_from(self, offset: int) -> list[LogSegment]:
-        """Return the segment that holds `offset` and all after it."""
+        """Return the segment around `offset` and all later segments."""
         return self._all[max(0, self.index_of(offset)) :]
 
     def holds(self, segment: LogSegment) -> bool:
-        """Return whether the segment is one of these."""
+        """Return whether the segment is in the list."""
         return self.floor(segment.base_offset) is segment
 
     def after(self, segment: LogSegment) -> LogSegment:
-        """Return the segment that follows."""
+        """Return the following segment."""
         return self._all[self.index_of(segment.base_offset) + 1]
 
     def upper_offset(self, index: int, log_end_offset: int) -> int:
-        """Return the offset at which the range of the segment with that index ends."""
+        """Return the end of the range of the segment with the index."""
         return self._bases[index + 1] if index + 1 < len(self._bases) else log_end_offset
 
     def _with_end(self, index: int, log_end_offset: int) -> tuple[LogSegment, int] | None:
-        """Return the segment with that index and the offset at which its range ends; None after the last segment."""
+        """Return the segment with the index and where the segment's range ends; None after the last segment."""
         segments, following = self._all, index + 1
         if following < len(segments):
             return segments[index], self._bases[following]
@@ -112,14 +111,14 @@ class Segments:
     # -- change
 
     def add(self, segment: LogSegment) -> None:
-        """Make `segment` the active one."""
+        """Make `segment` the active segment."""
         self._sealed_bytes += self.active.size
         self._all.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
 
     def replace(self, old: list[LogSegment], new: list[LogSegment]) -> None:
-        """Put `new` in the place of `old`; at least one segment must be left."""
+        """Put `new` in the place of `old`; at least a single segment must be left."""
         gone = set(map(id, old))
         kept = [segment for segment in self._all if id(segment) not in gone]
         self._set(sorted(kept + new, key=lambda segment: segment.base_offset))
@@ -129,7 +128,7 @@ class Segments:
     def read(
         self, offset: int, max_bytes: int, upper_offset: int, log_end_offset: int, min_one: bool
     ) -> LogRead | None:
-        """Return what `PartitionLog.read` promises, for an offset that is in the log."""
+        """Return the result of `PartitionLog.read` for an offset in the log."""
         index = self.index_of(offset)
         while (found := self._with_end(index, log_end_offset)) is not None:
             segment, segment_end = found
@@ -143,11 +142,11 @@ class Segments:
                 return LogRead(records, next_offset)
             if inside or next_offset < segment_end:
                 return None
-            index += 1  # compaction took what this segment had from `offset` on
+            index += 1  # compaction has removed this segment's records from `offset` on
         return None
 
     def bytes_between(self, offset: int, upper_offset: int, log_end_offset: int) -> int:
-        """Return what `PartitionLog.bytes_between` promises, for an offset that is in the log."""
+        """Return the result of `PartitionLog.bytes_between` for an offset in the log."""
         index = max(0, self.index_of(offset))
         while (found := self._with_end(index, log_end_offset)) is not None:
             segment, segment_end = found
@@ -157,17 +156,17 @@ class Segments:
                 return max(0, end - start)
             if start < segment.size:
                 return MORE_THAN_A_SEGMENT
-            index += 1  # compaction took what this segment had from `offset` on
+            index += 1  # compaction has removed this segment's records from `offset` on
         return 0
 
     # -- find by time (ListOffsets)
 
     def times_learned(self) -> None:
-        """Note that every segment knows its greatest timestamp."""
+        """Note the end of `PartitionLog.learn_times`: every segment knows the greatest timestamp."""
         self.untimed = False
 
     def starts(self) -> list[tuple[int, int]]:
-        """Return the base offset of each segment, and its last write in ms of the wall clock."""
+        """Return the base offset of each segment, and the time of the last write in ms of the wall clock."""
         return [(segment.base_offset, segment.modified_ms) for segment in self._all]
 
     def offset_for_timestamp(self, timestamp: int, log_start_offset: int) -> TimeSteps:
@@ -181,7 +180,7 @@ class Segments:
         return None
 
     def offset_of_max_timestamp(self, log_start_offset: int) -> TimeSteps:
-        """Find the first record that has the greatest timestamp (KIP-734), in steps of about a millisecond."""
+        """Find the first record with the greatest timestamp (KIP-734), in steps of about a millisecond."""
         best: LogSegment | None = None
         for segment in self.starting_from(log_start_offset):
             if segment.size and (best is None or segment.max_timestamp > best.max_timestamp):
@@ -195,7 +194,7 @@ def _find_in(segment: LogSegment, start: int, timestamp: int, start_offset: int)
     for place in segment.batches(start):
         if place.max_timestamp >= timestamp and place.last_offset >= start_offset:
             for batch in scan(segment.log.handle(), segment.log.path, place.position, place.end, verify=False):
-                from pykafka_broker.records.time_search import TimeSearch  # imported by the first look-up, not at start
+                from pykafka_broker.records.validation import TimeSearch  # for look-ups only
 
                 found = yield from TimeSearch(batch.data, batch.header, timestamp, start_offset).search()
                 if found is not None:

@@ -18,7 +18,7 @@ EARLIEST_PENDING_UPLOAD = -6
 
 
 class TopicPartition(NamedTuple):
-    """A partition by its topic's name; its text is that of Kafka's tools."""
+    """A partition by the topic's name; the text is in the form of Kafka's tools."""
 
     topic: str
     partition: int
@@ -28,14 +28,14 @@ class TopicPartition(NamedTuple):
 
 
 class IsolationLevel(IntEnum):
-    """Which records a Fetch or ListOffsets sees (KIP-98)."""
+    """The records visible to a Fetch or ListOffsets (KIP-98)."""
 
     READ_UNCOMMITTED = 0
     READ_COMMITTED = 1
 
 
 class CoordinatorType(IntEnum):
-    """The key type of FindCoordinator: what the key names."""
+    """The key types of FindCoordinator."""
 
     GROUP = 0
     TRANSACTION = 1
@@ -43,7 +43,7 @@ class CoordinatorType(IntEnum):
 
 
 class ConfigResourceType(IntEnum):
-    """Resources that have configs (Kafka: ConfigResource.Type); ACLs number resources in another way."""
+    """Resources with configs (Kafka: ConfigResource.Type); ACLs number resources in another way."""
 
     UNKNOWN = 0
     TOPIC = 2
@@ -54,7 +54,7 @@ class ConfigResourceType(IntEnum):
 
 
 class AlterConfigOp(IntEnum):
-    """How IncrementalAlterConfigs changes a value (KIP-339)."""
+    """Kinds of changes in IncrementalAlterConfigs (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -63,7 +63,7 @@ class AlterConfigOp(IntEnum):
 
 
 class AclResourceType(IntEnum):
-    """Resources that ACLs are about (Kafka: ResourceType); a config resource has other numbers."""
+    """Resources of ACLs (Kafka: ResourceType); a config resource has other numbers."""
 
     UNKNOWN = 0
     ANY = 1
@@ -76,7 +76,7 @@ class AclResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """How an ACL names its resources; ANY and MATCH stand in filters alone."""
+    """Ways to name the resources of an ACL; ANY and MATCH are for filters alone."""
 
     UNKNOWN = 0
     ANY = 1
@@ -86,7 +86,7 @@ class PatternType(IntEnum):
 
 
 class AclOperation(IntEnum):
-    """Operations that an ACL allows or denies; ANY stands in filters alone."""
+    """Operations of an ACL; ANY is for filters alone."""
 
     UNKNOWN = 0
     ANY = 1
@@ -107,7 +107,7 @@ class AclOperation(IntEnum):
 
 
 class AclPermissionType(IntEnum):
-    """Whether an ACL allows or denies; ANY stands in filters alone."""
+    """The verdict of an ACL; ANY is for filters alone."""
 
     UNKNOWN = 0
     ANY = 1
@@ -116,7 +116,7 @@ class AclPermissionType(IntEnum):
 
 
 class QuotaMatch(IntEnum):
-    """Ways in which DescribeClientQuotas matches one part of an entity."""
+    """Ways in which DescribeClientQuotas matches a part of an entity."""
 
     EXACT = 0
     DEFAULT = 1
@@ -124,7 +124,7 @@ class QuotaMatch(IntEnum):
 
 
 class UpgradeType(IntEnum):
-    """Which way UpdateFeatures may move a feature."""
+    """The directions in which UpdateFeatures may move a feature."""
 
     UPGRADE = 1
     SAFE_DOWNGRADE = 2

@@ -36,11 +36,11 @@ FEWER_ELEMENTS = 1 << 15
 
 
 class DecodeError(ValueError):
-    """The bytes aren't a message of this type and version."""
+    """The bytes aren't a message of the type and version."""
 
 
 class EncodeError(ValueError):
-    """This version of the message can't carry these values."""
+    """The version of the message has no room for a value."""
 
 
 class Fields:
@@ -61,10 +61,7 @@ class Fields:
 
 
 class Message(Fields):
-    """A message that can be written to and read from bytes, in any of its versions.
-
-    Tagged fields that the schema doesn't know are skipped and not kept.
-    """
+    """A message, written to and read from bytes in any version."""
 
     __slots__ = ()
     API_KEY: ClassVar[int]
@@ -140,7 +137,7 @@ def _refuse_change(self: Fields, name: str, value: object) -> NoReturn:
 
 
 def shared_default(value: FieldsT) -> FieldsT:
-    """A copy of `value` that can't be changed; a struct field that nobody sets needs no object of its own."""
+    """Return an unchangeable copy of `value`, shared by structs with the field unset."""
     frozen = type(type(value).__name__, (type(value),), {"__slots__": (), "__setattr__": _refuse_change})
     copy: FieldsT = object.__new__(frozen)
     for name in value.__match_args__:
@@ -230,24 +227,24 @@ def _read_unsigned(buffer: Buffer, offset: int, bits: int) -> tuple[int, int]:
 
 
 def read_uvarint(buffer: Buffer, offset: int) -> tuple[int, int]:
-    """The unsigned varint of 32 bits at `offset`, and the offset after it."""
+    """Return the unsigned varint of 32 bits at `offset`, and the next offset."""
     return _read_unsigned(buffer, offset, 32)
 
 
 def read_varint(buffer: Buffer, offset: int) -> tuple[int, int]:
-    """The zigzag varint of 32 bits at `offset`, and the offset after it."""
+    """Return the zigzag varint of 32 bits at `offset`, and the next offset."""
     number, offset = _read_unsigned(buffer, offset, 32)
     return (number >> 1) ^ -(number & 1), offset
 
 
 def read_varlong(buffer: Buffer, offset: int) -> tuple[int, int]:
-    """The zigzag varint of 64 bits at `offset`, and the offset after it."""
+    """Return the zigzag varint of 64 bits at `offset`, and the next offset."""
     number, offset = _read_unsigned(buffer, offset, 64)
     return (number >> 1) ^ -(number & 1), offset
 
 
 def uvarint_rest(buffer: Buffer, at: int, first: int) -> tuple[int, int]:
-    """The unsigned varint whose first byte, of 128 or more, is known; two bytes are by far the most frequent."""
+    """Return the unsigned varint after a first byte of 128 or more; two bytes are by far the most frequent."""
     second = buffer[at]
     if second < 0x80:
         return first & 0x7F | second << 7, at + 1
@@ -255,7 +252,7 @@ def uvarint_rest(buffer: Buffer, at: int, first: int) -> tuple[int, int]:
 
 
 def string_length(count: int) -> bytes:
-    """The varint before a compact string whose length plus one is `count`."""
+    """Return the varint before a compact string; `count` is the length plus 1."""
     if count > _MAX_STRING + 1:
         raise EncodeError(f"a string of {count - 1} bytes is too long")
     return uvarint(count)
@@ -278,7 +275,7 @@ def compact_nullable_string(text: str | None) -> bytes:
 
 
 def compact_string(text: str) -> bytes:
-    """Length plus one as varint, then UTF-8."""
+    """Return the length plus 1 as varint, then UTF-8."""
     raw = text.encode()
     count = len(raw) + 1
     return (UVARINT[count] if count < 128 else string_length(count)) + raw
@@ -292,7 +289,7 @@ def join_uuids(uuids: list[bytes]) -> bytes:
 
 
 def write_tags(w: Write, tagged: TaggedPieces) -> None:
-    """The tagged section: how many, then number, size and bytes of each."""
+    """Write the tagged section: the count, then number, size and bytes of each field."""
     if not tagged:
         w(NO_TAGS)
         return
@@ -305,7 +302,7 @@ def write_tags(w: Write, tagged: TaggedPieces) -> None:
 
 
 def read_tag(buffer: Buffer, at: int) -> tuple[int, int, int]:
-    """Number, start and end of the tagged field whose header is at `at`."""
+    """Return number, start and end of the tagged field with the header at `at`."""
     tag, at = read_uvarint(buffer, at)
     length, at = read_uvarint(buffer, at)
     if at + length > len(buffer):
@@ -314,7 +311,7 @@ def read_tag(buffer: Buffer, at: int) -> tuple[int, int, int]:
 
 
 def skip_tags(buffer: Buffer, at: int) -> int:
-    """The offset after a tagged section of which nothing is known."""
+    """Return the offset after a tagged section of unknown fields."""
     count, at = read_uvarint(buffer, at)
     for _ in range(count):  # each takes two bytes or more, so a wrong count soon runs into the end
         _, _, at = read_tag(buffer, at)
@@ -322,7 +319,7 @@ def skip_tags(buffer: Buffer, at: int) -> int:
 
 
 def skip_counted_tags(buffer: Buffer, at: int, elements_left: int) -> tuple[int, int]:
-    """The same in a request, and how many elements it may still have."""
+    """Return the offset after an unknown tagged section of a request, and the number of elements left."""
     count, _ = read_uvarint(buffer, at)
     if count > elements_left:
         refuse_elements()
@@ -330,7 +327,7 @@ def skip_counted_tags(buffer: Buffer, at: int, elements_left: int) -> tuple[int,
 
 
 class MessageReader:
-    """A place in a buffer, moved on by each value that is read. (Kafka: Readable)
+    """A position in a buffer, moved on by each value read. (Kafka: Readable)
 
     Every length is compared with the bytes that are left before anything is sliced or allocated. elements_left: how
     many elements and tagged fields the message may still have; only requests are bounded.
@@ -456,13 +453,15 @@ class MessageReader:
         return None if count == -1 else self.numbers(count, name, size, letter)
 
     def skip_tags(self) -> None:
-        """Move over a tagged section of which nothing is known."""
+        """Move over a tagged section of unknown fields."""
         self.at += 1
         if self.buffer[self.at - 1]:
             self.at, self.elements_left = skip_counted_tags(self.buffer, self.at - 1, self.elements_left)
 
     def tags(self) -> Iterator[tuple[int, int]]:
-        """Yield number and end of each tagged field; unknown ones pass, in any order. The last of duplicates counts."""
+        """Yield number and end of each tagged field, in any order, unknown fields included. The last of duplicates
+        counts.
+        """
         count, self.at = read_uvarint(self.buffer, self.at)
         self.elements_left -= count
         if self.elements_left < 0:
@@ -473,18 +472,18 @@ class MessageReader:
             self.at = end
 
     def end_tag(self, name: str, end: int) -> None:
-        """Refuse the tagged field `name` if it does not end where its size says."""
+        """Refuse the tagged field `name` if the content does not fill the announced size."""
         if self.at != end:
             refuse_tag(name, self.at, end)
 
 
 def uuid_text(uuid: bytes) -> str:
-    """Kafka's text form of a uuid: URL-safe base64 without padding."""
+    """Return Kafka's text form of a uuid: URL-safe base64 without padding."""
     return urlsafe_b64encode(uuid).rstrip(b"=").decode()
 
 
 def parse_uuid_text(text: str) -> bytes:
-    """The 16 bytes of a uuid in Kafka's text form."""
+    """Return the 16 bytes of a uuid in Kafka's text form."""
     try:
         uuid = urlsafe_b64decode(text + "==") if len(text) == 22 else b""
     except ValueError:

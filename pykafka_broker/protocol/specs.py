@@ -21,7 +21,7 @@ def _load(folder: str, name: str) -> type[Message]:
 
 
 class ApiSpec:
-    """One API: its version range over all imported releases, and how its headers look."""
+    """An API: the range of versions over all imported releases, and the forms of headers."""
 
     __slots__ = ("api_key", "flexible_from", "listeners", "max_version", "min_version", "name", "stable_max_version")
 
@@ -43,19 +43,19 @@ class ApiSpec:
             stable_max_version  # below max_version where Kafka marks its latest version as unstable
         )
         self.flexible_from = flexible_from
-        self.listeners = listeners  # "broker", "controller", or none for what only older releases serve
+        self.listeners = listeners  # "broker", "controller", or none for APIs of older releases only
 
     def is_flexible(self, version: int) -> bool:
         return self.flexible_from is not None and version >= self.flexible_from
 
     def request_header_version(self, version: int) -> int:
-        """2 with tagged fields, 1 with a client id; 0 for ControlledShutdown v0 alone, which predates the client id."""
+        """Return 2 with tagged fields, 1 with a client id; 0 for ControlledShutdown v0 alone, older than client ids."""
         if self.is_flexible(version):
             return 2
         return 0 if version == 0 and self.api_key == _CONTROLLED_SHUTDOWN else 1
 
     def response_header_version(self, version: int) -> int:
-        """1 with tagged fields; always 0 for ApiVersions, so that any client can read the answer (KIP-511)."""
+        """Return 1 with tagged fields; always 0 for ApiVersions, readable by any client (KIP-511)."""
         return 1 if self.is_flexible(version) and self.api_key != _API_VERSIONS else 0
 
     def request_class(self) -> type[Message]:

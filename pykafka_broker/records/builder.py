@@ -1,4 +1,4 @@
-"""Writing v2 batches. Rule: the bytes are those that Kafka's own builder writes for the same records and fields.
+"""Writing v2 batches. Rule: the bytes are those of Kafka's own builder for the same records and fields.
 
 The base timestamp is the first record's, the max timestamp the greatest one, or with LogAppendTime the broker's.
 """
@@ -48,12 +48,12 @@ _SMALL = _UNSIGNED[::2] + _UNSIGNED[::-2]
 
 
 def varint(value: int) -> bytes:
-    """The zigzag varint of an int64."""
+    """Return the zigzag varint of an int64."""
     return _SMALL[value] if -2048 <= value < 2048 else _unsigned_varint(value << 1 ^ value >> 63)
 
 
 class BatchBuilder:
-    """Collects records and makes one batch of them; `build` may be called once."""
+    """A batch being built from records; `build` may be called once."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class BatchBuilder:
 
     @property
     def size(self) -> int:
-        """Bytes of the batch as it stands, before compression."""
+        """Return the size of the batch so far in bytes, before compression."""
         return len(self._buffer)
 
     def append(
@@ -103,13 +103,13 @@ class BatchBuilder:
         headers: Headers | None = None,
         offset: int | None = None,
     ) -> None:
-        """Add one record; without `offset` it takes the one after the last record's."""
+        """Add a record at `offset`, by default after the last record."""
         if offset is None:
             offset = self.base_offset + self.last_offset_delta + 1
         self.extend((Record(offset, timestamp, key, value, headers),))
 
     def extend(self, records: Iterable[Record]) -> None:
-        """Add records at their own offsets, which rise from the base offset on."""
+        """Add records at rising offsets from the base offset on."""
         buffer, small, join = self._buffer, _SMALL, b"".join
         base_offset, last_delta, max_timestamp = self.base_offset, self.last_offset_delta, self.max_timestamp
         base_timestamp = self._base_timestamp
@@ -147,7 +147,7 @@ class BatchBuilder:
         self._base_timestamp = base_timestamp
 
     def build(self, *, last_offset_delta: int | None = None, max_timestamp: int | None = None) -> bytearray:
-        """The batch. Compaction passes the last offset and max timestamp of what it cuts down, even to nothing."""
+        """Return the batch. A compaction passes last offset and max timestamp of a batch cut down, even to nothing."""
         batch = self._buffer
         if self.codec != NONE and self.count:
             batch = bytearray(HEADER_SIZE)
@@ -192,7 +192,7 @@ def build_batch(
     last_offset_delta: int | None = None,
     max_timestamp: int | None = None,
 ) -> bytearray:
-    """One batch of `records`; without `base_offset` it is the first record's offset."""
+    """Build a batch of `records`; the base offset is by default the first record's."""
     if base_offset is None:
         records = list(records)
         base_offset = records[0].offset
@@ -220,8 +220,9 @@ def build_keyed_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = -1,
 ) -> tuple[bytearray, BatchHeader]:
-    """Keys and values of one time as one batch from offset 0 on, with its header, transactional if a producer is named:
-    what `build_batch` makes of such records, in a third of the time.
+    """Build a batch from offset 0 on of keys and values with the same time, and return it with the header.
+
+    The batch is transactional if a producer is named. The result is that of `build_batch`, in a third of the time.
     """
     small, count = _SMALL, 0
     pieces = [b""]

@@ -50,7 +50,7 @@ def build_control_batch(
     producer_epoch: int = -1,
     transactional: bool = False,
 ) -> bytearray:
-    """A batch of one control record."""
+    """Build a batch of a single control record."""
     return build_batch(
         (Record(offset, timestamp, _KEY.pack(0, control_type), value),),
         base_offset=offset,
@@ -85,7 +85,7 @@ def build_end_transaction_marker(
 
 
 def read_control_type(record: Record) -> int:
-    """The type that a control record's key names; it may be one that this module has no name for."""
+    """Return the type in a control record's key, maybe without a name in this module."""
     try:
         version, control_type = _KEY.unpack_from(record.key or b"")
     except StructError:
@@ -96,7 +96,7 @@ def read_control_type(record: Record) -> int:
 
 
 def read_end_transaction_marker(batch: Buffer, header: BatchHeader | None = None) -> EndTransactionMarker | None:
-    """What the batch at the start of `batch` says about the end of a transaction; None where it says nothing."""
+    """Return the marker in the batch at the start of `batch`; None if the batch ends no transaction."""
     if header is None:
         header = read_header(batch)
     record = next(iter_records(batch, header), None)

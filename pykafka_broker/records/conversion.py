@@ -1,6 +1,6 @@
-"""From one form of records to another. Rule: offsets, keys, values and timestamps stay; only their wrapping changes.
+"""Conversion between formats of records. Rule: offsets, keys, values and timestamps stay; only their wrapping changes.
 
-Kafka converted up on Produce v0-v2 and down on Fetch v0-v3 until 3.9 (KIP-896 took both away), and did it so.
+Kafka converted up on Produce v0-v2 and down on Fetch v0-v3 until 3.9 (KIP-896 removed both), with the same results.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _RECORDS_A_STEP = 500
 
 
 class UnsupportedConversion(UnsupportedCompression):
-    """zstd batches can't go to a client that reads message formats v0 or v1 (KIP-110)."""
+    """A zstd batch can't go to a client reading message formats v0 or v1 (KIP-110)."""
 
 
 def to_v2(
@@ -40,11 +40,10 @@ def to_v2(
     base_offset: int = 0,
     max_bytes: int = MAX_DECOMPRESSED,
 ) -> Generator[None, None, bytearray]:
-    """One v2 batch of all messages in a set of format v0 or v1, their offsets counted from `base_offset`, in steps of
-    about a millisecond.
+    """Convert a message set of format v0 or v1 to a v2 batch, in steps of about a millisecond.
 
-    `codec` None keeps the first entry's own, as `compression.type=producer` does. Messages of v0 go on without a
-    timestamp, unless `log_append_time` gives them one.
+    Offsets count from `base_offset`. `codec` None keeps the first entry's own, as `compression.type=producer` does.
+    Messages of v0 go on without a timestamp, unless `log_append_time` gives them one.
     """
     if codec is None:
         codec = next((entry.codec for entry in iter_entries(message_set)), NONE)
@@ -70,11 +69,11 @@ def to_v2(
 def from_v2(
     batches: Buffer, magic: int, *, first_offset: int = -1, max_bytes: int = MAX_DECOMPRESSED
 ) -> Generator[None, None, bytes]:
-    """The message set of format v0 or v1 that holds the records of v2 batches, without headers and control records; in
-    steps of about a millisecond.
+    """Convert v2 batches to a message set of format v0 or v1, in steps of about a millisecond.
 
-    A batch cut short at the end is left out, as it would be by the client. zstd ends the set, or where it would come
-    first raises `UnsupportedConversion`. Records below `first_offset` are left out where nothing is compressed.
+    Headers and control records are left out. A batch cut short at the end is left out, as it would be by the client.
+    zstd ends the set, or where it would come first raises `UnsupportedConversion`. Records below `first_offset` are
+    left out where nothing is compressed.
     """
     pieces: list[bytes] = []
     for header, batch in _whole_batches(batches):
@@ -107,8 +106,9 @@ def _whole_batches(batches: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
 def with_codec(
     header: BatchHeader, data: Buffer, codec: int, level: int | None = None, *, renumber: bool = False
 ) -> Generator[None, None, bytearray]:
-    """The batch of that header with these records, which were checked, under another codec; in steps of about a
-    millisecond. `renumber`: their offset deltas become the numbers from 0 on.
+    """Build the batch of a header and checked records under another codec, in steps of about a millisecond.
+
+    `renumber`: their offset deltas become the numbers from 0 on.
     """
     if renumber:
         data = yield from _renumbered(data, header.count)
@@ -138,7 +138,7 @@ def with_codec(
 
 
 def _renumbered(data: Buffer, count: int) -> Generator[None, None, bytearray]:
-    """Records that are written in full, each with its number as offset delta."""
+    """Renumber fully written records: the offset delta of each becomes the index."""
     source = bytes(data)
     result = bytearray()
     position = 0

@@ -22,7 +22,7 @@ def _load() -> Callable[[Buffer], int]:
         if spec is not None and spec.loader is not None:
             module = module_from_spec(spec)
             spec.loader.exec_module(module)
-            sys.modules.setdefault(spec.name, module)  # an ordinary import later takes this one
+            sys.modules.setdefault(spec.name, module)  # a later import finds this module
             function: Callable[[Buffer], int] = module.crc32c
             return function
     from crc32c import crc32c

@@ -1,23 +1,23 @@
-"""What can be wrong with record bytes. Rule: when the bytes, not the caller, are at fault, one of these is raised."""
+"""Errors of record bytes. Rule: when the bytes, not the caller, are at fault, one of these is raised."""
 
 from __future__ import annotations
 
 
 class CorruptBatch(ValueError):
-    """The bytes are not what they claim to be: a bad length, magic, checksum, count, varint or compressed block."""
+    """A batch with a wrong length, magic, checksum, count, varint or compressed block."""
 
 
 class TruncatedBatch(CorruptBatch):
-    """The bytes end before the batch does, as at the end of a fetch or of a torn log; what comes before it is sound."""
+    """A batch cut short, as at the end of a fetch or of a torn log; everything before the batch is sound."""
 
 
 class GrowsTooLarge(CorruptBatch):
-    """Its records are more bytes than whoever reads them has room for."""
+    """A batch with more bytes of records than the reader has room for."""
 
 
 class UnsupportedCompression(ValueError):
-    """The message format can't carry this codec: zstd needs format v2 (KIP-110). UNSUPPORTED_COMPRESSION_TYPE."""
+    """A codec which the message format can't carry: zstd needs format v2 (KIP-110). UNSUPPORTED_COMPRESSION_TYPE."""
 
 
 class InvalidRecord(CorruptBatch):
-    """The batch is as it was sent, but the records in it break the format's rules. Brokers say INVALID_RECORD."""
+    """A batch as sent, with records breaking the format's rules. Brokers say INVALID_RECORD."""

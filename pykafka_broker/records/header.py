@@ -1,9 +1,9 @@
-"""The header of a v2 record batch. Rule: 61 bytes tell all that the hot path asks; the records stay unread.
+"""The header of a v2 record batch. Rule: 61 bytes tell everything that the hot path needs; the records stay unread.
 
-Layout (Kafka docs, "Record Batch"), offsets in bytes: base offset 0, length 8, partition leader epoch 12, magic 16,
-crc 17, attributes 21, last offset delta 23, base timestamp 27, max timestamp 35, producer id 43, producer epoch 51,
-base sequence 53, count 57. The CRC covers everything from the attributes on, so base offset and leader epoch can be
-written into a batch without computing it again.
+Layout (Kafka docs, "Record Batch"), offsets in bytes: base offset 0, length 8, partition leader epoch 12, magic 16, crc
+17, attributes 21, last offset delta 23, base timestamp 27, max timestamp 35, producer id 43, producer epoch 51, base
+sequence 53, count 57. The CRC covers everything from the attributes on, so base offset and leader epoch can be written
+into a batch without computing it again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pykafka_broker.records.crc import Buffer, crc32c
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 
 HEADER_SIZE = 61
-LENGTH_OVERHEAD = 12  # base offset and length, which the length doesn't count
+LENGTH_OVERHEAD = 12  # base offset and length, which the length field does not count
 MAGIC_OFFSET = 16
 CRC_OFFSET = 17
 ATTRIBUTES_OFFSET = 21
@@ -33,7 +33,7 @@ NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
 
 HEADER = Struct(">qiibIhiqqqhii")
-HEADER_UP_TO_CRC = Struct(">qiibI")  # and the rest, which the CRC covers with the records
+HEADER_UP_TO_CRC = Struct(">qiibI")  # the CRC covers the rest of the header and the records
 HEADER_UNDER_CRC = Struct(">hiqqqhii")
 _OFFSET_AND_LENGTH = Struct(">qi")
 _LENGTH_AND_MAGIC = Struct(">8xi4xB")
@@ -47,7 +47,7 @@ _SEQUENCES = 1 << 31
 
 
 class BatchHeader:
-    """The fields of a batch's header, as they stood when it was read; patching the buffer doesn't change them."""
+    """The fields of a batch's header, as read; later patches of the buffer don't change the fields."""
 
     __slots__ = (
         "attributes",
@@ -100,7 +100,7 @@ class BatchHeader:
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch."""
+        """Return the size of the whole batch in bytes."""
         return self.length + LENGTH_OVERHEAD
 
     @property
@@ -113,7 +113,7 @@ class BatchHeader:
 
     @property
     def last_sequence(self) -> int:
-        """The last record's sequence number; they wrap from 2**31 - 1 to 0."""
+        """Return the last record's sequence number; sequence numbers wrap from 2**31 - 1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) % _SEQUENCES
@@ -124,12 +124,12 @@ class BatchHeader:
 
     @property
     def log_append_time(self) -> bool:
-        """Whether every record's timestamp is the batch's max timestamp."""
+        """Return whether every record's timestamp is the batch's max timestamp."""
         return bool(self.attributes & LOG_APPEND_TIME_BIT)
 
     @property
     def timestamp_type(self) -> int:
-        """0: CreateTime, 1: LogAppendTime."""
+        """Return 0 for CreateTime, 1 for LogAppendTime."""
         return (self.attributes & LOG_APPEND_TIME_BIT) >> 3
 
     @property
@@ -154,7 +154,9 @@ class BatchHeader:
 
 
 def read_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
-    """The header at `offset`. The records may lie outside the buffer: `iter_batches` and `check_crc` want them too."""
+    """Read the header at `offset`. The records may lie outside the buffer, unlike for `iter_batches` and
+    `check_crc`.
+    """
     try:
         header = BatchHeader(*HEADER.unpack_from(buffer, offset))
     except StructError:
@@ -178,8 +180,10 @@ def _why_no_header(buffer: Buffer, offset: int) -> CorruptBatch:
 
 
 def peek(buffer: Buffer, offset: int = 0) -> int | None:
-    """The format of the batch or message that begins at `offset`, None if it is not there as a whole. Raises
-    CorruptBatch where its size or its format is none.
+    """Return the format of the batch or message at `offset`, None if not whole.
+
+    Raises:
+        CorruptBatch: its size or its format is none.
     """
     if len(buffer) - offset <= MAGIC_OFFSET:
         return None
@@ -192,7 +196,11 @@ def peek(buffer: Buffer, offset: int = 0) -> int | None:
 
 
 def iter_batches(buffer: Buffer, offset: int = 0) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch of a concatenation with its bytes, uncopied. A batch cut short at the end raises `TruncatedBatch`."""
+    """Yield every batch of a concatenation with the batch's bytes, uncopied.
+
+    Raises:
+        TruncatedBatch: the last batch is cut short.
+    """
     view = memoryview(buffer)
     end = len(view)
     while offset < end:
@@ -203,7 +211,11 @@ def iter_batches(buffer: Buffer, offset: int = 0) -> Iterator[tuple[BatchHeader,
 
 
 def require_whole(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
-    """Where the batch at `offset` ends; raise `TruncatedBatch` when that lies outside the buffer."""
+    """Return the end of the batch at `offset`.
+
+    Raises:
+        TruncatedBatch: the end lies outside the buffer.
+    """
     stop = offset + header.length + LENGTH_OVERHEAD
     if stop > len(buffer):
         raise TruncatedBatch(f"{len(buffer) - offset} bytes at byte {offset} of a batch of {header.size}")
@@ -211,7 +223,7 @@ def require_whole(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
 
 
 def compute_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
-    """The CRC-32C of the batch at `offset`, without copying it."""
+    """Compute the CRC-32C of the batch at `offset`, without copying."""
     stop = offset + header.length + LENGTH_OVERHEAD
     if stop > len(buffer):
         require_whole(buffer, header, offset)  # raises
@@ -219,18 +231,22 @@ def compute_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
 
 
 def check_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> None:
-    """Raise `CorruptBatch` unless the batch at `offset` has the CRC that its header names."""
+    """Compare the CRC of the batch at `offset` with the header.
+
+    Raises:
+        CorruptBatch: they differ.
+    """
     found = compute_crc(buffer, header, offset)
     if found != header.crc:
         raise CorruptBatch(f"crc of the batch at byte {offset} is {found:#010x}, its header says {header.crc:#010x}")
 
 
 def write_crc(batch: bytearray | memoryview) -> None:
-    """Write the CRC of the one batch that fills the buffer."""
+    """Write the CRC of the batch which fills the buffer."""
     _UINT32.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))
 
 
-# Outside the CRC: what a broker assigns to every batch.
+# Outside the CRC: fields that a broker assigns to every batch.
 
 
 def set_base_offset(buffer: bytearray | memoryview, base_offset: int, offset: int = 0) -> None:
@@ -247,7 +263,9 @@ def set_partition_leader_epoch(buffer: bytearray | memoryview, epoch: int, offse
 def set_max_timestamp(
     buffer: bytearray | memoryview, max_timestamp: int, *, log_append_time: bool, offset: int = 0
 ) -> None:
-    """Write timestamp type and max timestamp; with LogAppendTime that one counts for every record of the batch."""
+    """Write timestamp type and max timestamp; with LogAppendTime the max timestamp counts for every record of the
+    batch.
+    """
     header = read_header(buffer, offset)
     attributes = header.attributes & ~LOG_APPEND_TIME_BIT | (LOG_APPEND_TIME_BIT if log_append_time else 0)
     if attributes == header.attributes and max_timestamp == header.max_timestamp:

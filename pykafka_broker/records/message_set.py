@@ -39,8 +39,8 @@ _SMALLEST = {0: 14, 1: 22}
 _CRC_SIZE = 4
 
 
-class Entry(NamedTuple):
-    """One message, or a wrapper around a compressed set."""
+class MessageEntry(NamedTuple):
+    """A message, or a wrapper around a compressed set."""
 
     offset: int
     magic: int
@@ -58,8 +58,12 @@ class Entry(NamedTuple):
         return self.magic > 0 and bool(self.attributes & LOG_APPEND_TIME_BIT)
 
 
-def iter_entries(buffer: Buffer) -> Iterator[Entry]:
-    """The entries of a set, wrappers unopened, each with its CRC checked. One cut short raises `TruncatedBatch`."""
+def iter_entries(buffer: Buffer) -> Iterator[MessageEntry]:
+    """Yield the entries of a set with checked CRCs, wrappers unopened.
+
+    Raises:
+        TruncatedBatch: the last entry is cut short.
+    """
     view = memoryview(buffer)
     position, stop = 0, len(view)
     while position < stop:
@@ -75,7 +79,7 @@ def iter_entries(buffer: Buffer) -> Iterator[Entry]:
         position += size
 
 
-def _read_message(offset: int, message: memoryview) -> Entry:
+def _read_message(offset: int, message: memoryview) -> MessageEntry:
     crc, magic, attributes = _CRC_MAGIC_ATTRIBUTES.unpack_from(message)
     if magic not in _SMALLEST:
         raise CorruptBatch(f"magic {magic} of the message at offset {offset}")
@@ -93,7 +97,7 @@ def _read_message(offset: int, message: memoryview) -> Entry:
     value, position = _read_bytes(message, position)
     if position != len(message):
         raise InvalidRecord(f"{len(message) - position} bytes follow the value of the message at offset {offset}")
-    return Entry(offset, magic, attributes, timestamp, key, value)
+    return MessageEntry(offset, magic, attributes, timestamp, key, value)
 
 
 def _read_bytes(message: memoryview, position: int) -> tuple[bytes | None, int]:
@@ -109,12 +113,14 @@ def _read_bytes(message: memoryview, position: int) -> tuple[bytes | None, int]:
 
 
 def iter_messages(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Record]:
-    """Every message of a set, compressed or not, at its absolute offset. `max_bytes` bounds what all wrappers hold."""
+    """Yield every message of a set, compressed or not, at the absolute offset. `max_bytes` bounds the content of all
+    wrappers.
+    """
     return (message for message in messages_and_pauses(buffer, max_bytes=max_bytes) if message is not None)
 
 
 def messages_and_pauses(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Record | None]:
-    """The same with a None after about a millisecond in which no message came."""
+    """Yield the same with a None after about a millisecond in which no message came."""
     for entry in iter_entries(buffer):
         if entry.codec == NONE:
             yield Record(entry.offset, entry.timestamp, entry.key, entry.value)
@@ -124,7 +130,7 @@ def messages_and_pauses(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) ->
             yield from _inner_messages(entry, inner)
 
 
-def _open_wrapper(wrapper: Entry, max_bytes: int) -> Generator[None, None, bytes]:
+def _open_wrapper(wrapper: MessageEntry, max_bytes: int) -> Generator[None, None, bytes]:
     if wrapper.codec == ZSTD:
         raise UnsupportedCompression(f"zstd in a message of format v{wrapper.magic}")
     if wrapper.value is None:
@@ -134,7 +140,7 @@ def _open_wrapper(wrapper: Entry, max_bytes: int) -> Generator[None, None, bytes
     )
 
 
-def _inner_messages(wrapper: Entry, inner: bytes) -> Iterator[Record | None]:
+def _inner_messages(wrapper: MessageEntry, inner: bytes) -> Iterator[Record | None]:
     if not inner:
         raise InvalidRecord(f"the compressed message at offset {wrapper.offset} is empty")
     base = wrapper.offset - (yield from _last_offset(inner)) if wrapper.magic else 0
@@ -148,7 +154,7 @@ def _inner_messages(wrapper: Entry, inner: bytes) -> Iterator[Record | None]:
 
 
 def _last_offset(inner: bytes) -> Generator[None, None, int]:
-    """The offset of the last entry, found by their sizes alone; whether they are sound shows when they are read."""
+    """Return the offset of the last entry, found by sizes alone; faults of entries show when they are read."""
     position = offset = seen = 0
     while position <= len(inner) - ENTRY_OVERHEAD:
         offset, size = _OFFSET_AND_SIZE.unpack_from(inner, position)
@@ -167,9 +173,7 @@ def build_message_set(
     level: int | None = None,
     log_append_time: int | None = None,
 ) -> Generator[None, None, bytes]:
-    """A set of format v0 or v1 (headers are left out), in one wrapper if it is compressed; in steps of about a
-    millisecond.
-    """
+    """Build a set of format v0 or v1, without headers, in a wrapper if compressed; in steps of about a millisecond."""
     if codec == ZSTD:
         raise UnsupportedCompression(f"zstd in a message of format v{magic}")
     attributes = LOG_APPEND_TIME_BIT if magic and log_append_time is not None else 0

@@ -1,4 +1,4 @@
-"""Records inside v2 batches. Rule: reading yields what stands there, and whatever can't stand there is refused.
+"""Records inside v2 batches. Rule: sound records are read as they stand, and impossible ones are refused.
 
 Layout of a record (Kafka docs, "Record"): length varint, attributes int8 (unused), timestamp delta varlong, offset
 delta varint, key length varint (-1: null), key, value length varint (-1: null), value, header count varint, and for
@@ -26,7 +26,7 @@ _SAFE_TIMESTAMP = 1 << 62  # a delta of one byte added to less than this stays a
 
 
 class Record:
-    """One record. A header key that isn't UTF-8 comes as lone surrogates (PEP 383) and is written as it was."""
+    """A record. A header key outside UTF-8 comes as lone surrogates (PEP 383) and is written unchanged."""
 
     __slots__ = ("headers", "key", "offset", "timestamp", "value")
 
@@ -59,7 +59,7 @@ class Record:
 def iter_records(
     batch: Buffer, header: BatchHeader | None = None, *, max_bytes: int = MAX_DECOMPRESSED
 ) -> Iterator[Record]:
-    """The records of the batch at the start of `batch`, in order; the CRC is not checked here.
+    """Yield the records of the batch at the start of `batch`, in order; the CRC is not checked.
 
     A bad header or compressed block raises at the call, a bad record when its turn comes.
     """
@@ -69,7 +69,7 @@ def iter_records(
 
 
 def records_data(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED) -> tuple[bytes, int, int]:
-    """Uncompressed bytes with a batch's records in them, where these begin and where they end."""
+    """Return uncompressed bytes with a batch's records, and where the records begin and end."""
     stop = require_whole(batch, header)
     if header.codec != NONE:
         data = decompress(header.codec, memoryview(batch)[HEADER_SIZE:stop], max_bytes)
@@ -84,7 +84,7 @@ def records_data(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMP
 
 
 def check_room(header: BatchHeader, size: int) -> None:
-    """Whether so many records may stand in uncompressed data of this size."""
+    """Check whether so many records may stand in uncompressed data of the size."""
     if not 0 <= header.count * _SMALLEST_RECORD <= size:
         raise InvalidRecord(f"{header.count} records can't stand in {size} bytes")
     if header.base_offset + (1 << 31) >= 1 << 63:
@@ -92,10 +92,10 @@ def check_room(header: BatchHeader, size: int) -> None:
 
 
 def decode_records(data: bytes, position: int, stop: int, header: BatchHeader) -> Iterator[Record]:
-    """Every record of data that ends at `stop`. The common form is decoded in the loop; all else is `_read_record`'s.
+    """Yield every record of data ending at `stop`. The common form is decoded in the loop, any other by `_read_record`.
 
-    That form has one byte for the timestamp delta and the key's length, at most two for the record's length, the
-    offset delta and the value's length, and no headers. A call for each varint would take three times as long.
+    That form has one byte for the timestamp delta and the key's length, at most two for the record's length, the offset
+    delta and the value's length, and no headers. A call for each varint would take three times as long.
     """
     base_offset = header.base_offset
     base_timestamp = header.base_timestamp
@@ -158,7 +158,7 @@ def decode_records(data: bytes, position: int, stop: int, header: BatchHeader) -
 
 
 def _read_record(data: bytes, position: int, stop: int, header: BatchHeader) -> tuple[Record, int]:
-    """The record at `position`, whatever its form, and where it ends."""
+    """Return the record at `position`, in any form, and the record's end."""
     size, position = read_varint(data, position)
     end = position + size
     if not 0 <= size <= stop - position:
@@ -198,8 +198,10 @@ def _read_headers(data: bytes, position: int, end: int) -> tuple[Headers, int]:
 
 
 def read_varint(data: bytes | bytearray, position: int, bits: int = 32) -> tuple[int, int]:
-    """A zigzag varint of up to `bits` bits and the position after it; IndexError at the end of the data. Bits beyond
-    those are dropped, as Java does.
+    """Return a zigzag varint of up to `bits` bits and the position behind; further bits are dropped, as in Java.
+
+    Raises:
+        IndexError: the data ends within the varint.
     """
     result = shift = 0
     while True:
@@ -218,5 +220,5 @@ def read_varint(data: bytes | bytearray, position: int, bits: int = 32) -> tuple
 
 
 def wrap_int64(value: int) -> int:
-    """Timestamps that lie far apart have a delta that wraps around, as int64 arithmetic does."""
+    """Wrap a number as int64 arithmetic does, for deltas of timestamps far apart."""
     return (value + (1 << 63)) % (1 << 64) - (1 << 63)

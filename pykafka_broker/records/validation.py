@@ -1,11 +1,13 @@
-"""What a broker asks of a producer's records. Rule: what Kafka refuses is refused and what it takes is taken.
+"""A broker's check of a producer's records, and the search for a record by its time.
 
-Kafka reads uncompressed records in full: each has the length that it names, and its header keys are there; nobody looks
-at offset deltas. In a batch that stays compressed it passes over keys, values and headers by their own lengths and
-never asks for the record's; but offset deltas have to be the numbers from 0 on. Where the codec changes it reads in
-full too, and numbers the records anew. Lengths below zero mean null.
+Rule: records that Kafka refuses are refused, and records that Kafka takes are taken. Kafka reads uncompressed records
+in full: each has the length that it names, and its header keys are there; offset deltas are not looked at. In a batch
+that stays compressed Kafka passes over keys, values and headers by their own lengths and never looks at the record's
+length; but offset deltas have to be the numbers from 0 on. Where the codec changes Kafka reads in full too, and numbers
+the records anew. Lengths below zero mean null.
 
-The steps of a check are short, and what they hold is small, however much comes out of the compressed bytes.
+A step of a check or a search takes about a millisecond and little memory, however much comes out of the compressed
+bytes.
 """
 
 from __future__ import annotations
@@ -13,65 +15,64 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from pykafka_broker.records.common_form import NEVER, Bytes, pass_common, pass_one
 from pykafka_broker.records.compression import NONE, decompressed
 from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
+from pykafka_broker.records.fast_validation import NEVER, Bytes, pass_common, pass_one
 from pykafka_broker.records.header import HEADER_SIZE, LOG_APPEND_TIME_BIT, NO_TIMESTAMP, BatchHeader
 from pykafka_broker.records.record import read_varint, wrap_int64
 
 Steps = Generator[None, None, None]
-
 _LOOKS_A_STEP = 2_000  # a millisecond
-_LOOKS_OF_ONE = 8  # for a record that is not of the common form, or a header
+_LOOKS_OF_ONE = 8  # for a record of another form, or a header
 _BYTES_A_STEP = 256 << 10
 _AHEAD = 32  # bytes in which the varints between two fields have room
 _SMALLEST_RECORD = 7
-_MOST_REFUSED = 100_000  # that are named
+_MOST_REFUSED = 100_000  # refused records that are reported
 _ALL = (NEVER, 1 << 62)
 _NONE: tuple[int, int] = (1, 0)
-_NO_ROOM = (1 << 31) - 2  # of which Java can't make an array
-
+_NO_ROOM = (1 << 31) - 2  # too large for an array of Java
 WITHOUT_KEY, OUT_OF_TIME, WRONG_TYPE = range(3)
+_NO_TIMES = (1, 0)
 
 
-class Limits(NamedTuple):
-    """What a topic asks of records, at the time `now`."""
+class RecordLimits(NamedTuple):
+    """A topic's limits for records at the time `now`."""
 
     now: int
     before_max_ms: int
     after_max_ms: int
-    append_time: bool  # the log gives them their time
+    append_time: bool  # records get the log's append time
     key_required: bool
 
     def allow(self, timestamp: int) -> bool:
-        """In the int64 arithmetic of Java."""
+        """Return whether a timestamp is allowed, in the int64 arithmetic of Java."""
         if timestamp == NO_TIMESTAMP or self.append_time:
             return True
         before, after = wrap_int64(self.now - timestamp), wrap_int64(timestamp - self.now)
         return before <= self.before_max_ms and after <= self.after_max_ms
 
 
-class Refused(NamedTuple):
-    """A record that is sound and not wanted."""
+class RefusedRecord(NamedTuple):
+    """A sound record refused by the topic's limits."""
 
-    number: int  # in the batch
+    batch_index: int  # of the record in the batch
     reason: int
     timestamp: int
 
 
 class RecordCheck:
-    """One batch. `steps` raises `InvalidRecord`, or `CorruptBatch` for what Kafka stumbles over."""
+    """A check of a batch; `steps` raises `InvalidRecord`, or `CorruptBatch` where Kafka stumbles."""
 
-    def __init__(self, batch: Buffer, header: BatchHeader, limits: Limits, *, in_full: bool = False) -> None:
-        """`in_full`: the codec will be another one. What `batch` holds is copied."""
+    def __init__(self, batch: Buffer, header: BatchHeader, limits: RecordLimits, *, in_full: bool = False) -> None:
+        """Copy the content of `batch`. `in_full`: the codec will change, so records are read in full."""
         payload = bytes(memoryview(batch)[HEADER_SIZE : header.size])
         self._header = header
         self._limits = limits
         self._in_full = in_full or header.codec == NONE
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedRecord] = []
         self.max_timestamp = NO_TIMESTAMP
-        self.misnumbered = False  # some offset delta is not the record's number
+        self.misnumbered = False  # an offset delta is not the record's index
         self.data: Bytes = b""
         self._position = 0
         self._index = 0
@@ -162,7 +163,7 @@ class RecordCheck:
         return seen
 
     def _read_size(self) -> tuple[int, int]:
-        """What a record says of its length, and where it begins."""
+        """Return the length claimed by a record, and the record's begin."""
         plain = self._header.codec == NONE
         try:
             size, start = read_varint(self.data, self._position)
@@ -196,8 +197,9 @@ class RecordCheck:
         return seen
 
     def _refill(self, position: int) -> Generator[None, None, int]:
-        """Go to `position`, which may lie beyond what is held, and hold what the next varints have room in, if there is
-        so much. What is passed over is not kept.
+        """Go to `position`, maybe beyond the held bytes, and hold enough bytes for the next varints, if any are left.
+
+        What is passed over is not kept.
         """
         seen = held = 0
         while position + _AHEAD > len(self.data):
@@ -229,7 +231,7 @@ class RecordCheck:
             self.max_timestamp = max(self.max_timestamp, timestamp)
             return
         if len(self.refused) < _MOST_REFUSED:
-            self.refused.append(Refused(self._index, reason, timestamp))
+            self.refused.append(RefusedRecord(self._index, reason, timestamp))
 
     # -- all at once
 
@@ -250,13 +252,13 @@ class RecordCheck:
 
 
 def _damaged(damage: CorruptBatch) -> Iterator[bytes]:
-    """What follows the last sound piece: whoever needs more meets the damage."""
+    """Yield nothing and raise the damage behind the last sound piece."""
     raise damage
     yield b""
 
 
-def _common_times(header: BatchHeader, limits: Limits) -> tuple[int, int]:
-    """The time deltas that need no second look."""
+def _common_times(header: BatchHeader, limits: RecordLimits) -> tuple[int, int]:
+    """Return the range of time deltas without need for a second look."""
     if header.attributes & LOG_APPEND_TIME_BIT:
         fine = not limits.append_time and header.max_timestamp != NO_TIMESTAMP
         return _ALL if fine and limits.allow(header.max_timestamp) else _NONE
@@ -266,9 +268,11 @@ def _common_times(header: BatchHeader, limits: Limits) -> tuple[int, int]:
     return now - limits.before_max_ms, now + limits.after_max_ms
 
 
-def sound_at_once(batch: Buffer, header: BatchHeader, limits: Limits) -> int | None:
-    """The greatest timestamp of uncompressed records that are all of the common form and as the topic wants them; None
-    where that is not plain within about a millisecond.
+def sound_at_once(batch: Buffer, header: BatchHeader, limits: RecordLimits) -> int | None:
+    """Return the greatest timestamp of plainly sound uncompressed records, all of the common form and within the
+    limits.
+
+    None where that is not plain within about a millisecond.
     """
     data = bytes(batch)
     times, count, keyed = _common_times(header, limits), header.count, limits.key_required
@@ -284,3 +288,33 @@ def sound_at_once(batch: Buffer, header: BatchHeader, limits: Limits) -> int | N
         return None
     newest = header.max_timestamp if header.attributes & LOG_APPEND_TIME_BIT else header.base_timestamp + high
     return newest if newest > NO_TIMESTAMP else NO_TIMESTAMP
+
+
+# -- search by time
+
+_NOTHING_ASKED = RecordLimits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
+
+
+class TimeSearch(RecordCheck):
+    """A search for the first record, from `start_offset` on, with at least the given timestamp."""
+
+    def __init__(self, batch: Buffer, header: BatchHeader, timestamp: int, start_offset: int) -> None:
+        super().__init__(batch, header, _NOTHING_ASKED)
+        self._timestamp = timestamp
+        self._first_delta = start_offset - header.base_offset
+        self._found: tuple[int, int] | None = None
+        self._times = _NO_TIMES if header.log_append_time else (NEVER, timestamp - 1 - header.base_timestamp)
+
+    def search(self) -> Generator[None, None, tuple[int, int] | None]:
+        """Return the record's timestamp and offset, or None.
+
+        Raises:
+            InvalidRecord, CorruptBatch: the records can't be read.
+        """
+        yield from self._records()
+        return self._found
+
+    def _judge(self, timestamp: int, offset_delta: int, has_key: bool) -> None:
+        if timestamp >= self._timestamp and offset_delta >= self._first_delta:
+            self._found = timestamp, self._header.base_offset + offset_delta
+            self._end = 0  # no further

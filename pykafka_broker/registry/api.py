@@ -1,6 +1,6 @@
-"""Paths of the REST API, and what each answers.
+"""Paths of the REST API, and the answer of each. Requests are served by `opening`, the only reader.
 
-Rule: a path is cut at its slashes before it is decoded, so that a subject may hold any character.
+Rule: a path is split at its slashes before it is decoded, so that a subject may contain any character.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ from pykafka_broker import __version__
 from pykafka_broker.registry import problems, subjects
 from pykafka_broker.registry.call import Call, Json
 from pykafka_broker.registry.contracts import has_rule_type, properties
-from pykafka_broker.registry.guids import guid_of
 from pykafka_broker.registry.kinds import KINDS
-from pykafka_broker.registry.problems import Refused
-from pykafka_broker.registry.records import with_kind
+from pykafka_broker.registry.problems import RegistryError
+from pykafka_broker.registry.records import Schema, Version, guid_of, with_kind
 from pykafka_broker.registry.settings import read_config
-from pykafka_broker.registry.stored import Schema, Version
 
 Handler = Callable[[Call], Json | Awaitable[Json]]
 
@@ -55,11 +53,11 @@ def list_versions(call: Call) -> Json:
 
 async def register(call: Call) -> Json:
     schema = call.schema
-    schema_id, number = call.whole("id", -1), call.whole("version", 0)
+    schema_id, number = call.integer("id", -1), call.integer("version", 0)
     made = await call.registry.register(call.subject, schema, call.flag("normalize"), schema_id, number)
     if not call.extended:
         return {"id": made.id}
-    # not the text: clients would take it for the one that they have sent, which may be another form of it
+    # without the text: clients would take it for their own text, which may have another form
     return {"id": made.id, "version": made.version, "guid": guid_of(made.schema), "ts": made.written_ms}
 
 
@@ -162,7 +160,7 @@ def get_mode(call: Call) -> Json:
 
 
 async def set_mode(call: Call) -> Json:
-    call.knows(frozenset({"mode"}))
+    call.require_fields(frozenset({"mode"}))
     if not isinstance(call.body.get("mode"), str):
         raise problems.invalid_mode()
     await call.registry.settings.set_mode(call.setting, call.body["mode"], call.flag("force"))
@@ -199,7 +197,7 @@ def get_root(call: Call) -> Json:
 
 
 class Raw(str):
-    """A schema's own text as the whole answer."""
+    """An answer with nothing but a schema's own text."""
 
 
 async def _version(call: Call, found: Version) -> Json:
@@ -212,7 +210,7 @@ async def _version(call: Call, found: Version) -> Json:
 
 
 async def _schema(call: Call, found: Schema, context: str) -> dict[str, Json]:
-    """A schema that is asked for by an id."""
+    """Return the answer for a schema by id."""
     text = await _text(call, found, context)
     return {"guid": guid_of(found)} | with_kind(found, call.extended) | {"schema": text}
 
@@ -267,15 +265,15 @@ _CUT = [(tuple(path.strip("/").split("/")), methods) for path, methods in _PATHS
 
 
 def find(method: str, path: str) -> tuple[Handler, dict[str, str]]:
-    """Who serves that, and what stands for the words in braces. Raises Refused."""
+    """Return the handler of a path and the values for the words in braces. Raises RegistryError."""
     parts = path.strip("/").split("/")
     for pattern, methods in _CUT:
         found = _match(pattern, parts)
         if found is not None:
             if method not in methods:
-                raise Refused(405, "HTTP 405 Method Not Allowed")
+                raise RegistryError(405, "HTTP 405 Method Not Allowed")
             return methods[method], found
-    raise Refused(404, "HTTP 404 Not Found")
+    raise RegistryError(404, "HTTP 404 Not Found")
 
 
 def _match(pattern: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:
@@ -287,7 +285,7 @@ def _match(pattern: tuple[str, ...], parts: list[str]) -> dict[str, str] | None:
             try:
                 found[wanted[1:-1]] = unquote(part, errors="strict")
             except UnicodeDecodeError:
-                raise Refused(400, "the path is not UTF-8") from None
+                raise RegistryError(400, "the path is not UTF-8") from None
         elif wanted != part:
             return None
     return found

@@ -1,4 +1,4 @@
-"""One request of the REST API, and what its parts say.
+"""One request of the REST API, and its parts.
 
 Rule: a field or value that makes no sense is refused, and nothing is guessed.
 """
@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.registry import problems, subjects
 from pykafka_broker.registry.contracts import why_no_rule_set
-from pykafka_broker.registry.problems import Refused
-from pykafka_broker.registry.records import read_schema
+from pykafka_broker.registry.problems import RegistryError
+from pykafka_broker.registry.records import Schema, read_schema
 from pykafka_broker.registry.registry import LATEST, Registry
-from pykafka_broker.registry.stored import Schema
 
 Json = Any
 _LAST_VERSION = 2**31 - 1
@@ -24,8 +23,12 @@ _NOT_KEPT = frozenset(
 
 
 class Call(NamedTuple):
-    """One request. `path` has what stands for the words in braces. A client that does not say that it takes properties
-    which it does not know (`extended`) is answered as older registries do."""
+    """A request of the REST API.
+
+    Args:
+        path: the values for the words in braces.
+        extended: the client accepts properties that it does not know; others are answered as by older registries.
+    """
 
     registry: Registry
     path: Mapping[str, str]
@@ -35,17 +38,17 @@ class Call(NamedTuple):
 
     @property
     def query(self) -> Mapping[str, str]:
-        """The parameters, of one that is repeated the last."""
+        """Return the parameters; the last value of a repeated parameter."""
         return {name: values[-1] for name, values in self.parameters.items()}
 
     @property
     def subject(self) -> str:
-        """What the path names, or what that is an alias of."""
-        return self.registry.settings.meant(subjects.checked(self.path["subject"]))
+        """Return the subject of the path, or the subject behind the alias."""
+        return self.registry.settings.resolve_alias(subjects.checked(self.path["subject"]))
 
     @property
     def setting(self) -> str | None:
-        """The subject whose setting it is; None for all."""
+        """Return the subject of a setting, None for all subjects."""
         name = self.path.get("subject")
         context, rest = subjects.split(name or "")
         if name is None or (not rest and context == subjects.DEFAULT_CONTEXT):
@@ -65,29 +68,29 @@ class Call(NamedTuple):
     def id(self) -> int:
         text = self.path["id"]
         if not (text.isascii() and text.isdigit() and len(text) < 11):
-            raise Refused(404, "HTTP 404 Not Found")
+            raise RegistryError(404, "HTTP 404 Not Found")
         return int(text)
 
     @property
     def context(self) -> str:
-        """That of the subject that is named beside an id."""
+        """Return the context of the subject given with an id."""
         return subjects.context_of(self.query.get("subject", ""))
 
     def names(self, subject: str) -> bool:
-        """Whether the parameter `subject` asks for that one, or for none."""
+        """Tell whether the parameter `subject` is empty or equal to the subject."""
         wanted = self.query.get("subject", "")
         return not subjects.split(wanted)[1] or subjects.checked(wanted) == subject
 
     @property
     def schema(self) -> Schema:
-        """That of the body. Raises Refused."""
-        self.knows(_OF_A_SCHEMA | _NOT_KEPT)
+        """Return the schema of the body. Raises RegistryError."""
+        self.require_fields(_OF_A_SCHEMA | _NOT_KEPT)
         if not self.body.get("schema"):
             raise problems.invalid_schema("Empty schema")
         try:
             schema = read_schema(self.body)
         except (KeyError, TypeError, AttributeError, RecursionError):
-            raise Refused(
+            raise RegistryError(
                 422,
                 "schema and schemaType must be text, references a list of name, subject, version, metadata and ruleSet "
                 "objects with the fields of the API",
@@ -96,18 +99,18 @@ class Call(NamedTuple):
             raise problems.invalid_rule_set(why)
         return schema
 
-    def knows(self, fields: frozenset[str]) -> None:
-        """Raises Refused where the body is no object of these."""
+    def require_fields(self, fields: frozenset[str]) -> None:
+        """Check the body for an object with these fields only. Raises RegistryError."""
         if not isinstance(self.body, dict):
-            raise Refused(400, "the body must be a JSON object")
+            raise RegistryError(400, "the body must be a JSON object")
         for name in self.body:
             if name not in fields:
-                raise Refused(422, f"Unrecognized field: {name}")
+                raise RegistryError(422, f"Unrecognized field: {name}")
 
     def flag(self, name: str) -> bool:
         text = self.query.get(name, "false").lower()
         if text not in ("true", "false", ""):
-            raise Refused(400, f"{name} must be true or false")
+            raise RegistryError(400, f"{name} must be true or false")
         return text == "true"
 
     def number(self, name: str, default: int) -> int:
@@ -115,18 +118,18 @@ class Call(NamedTuple):
         if not text:
             return default
         if not text.removeprefix("-").isdigit() or not text.isascii() or len(text) > 10:
-            raise Refused(400, f"{name} must be a number")
+            raise RegistryError(400, f"{name} must be a number")
         return int(text)
 
     def page(self, found: list[Json]) -> list[Json]:
         offset, limit = max(self.number("offset", 0), 0), self.number("limit", -1)
         return found[offset:] if limit < 0 else found[offset : offset + limit]
 
-    def whole(self, name: str, default: int) -> int:
-        """A number of the body."""
+    def integer(self, name: str, default: int) -> int:
+        """Return an integer of the body."""
         found = self.body.get(name)
         if found is None:
             return default
         if type(found) is not int:
-            raise Refused(422, f"{name} must be a number")
+            raise RegistryError(422, f"{name} must be a number")
         return found

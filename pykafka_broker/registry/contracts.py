@@ -1,7 +1,7 @@
-"""Metadata and rule sets, which make a schema a data contract: kept and handed out, and carried out by serializers.
+"""Metadata and rule sets, which make a schema a data contract: stored and returned here, carried out by serializers.
 
-Rule: what Confluent's API does not name is left out and the rest has one order, so that two that say the same are one
-text. A number or a truth value among properties is text.
+Rule: fields that Confluent's API does not name are left out, and the others have one order, so that equal contracts
+have equal texts. A number or a truth value among properties is text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _PLACES = ("ALL", "CLIENT", "GATEWAY", "SERVER", "NONE")
 
 
 def metadata_text(found: Any) -> str:
-    """As it is kept; empty where there is none. Raises TypeError."""
+    """Return metadata as stored; empty for none. Raises TypeError."""
     if found is None:
         return ""
     kept: Json = {}
@@ -34,7 +34,7 @@ def metadata_text(found: Any) -> str:
 
 
 def rule_set_text(found: Any) -> str:
-    """The same of a rule set. Raises TypeError."""
+    """Return a rule set as stored; empty for none. Raises TypeError."""
     if found is None:
         return ""
     kept: Json = {}
@@ -71,12 +71,12 @@ def _rule(found: Any) -> Json:
 
 
 def why_no_rule_set(text: str) -> str | None:
-    """What is wrong with a rule set; None where nothing is."""
+    """Return the mistake in a rule set, None for a valid rule set."""
     told = json.loads(text) if text else {}
     names: set[str] = set()
     for kind in RULES:
         modes = _MIGRATION if kind == "migrationRules" else _DOMAIN
-        if kind == "domainRules":  # those of migrations have names of their own
+        if kind == "domainRules":  # migration rules have names of their own
             names = set()
         for rule in told.get(kind, ()):
             name = rule.get("name", "")
@@ -103,7 +103,7 @@ def has_rule_type(rule_set: str, wanted: str) -> bool:
 
 
 def merged_metadata(*texts: str) -> str:
-    """What later ones say holds where two of them say something."""
+    """Merge metadata; later texts win."""
     said = [json.loads(text) for text in texts if text]
     if not said:
         return ""
@@ -116,7 +116,7 @@ def merged_metadata(*texts: str) -> str:
 
 
 def merged_rule_sets(*texts: str) -> str:
-    """The same of rules, which are one where they have one name."""
+    """Merge rule sets; a later rule replaces an earlier rule of the same name."""
     said = [json.loads(text) for text in texts if text]
     if not said:
         return ""
@@ -131,7 +131,7 @@ def merged_rule_sets(*texts: str) -> str:
 
 
 def words_of_metadata(text: str) -> Iterator[str]:
-    """All that it says, in its order: what a GUID is made of."""
+    """Yield all texts of metadata in order: a part of the GUID."""
     told = json.loads(text)
     for name, tags in told.get("tags", {}).items():
         yield name
@@ -143,7 +143,7 @@ def words_of_metadata(text: str) -> Iterator[str]:
 
 
 def words_of_rule_set(text: str) -> Iterator[str]:
-    """The same of a rule set."""
+    """Yield all texts of a rule set in order: a part of the GUID."""
     told = json.loads(text)
     for kind in RULES:
         for rule in told.get(kind, ()):

@@ -1,4 +1,8 @@
-"""The languages of schemas, each in a package of its own that is imported with the first schema of it."""
+"""The languages of schemas, each in a module that is imported with its first schema; compatibility levels.
+
+Rule: BACKWARD means that the new schema reads data of the old one, FORWARD the opposite, FULL both; the plain levels
+compare with the newest version, the transitive ones with all versions.
+"""
 
 from __future__ import annotations
 
@@ -10,16 +14,22 @@ from typing import Any, Protocol, Self
 
 from pykafka_broker.registry.problems import InvalidSchema
 
+# -- languages
+
+
 KINDS = {
-    "JSON": "pykafka_broker.registry.json_schema.schema",
-    "PROTOBUF": "pykafka_broker.registry.protobuf.schema",
-    "AVRO": "pykafka_broker.registry.avro.schema",
+    "JSON": "pykafka_broker.registry.json_schema",
+    "PROTOBUF": "pykafka_broker.registry.protobuf",
+    "AVRO": "pykafka_broker.registry.avro",
 }
 
 
 class Parsed(Protocol):
-    """A text that is a schema. `canonical` is the same for texts that differ in white space alone, `normalized` also
-    where they differ in the order of what has none. Two that have one `identity` are one under a subject."""
+    """A valid schema.
+
+    `canonical` is the same for texts that differ in white space alone, `normalized` also for texts that differ in an
+    order without a meaning. Two schemas with one `identity` are one under a subject.
+    """
 
     canonical: str
     identity: str
@@ -28,16 +38,21 @@ class Parsed(Protocol):
     def normalized(self) -> str: ...
 
     def differences(self, written: Self) -> list[str]:
-        """Why data of the schema `written` can't be read with this one; empty where it can. Each is text with `{new}`
-        and `{old}` where it is said which of the two is which."""
+        """Return why data of the schema `written` can't be read with the schema; empty if compatible.
+
+        Each reason has `{new}` and `{old}` in the place of the names of the schemas.
+        """
 
     def formatted(self, form: str) -> str:
-        """In another form that is asked for by name: `serialized` is Protobuf's descriptor."""
+        """Return another named form of the text: `serialized` is Protobuf's descriptor."""
 
 
 def parse(kind: str, text: str, library: Mapping[str, str]) -> Parsed:
-    """The schema; `library` has the texts that it needs by the names that it has for them, those first that others
-    need. Raises InvalidSchema."""
+    """Parse a schema. Raises InvalidSchema.
+
+    Args:
+        library: the texts of referenced schemas by name, in the order of reading.
+    """
     if kind not in KINDS:
         raise InvalidSchema(f"Invalid schema type {kind}")
     read: Callable[[str, Mapping[str, str]], Parsed] = import_module(KINDS[kind]).parse
@@ -50,7 +65,7 @@ def parse(kind: str, text: str, library: Mapping[str, str]) -> Parsed:
 
 
 def read_json(text: str) -> Any:
-    """Raises InvalidSchema."""
+    """Read JSON strictly. Raises InvalidSchema."""
     try:
         return json.loads(text, object_pairs_hook=_no_name_twice, parse_float=_finite, parse_constant=_no_constant)
     except ValueError as error:
@@ -77,3 +92,51 @@ def _finite(text: str) -> float:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON")
+
+
+# -- reasons
+
+
+def reason(kind: str, path: str) -> str:
+    """Return a reason of an incompatibility in the words of Confluent's registry.
+
+    Args:
+        path: from the root of the schema.
+
+    Returns:
+        A text with `{new}` and `{old}` in the place of the schemas.
+    """
+    says = kind.replace("_", " ").capitalize()
+    path = path.replace("{", "{{").replace("}", "}}")
+    return (
+        f'{{{{errorType:"{kind}", description:"{says} at path \'{path}\' in the {{new}} schema, compared with the '
+        f'{{old}} schema"}}}}'
+    )
+
+
+# -- compatibility levels
+
+
+NONE = "NONE"
+DEFAULT_LEVEL = "BACKWARD"
+LEVELS = frozenset(
+    {NONE, *(f"{plain}{which}" for plain in ("BACKWARD", "FORWARD", "FULL") for which in ("", "_TRANSITIVE"))}
+)
+
+
+def is_transitive(level: str) -> bool:
+    return level.endswith("_TRANSITIVE")
+
+
+def differences(level: str, new: Parsed, old: Parsed) -> list[str]:
+    """Return why the level forbids the new schema after the old; empty if allowed."""
+    if level == NONE:
+        return []
+    if type(new) is not type(old):
+        return ["{errorType:'TYPE_CHANGED', description:'The new schema is of another schema type than the old one'}"]
+    found: list[str] = []
+    if level.startswith(("BACKWARD", "FULL")):
+        found += [each.format(new="new", old="old") for each in new.differences(old)]
+    if level.startswith(("FORWARD", "FULL")):
+        found += [each.format(new="old", old="new") for each in old.differences(new)]
+    return found

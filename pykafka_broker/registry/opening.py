@@ -1,29 +1,209 @@
-"""The registry as something that the process opens beside its listeners."""
+"""The registry's HTTP address, beside the listeners of a broker; requests for the registry of another broker.
+
+Rule: without a user only this machine may ask, and no page of a browser may; with a user, whoever has its password. A
+request is passed on to another broker's registry at most once, with the credentials of the client: no node trusts
+another.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import contextlib
 import errno
+import hmac
+import http.client
+import inspect
+import json
+import logging
 from collections.abc import Callable
-from typing import NamedTuple
-from urllib.parse import urlsplit
+from contextlib import closing
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs, urlsplit
 
-from pykafka_broker.control.http import LOOPBACK
-from pykafka_broker.control.opening import Opening as ControlOpening
+from pykafka_broker.control.http import LOOPBACK, HttpListener, Request, Response, why_not_of_this_machine
+from pykafka_broker.control.opening import ControlExtension as ControlOpening
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit
+from pykafka_broker.registry.api import Raw, find
+from pykafka_broker.registry.call import Call
 from pykafka_broker.registry.decoding import Decoder, OwnSchemas
-from pykafka_broker.registry.door import RegistryDoor
-from pykafka_broker.registry.problems import Refused
+from pykafka_broker.registry.problems import Elsewhere, RegistryError
 from pykafka_broker.registry.registry import Registry
 from pykafka_broker.registry.topic import SchemasTopic
-from pykafka_broker.server.serving import Beside, Running, Share
+from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
 from pykafka_broker.server.system_clock import SystemClock
 
+# -- forwarding
 
-class Address(NamedTuple):
-    """Where the registry is, and the `name:password` that is asked for there."""
+
+HANDED_ON = "x-forward"  # Confluent's name
+END_OFFSET = "x-pykafka-end-offset"
+_TIMEOUT_S = 30.0
+_TOLD = ("accept", "authorization", "confluent-accept-unknown-properties", "content-type")
+
+
+async def forward_to_primary(registry: Registry, request: Request, refused: RegistryError) -> Response | None:
+    """Pass a request on to the primary, which may know better; returns its answer.
+
+    Changes are made by the primary, and what is missing here may exist there. When this returns, the changes of the
+    primary are known here. Returns None if the primary can't be asked.
+    """
+    topic, changes = registry.topic, isinstance(refused, Elsewhere)
+    leader = topic.other_leader if changes or refused.status == 404 else None
+    if leader is None or HANDED_ON in request.headers:
+        return None
+    try:
+        place = await topic.address_of(leader, patient=changes)
+    except RegistryError:
+        return None
+    if place is None:
+        return None
+    try:
+        response, end_offset = await asyncio.to_thread(_ask, place, request)
+    except (OSError, http.client.HTTPException):
+        return None
+    if end_offset.isdigit():
+        await topic.reach(int(end_offset))
+    return response
+
+
+def end_offset_header(registry: Registry, request: Request) -> tuple[tuple[str, str], ...]:
+    """Return the header with the end of the topic, for the registry behind a passed-on request."""
+    return ((END_OFFSET, str(registry.topic.end_offset)),) if HANDED_ON in request.headers else ()
+
+
+def _ask(place: tuple[str, int], request: Request) -> tuple[Response, str]:
+    headers = {name: value for name, value in request.headers.items() if name in _TOLD} | {HANDED_ON: "true"}
+    with closing(http.client.HTTPConnection(*place, timeout=_TIMEOUT_S)) as connection:
+        connection.request(request.method, request.target, request.body or None, headers)
+        response = connection.getresponse()
+        content_type = response.headers.get("content-type", "")
+        return Response(response.status, content_type, response.read()), response.headers.get(END_OFFSET, "")
+
+
+# -- the door
+
+
+log = logging.getLogger(__name__)
+
+MAX_BODY_BYTES = 8 << 20
+_OWN = "application/vnd.schemaregistry.v1+json"
+_JSON = "application/json"
+_EXTENDED = "confluent-accept-unknown-properties"
+_TAKEN = frozenset({_OWN, "application/vnd.schemaregistry+json", _JSON, "application/octet-stream"})
+
+
+class RegistryServer:
+    """The registry's HTTP server. user: `name:password`, None for no login."""
+
+    def __init__(self, registry: Registry, user: str | None) -> None:
+        self.registry = registry
+        self._user = user
+        self._listener = HttpListener(self.serve, self.judge)
+
+    @property
+    def url(self) -> str:
+        return self._listener.url
+
+    async def open(self, host: str, port: int) -> None:
+        """Listen; port 0 takes a free port. Raises OSError."""
+        await self._listener.open(host, port)
+
+    async def close(self) -> None:
+        """Stop to answer requests."""
+        await self._listener.close()
+
+    async def serve(self, request: Request) -> Response:
+        """Return the answer for a request admitted by `judge`. Never raises."""
+        content_type = _wanted(request)
+        try:
+            try:
+                answer = await self._answer(request)
+            except RegistryError as refused:
+                handed_on = await forward_to_primary(self.registry, request, refused)
+                if handed_on is None:
+                    raise
+                return handed_on
+            return _response(content_type, answer, end_offset_header(self.registry, request))
+        except RegistryError as refused:
+            return _refusal(content_type, refused)
+        except Exception:
+            log.exception("a defect while serving %s %s", request.method, request.target)
+            return Response(500, content_type, _json(RegistryError(500, "a defect of the registry").body()))
+
+    async def _answer(self, request: Request) -> Any:
+        try:
+            target = urlsplit(request.target)
+        except ValueError:
+            raise RegistryError(400, "the address makes no sense") from None
+        handler, path = find("GET" if request.method == "HEAD" else request.method, target.path)
+        parameters = parse_qs(target.query, keep_blank_values=True)
+        extended = request.headers.get(_EXTENDED, "").lower() == "true"
+        answer = handler(Call(self.registry, path, parameters, _body(request), extended))
+        return await answer if inspect.isawaitable(answer) else answer
+
+    def judge(self, request: Request) -> Response | int:
+        """Judge a request by the head: return a refusal, or the most bytes allowed for the body."""
+        try:
+            self._let_in(request)
+        except RegistryError as refused:
+            return _refusal(_wanted(request), refused)
+        return MAX_BODY_BYTES
+
+    def _let_in(self, request: Request) -> None:
+        if self._user is None:
+            why = why_not_of_this_machine(request.headers)
+            if why is not None:
+                raise RegistryError(403, f"{why}; give the registry a user")
+            return
+        scheme, _, told = request.headers.get("authorization", "").partition(" ")
+        try:
+            user = base64.b64decode(told.strip(), validate=True)
+        except (binascii.Error, ValueError):
+            user = b""
+        if scheme.lower() != "basic" or not hmac.compare_digest(user, self._user.encode()):
+            raise RegistryError(401, "Unauthorized")
+
+
+def _refusal(content_type: str, refused: RegistryError) -> Response:
+    headers = (("www-authenticate", "Basic"),) if refused.status == 401 else ()
+    return Response(refused.status, content_type, _json(refused.body()), headers)
+
+
+def _body(request: Request) -> Any:
+    if request.method not in ("POST", "PUT"):
+        return None
+    content_type = request.headers.get("content-type", _OWN).partition(";")[0].strip().lower()
+    if content_type not in _TAKEN:
+        raise RegistryError(415, "HTTP 415 Unsupported Media Type")
+    try:
+        return json.loads(request.body.decode())
+    except (ValueError, RecursionError) as error:
+        raise RegistryError(400, f"the body is not JSON: {error}") from None
+
+
+def _wanted(request: Request) -> str:
+    """Return the content type of the answer: the registry's own, unless the client accepts plain JSON only."""
+    accepted = request.headers.get("accept", _OWN)
+    return _JSON if _JSON in accepted and "vnd.schemaregistry" not in accepted else _OWN
+
+
+def _response(content_type: str, answer: Any, headers: tuple[tuple[str, str], ...]) -> Response:
+    body = answer.encode("utf-8", "backslashreplace") if isinstance(answer, Raw) else _json(answer)
+    return Response(200, content_type, body, headers)
+
+
+def _json(answer: Any) -> bytes:
+    return json.dumps(answer, separators=(",", ":")).encode()
+
+
+# -- opening
+
+
+class RegistryAddress(NamedTuple):
+    """The address of the registry, and `name:password` for a login."""
 
     host: str
     port: int
@@ -34,26 +214,32 @@ class Address(NamedTuple):
 
     @property
     def needs_user(self) -> bool:
-        """Whether others than this machine can reach it."""
+        """Tell whether other machines can reach the address."""
         return self.host not in LOOPBACK
 
 
-class Opening:
-    """`server.serving.Beside`, beside the `other` that there may be. `announce` is told the URL once the door is
-    open."""
+class RegistryExtension:
+    """The registry as a `server.serving.ProcessExtension`.
 
-    def __init__(self, address: Address, announce: Callable[[str], None], other: Beside | None) -> None:
+    Args:
+        announce: called with the URL once the server listens.
+        other: another extension, opened first.
+    """
+
+    def __init__(
+        self, address: RegistryAddress, announce: Callable[[str], None], other: ProcessExtension | None
+    ) -> None:
         self._address = address
         self._announce = announce
         self._other = other
-        self._door: RegistryDoor | None = None
+        self._door: RegistryServer | None = None
         self._greetings: set[asyncio.Task[None]] = set()
 
     def new_clock(self) -> SystemClock:
         return SystemClock() if self._other is None else self._other.new_clock()
 
-    def share(self, submit: Submit) -> Share:
-        return Share(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
+    def share(self, submit: Submit) -> BrokerShare:
+        return BrokerShare(OsFileSystem(), submit) if self._other is None else self._other.share(submit)
 
     async def open(self, running: Running) -> None:
         if self._other is not None:
@@ -61,13 +247,13 @@ class Opening:
         host, port, user = self._address
         topic = SchemasTopic(running)
         try:
-            if topic.alone:  # in a cluster it is made with the first schema, when the other brokers are there
+            if topic.alone:  # a cluster makes the topic with the first schema, when all brokers run
                 await topic.make()
-        except Refused as refused:
+        except RegistryError as refused:
             raise OSError(errno.EIO, f"schema registry: {refused.message}") from None
-        with contextlib.suppress(Refused):  # it may not be readable yet, which each answer tells
+        with contextlib.suppress(RegistryError):  # the topic may not be readable yet, as each answer says
             topic.state()
-        door = self._door = RegistryDoor(Registry(topic), user)
+        door = self._door = RegistryServer(Registry(topic), user)
         try:
             await door.open(host, port)
         except OSError as error:
@@ -75,14 +261,14 @@ class Opening:
             raise OSError(error.errno or errno.EINVAL, f"schema registry on {host}:{port}: {reason}") from error
         topic.port = urlsplit(door.url).port or 0
         if not topic.alone:
-            running.server.broker.node.subscribe(lambda delta: self._greet(topic, running))
+            running.server.broker.node.subscribe(lambda delta: self._write_address(topic, running))
         if isinstance(self._other, ControlOpening) and self._other.control is not None:
             self._other.control.decode = Decoder(OwnSchemas(door.registry)).decode
         self._announce(door.url)
 
-    def _greet(self, topic: SchemasTopic, running: Running) -> None:
+    def _write_address(self, topic: SchemasTopic, running: Running) -> None:
         if topic.other_leader is None:
-            greeting = running.turns.loop.create_task(topic.greet())
+            greeting = running.turns.loop.create_task(topic.write_address())
             self._greetings.add(greeting)
             greeting.add_done_callback(self._greetings.discard)
 

@@ -1,7 +1,7 @@
-"""Schemas with what they refer to, parsed.
+"""Parsed schemas with their references.
 
-Rule: a schema is parsed when it is first needed and kept then, as long as others that are needed more do not push it
-out; a start with very many schemas parses none.
+Rule: a schema is parsed when it is first needed, and kept until schemas that are used more recently need its place; a
+start with very many schemas parses none.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TypeVar
 
 from pykafka_broker.registry.kinds import Parsed, parse
 from pykafka_broker.registry.problems import InvalidSchema, invalid_schema
-from pykafka_broker.registry.state import State
-from pykafka_broker.registry.stored import Schema
+from pykafka_broker.registry.records import Schema
+from pykafka_broker.registry.state import RegistryState
 from pykafka_broker.registry.subjects import beside
 
 R = TypeVar("R")
@@ -25,14 +25,14 @@ _MOST_REFERENCES = 1_000
 
 
 class Parsing:
-    """Parses schemas and keeps them, by their text and the texts of those that they need."""
+    """A cache of parsed schemas, by the text and the texts of references."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[tuple[str, str, tuple[tuple[str, str], ...]], Parsed] = OrderedDict()
         self._characters = 0
 
-    async def parse(self, state: State, subject: str, schema: Schema) -> Parsed:
-        """A schema that is, or is to be, under that subject. Raises Refused."""
+    async def parse(self, state: RegistryState, subject: str, schema: Schema) -> Parsed:
+        """Parse a schema under a present or future subject. Raises RegistryError."""
         try:
             library = library_of(state, subject, schema)
             key = schema.kind, schema.text, tuple(library.items())
@@ -57,12 +57,12 @@ class Parsing:
 
 
 async def off_the_loop(size: int, work: Callable[[], R]) -> R:
-    """Work on that many characters, beside the loop where it would hold the broker up."""
+    """Run work on `size` characters; long work runs in a thread."""
     return work() if size < _SMALL_CHARACTERS else await asyncio.to_thread(work)
 
 
-def library_of(state: State, subject: str, schema: Schema) -> dict[str, str]:
-    """The texts that it needs by their names, those first that others need. Raises InvalidSchema."""
+def library_of(state: RegistryState, subject: str, schema: Schema) -> dict[str, str]:
+    """Return the texts of referenced schemas by name, in the order of reading. Raises InvalidSchema."""
     library: dict[str, str] = {}
     begun: set[str] = set()
     waiting = [(subject, each, False) for each in reversed(schema.references)]

@@ -1,15 +1,56 @@
-"""Keys and values of the topic, in the form of Confluent's registry.
+"""Schemas, and the records of the topic, in the form of Confluent's registry.
 
-Rule: a key has always the same bytes, since compaction goes by them. Of a value only what is known here is read.
+Rule: a key always has the same bytes, since compaction compares bytes; of a value only known fields are read. The GUID
+of a schema, which serializers put into a header in the place of its id, is made of the schema's content alone, as
+Confluent's clients make it: so it is the same in every registry and every context, and the topic does not contain it.
 """
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from hashlib import md5
+from typing import Any, NamedTuple
+from uuid import UUID
 
-from pykafka_broker.registry.contracts import metadata_text, rule_set_text
-from pykafka_broker.registry.stored import AVRO, Reference, Schema, Version
+from pykafka_broker.registry.contracts import metadata_text, rule_set_text, words_of_metadata, words_of_rule_set
+
+# -- schemas and versions
+
+
+AVRO = "AVRO"
+
+
+class Reference(NamedTuple):
+    """A reference to another schema: the name in the referring schema, and the registered version."""
+
+    name: str
+    subject: str
+    version: int
+
+
+class Schema(NamedTuple):
+    """A schema. Two schemas with equal fields are the same, with the same id."""
+
+    kind: str
+    text: str
+    references: tuple[Reference, ...] = ()
+    metadata: str = ""  # JSON, or nothing
+    rule_set: str = ""  # the same
+
+
+class Version(NamedTuple):
+    """A schema under a subject."""
+
+    subject: str
+    version: int
+    id: int
+    schema: Schema
+    deleted: bool = False
+    written_ms: int = 0  # the time of the record
+
+
+# -- keys and values
+
 
 Json = dict[str, Any]
 SCHEMA, CONFIG, MODE = "SCHEMA", "CONFIG", "MODE"
@@ -18,44 +59,41 @@ NOOP_KEY = b'{"keytype":"NOOP","magic":0}'
 
 
 def schema_key(subject: str, version: int) -> bytes:
-    return _bytes({"keytype": SCHEMA, "subject": subject, "version": version, "magic": 1})
+    return json_bytes({"keytype": SCHEMA, "subject": subject, "version": version, "magic": 1})
 
 
 def schema_value(version: Version) -> bytes:
     schema = version.schema
     value: Json = {"subject": version.subject, "version": version.version, "id": version.id}
-    return _bytes(value | with_kind(schema) | {"schema": schema.text, "deleted": version.deleted})
+    return json_bytes(value | with_kind(schema) | {"schema": schema.text, "deleted": version.deleted})
 
 
 def config_key(subject: str | None) -> bytes:
-    return _bytes({"keytype": CONFIG, "subject": subject, "magic": 0})
+    return json_bytes({"keytype": CONFIG, "subject": subject, "magic": 0})
 
 
 def mode_key(subject: str | None) -> bytes:
-    return _bytes({"keytype": MODE, "subject": subject, "magic": 0})
+    return json_bytes({"keytype": MODE, "subject": subject, "magic": 0})
 
 
 def delete_subject_key(subject: str) -> bytes:
-    return _bytes({"keytype": DELETE_SUBJECT, "subject": subject, "magic": 0})
+    return json_bytes({"keytype": DELETE_SUBJECT, "subject": subject, "magic": 0})
 
 
 def delete_subject_value(subject: str, last_version: int) -> bytes:
-    return _bytes({"subject": subject, "version": last_version})
+    return json_bytes({"subject": subject, "version": last_version})
 
 
 def noop_value(node_id: int, port: int) -> bytes:
-    """Of a record that changes nothing: which broker leads the topic, and the port of the registry beside it.
-    Confluent's registry does not look at it."""
-    return _bytes({"node": node_id, "port": port})
+    """Return the value of a record without a change: the topic's leader and the port of the registry there.
 
-
-def value(fields: Json) -> bytes:
-    """Of a config or a mode."""
-    return _bytes(fields)
+    Confluent's registry ignores the value.
+    """
+    return json_bytes({"node": node_id, "port": port})
 
 
 def read_object(data: bytes) -> Json | None:
-    """None where the bytes are no JSON object: whoever can write to the topic can write anything."""
+    """Read a JSON object, None for other bytes: any client may write to the topic."""
     try:
         found = json.loads(data)
     except (ValueError, RecursionError):
@@ -64,7 +102,7 @@ def read_object(data: bytes) -> Json | None:
 
 
 def read_version(fields: Json, written_ms: int = 0) -> Version | None:
-    """What a schema's value says; None where it says nothing that makes sense. `written_ms` is the record's time."""
+    """Read a schema's value, None for a senseless value. written_ms: the record's time."""
     try:
         schema = read_schema(fields)
         subject, version, schema_id = fields["subject"], fields["version"], fields["id"]
@@ -76,7 +114,7 @@ def read_version(fields: Json, written_ms: int = 0) -> Version | None:
 
 
 def read_schema(fields: Json) -> Schema:
-    """Raises KeyError or TypeError where the fields are not those of a schema."""
+    """Read the fields of a schema. Raises KeyError or TypeError for other fields."""
     text, kind = fields["schema"], fields.get("schemaType") or AVRO
     if not isinstance(text, str) or not isinstance(kind, str):
         raise TypeError
@@ -85,7 +123,7 @@ def read_schema(fields: Json) -> Schema:
 
 
 def with_kind(schema: Schema, always: bool = False) -> Json:
-    """What stands beside a schema's text, where it is there at all; `always` names Avro too."""
+    """Return the fields beside a schema's text, without empty ones. always: name Avro too."""
     fields: Json = {}
     if always or schema.kind != AVRO:
         fields["schemaType"] = schema.kind
@@ -105,5 +143,26 @@ def _reference(fields: Json) -> Reference:
     return Reference(name, subject, version)
 
 
-def _bytes(fields: Json) -> bytes:
+def json_bytes(fields: Json) -> bytes:
+    """Return a key, or the value of a config or a mode."""
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+# -- GUIDs
+
+
+def guid_of(schema: Schema) -> str:
+    digest = md5(_text_bytes(schema.text), usedforsecurity=False)
+    for each in schema.references:
+        digest.update(
+            _text_bytes(each.name) + _text_bytes(each.subject) + (each.version & 0xFFFFFFFF).to_bytes(4, "big")
+        )
+    if schema.metadata:
+        digest.update(b"\x01" + b"".join(map(_text_bytes, words_of_metadata(schema.metadata))))
+    if schema.rule_set:
+        digest.update(b"\x01" + b"".join(map(_text_bytes, words_of_rule_set(schema.rule_set))))
+    return str(UUID(bytes=digest.digest()))
+
+
+def _text_bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")

@@ -1,20 +1,20 @@
-"""What may be asked of the registry: schemas, subjects and versions.
+"""Schemas, subjects and versions: registered, found, compared and deleted.
 
-Rule: who changes something has the registry for himself until that is in the topic, so that one schema gets one id
-however many register it at once. Settings are `settings.py`'s.
+Rule: a change has the registry for itself until it is in the topic, so that a schema gets one id, however many clients
+register it at once. Settings are in `settings.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 
-from pykafka_broker.registry import levels, problems, records
+from pykafka_broker.registry import kinds, problems, records
 from pykafka_broker.registry.contracts import merged_metadata, merged_rule_sets, properties
 from pykafka_broker.registry.kinds import Parsed
 from pykafka_broker.registry.parsing import Parsing, off_the_loop
-from pykafka_broker.registry.settings import Settings
-from pykafka_broker.registry.state import State
-from pykafka_broker.registry.stored import Reference, Schema, Version
+from pykafka_broker.registry.records import Reference, Schema, Version
+from pykafka_broker.registry.settings import RegistrySettings
+from pykafka_broker.registry.state import RegistryState
 from pykafka_broker.registry.subjects import beside, context_of
 from pykafka_broker.registry.topic import SchemasTopic
 
@@ -23,16 +23,16 @@ _LAST_VERSION = 2**31 - 1
 
 
 class Registry:
-    """Over the topic."""
+    """The schemas of the topic."""
 
     def __init__(self, topic: SchemasTopic) -> None:
         self._parsing = Parsing()
         self.topic = topic
-        self.settings = Settings(topic)
+        self.settings = RegistrySettings(topic)
 
     @property
-    def state(self) -> State:
-        """As of now. Raises Refused."""
+    def state(self) -> RegistryState:
+        """Return the current state. Raises RegistryError."""
         return self.topic.state()
 
     @property
@@ -42,14 +42,14 @@ class Registry:
     # -- looking
 
     def versions(self, subject: str, deleted: bool = False) -> list[Version]:
-        """Raises Refused where there are none."""
+        """Return the versions of a subject. Raises RegistryError without any."""
         found = self.state.versions(subject, deleted)
         if not found:
             raise problems.no_subject(subject)
         return found
 
     def version(self, subject: str, number: int, deleted: bool = False) -> Version:
-        """Raises Refused."""
+        """Return a version. Raises RegistryError."""
         versions = self.versions(subject, deleted)
         if number == LATEST:
             return versions[-1]
@@ -59,28 +59,28 @@ class Registry:
         return found
 
     def schema(self, schema_id: int, context: str) -> Schema:
-        """Raises Refused."""
+        """Return the schema of an id. Raises RegistryError."""
         found = self.state.schema(context, schema_id)
         if found is None:
             raise problems.no_schema(schema_id)
         return found
 
     def uses(self, schema_id: int, context: str, deleted: bool = False) -> list[Version]:
-        """The versions that have that id. Raises Refused where there is none."""
+        """Return the versions of an id. Raises RegistryError without any."""
         self.schema(schema_id, context)
         return [each for each in self.state.uses(context, schema_id) if deleted or not each.deleted]
 
     def referred_by(self, subject: str, number: int, deleted: bool = False) -> list[int]:
-        """The ids of schemas that need this version."""
+        """Return the ids of schemas with a reference to the version."""
         version = self.version(subject, number)
         return sorted({each.id for each in self.state.referrers(subject, version.version, deleted)})
 
     async def text(self, subject: str, schema: Schema, form: str) -> str:
-        """The schema's text, or the other form of it that is asked for."""
+        """Return the schema's text, or the named form of the text."""
         return schema.text if not form else (await self._parsing.parse(self.state, subject, schema)).formatted(form)
 
     async def find(self, subject: str, schema: Schema, normalize: bool, deleted: bool) -> Version:
-        """The version that is this schema. Raises Refused."""
+        """Return the version equal to the schema. Raises RegistryError."""
         self.versions(subject, deleted)
         canonical, parsed = await self._canonical(subject, schema, normalize)
         for asked in self._as_kept(subject, canonical, deleted):
@@ -89,8 +89,11 @@ class Registry:
         raise problems.no_schema()
 
     async def why_not(self, subject: str, schema: Schema, number: int | None, normalize: bool) -> list[str]:
-        """Why it is not compatible with that version, or with those that its subject's level asks about; empty where it
-        is."""
+        """Return why the schema is not compatible; empty if compatible.
+
+        Args:
+            number: the version to compare with; None for the versions that the subject's level compares with.
+        """
         if number is not None and number != LATEST:
             self.version(subject, number)
         elif not self.state.versions(subject):
@@ -104,7 +107,12 @@ class Registry:
     async def register(
         self, subject: str, schema: Schema, normalize: bool = False, schema_id: int = -1, number: int = 0
     ) -> Version:
-        """The version that the schema has now. Id and number are given where the mode is IMPORT. Raises Refused."""
+        """Register a schema and return the version. Raises RegistryError.
+
+        Args:
+            schema_id: the id for mode IMPORT, else -1.
+            number: the version for mode IMPORT, else 0.
+        """
         async with self.topic.changing():
             importing = self.settings.must_be_writable(subject, schema_id)
             canonical, parsed = await self._canonical(subject, schema, normalize)
@@ -121,7 +129,7 @@ class Registry:
             return self.state.version(subject, number) or made
 
     async def delete_version(self, subject: str, number: int, permanent: bool) -> int:
-        """The number of the version that is gone. Raises Refused."""
+        """Delete a version and return the number. Raises RegistryError."""
         async with self.topic.changing():
             self.settings.must_be_writable(subject, None)
             self.versions(subject, True)
@@ -137,7 +145,7 @@ class Registry:
             return version.version
 
     async def delete_subject(self, subject: str, permanent: bool) -> list[int]:
-        """The numbers of the versions that are gone. Raises Refused."""
+        """Delete a subject and return the numbers of the deleted versions. Raises RegistryError."""
         async with self.topic.changing():
             self.settings.must_be_writable(subject, None)
             versions = self.versions(subject, True)
@@ -159,7 +167,7 @@ class Registry:
     # -- parts
 
     async def _canonical(self, subject: str, schema: Schema, normalize: bool) -> tuple[Schema, Parsed]:
-        """As it is kept. Raises Refused."""
+        """Return a schema as stored. Raises RegistryError."""
         state = self.state
         schema = schema._replace(references=tuple(self._latest(state, subject, each) for each in schema.references))
         if len(schema.text) > self.topic.max_bytes:
@@ -173,8 +181,10 @@ class Registry:
             raise problems.invalid_schema("it is nested too deeply") from None
 
     def _with_contract(self, subject: str, schema: Schema) -> Schema:
-        """With the metadata and the rules that it gets: those of the version before, where it brings none itself, and
-        what is set for the subject."""
+        """Return a schema with the metadata and the rules for a new version.
+
+        A schema without its own gets those of the version before, with the subject's defaults and overrides.
+        """
         before = self.state.versions(subject)
         metadata, rule_set = schema.metadata, schema.rule_set
         if before:
@@ -186,7 +196,7 @@ class Registry:
         )
 
     def _as_kept(self, subject: str, schema: Schema, deleted: bool) -> Iterator[Schema]:
-        """Itself; one that says nothing of metadata or rules is any that is the same in the rest."""
+        """Yield the schema, and without metadata or rules every stored schema equal in the other parts."""
         said = {(each.schema.metadata, each.schema.rule_set) for each in self.state.versions(subject, deleted)}
         yield schema
         for metadata, rule_set in sorted(said):
@@ -195,23 +205,25 @@ class Registry:
                 yield asked
 
     def _of_one_group(self, subject: str, schema: Schema) -> list[Version]:
-        """The versions that a new one must be compatible with: those that have what it has in the property of the
-        metadata that makes groups, where one does."""
+        """Return the versions to compare a new version with.
+
+        Where a metadata property makes groups, only versions with the same value are compared.
+        """
         versions, group = self.state.versions(subject), self.settings.group(subject)
         if not group:
             return versions
         mine = properties(schema.metadata).get(group)
         return [each for each in versions if properties(each.schema.metadata).get(group) == mine]
 
-    def _latest(self, state: State, subject: str, reference: Reference) -> Reference:
-        """The version itself where the newest one is meant."""
+    def _latest(self, state: RegistryState, subject: str, reference: Reference) -> Reference:
+        """Return a reference with the number in the place of the newest version."""
         versions = state.versions(beside(reference.subject, subject))
         if reference.version != LATEST or not versions:
             return reference
         return reference._replace(version=versions[-1].version)
 
     async def _same(self, subject: str, schema: Schema, parsed: Parsed, deleted: bool) -> AsyncIterator[Version]:
-        """The versions that are this schema, the newest first: those with its text, then those written otherwise."""
+        """Yield the versions equal to the schema, newest first: equal texts, then equal meanings."""
         versions = list(reversed(self.state.versions(subject, deleted)))
         for each in versions:
             if each.schema == schema:
@@ -223,18 +235,18 @@ class Registry:
                     yield each
 
     async def _parsed_of(self, version: Version) -> Parsed | None:
-        """None where what somebody has written to the topic is no schema."""
+        """Return a version's parsed schema, None if another writer of the topic wrote nonsense."""
         try:
             return await self._parsing.parse(self.state, version.subject, version.schema)
-        except problems.Refused:
+        except problems.RegistryError:
             return None
 
     async def _why_not(self, subject: str, schema: Schema, parsed: Parsed, only: list[Version] | None) -> list[str]:
         level = self.settings.level(subject)
-        if level == levels.NONE:
+        if level == kinds.NONE:
             return []
         versions = self._of_one_group(subject, schema)
-        asked = only or (versions if levels.is_transitive(level) else versions[-1:])
+        asked = only or (versions if kinds.is_transitive(level) else versions[-1:])
         for version in reversed(asked):
             old = await self._parsed_of(version)
             found = [] if old is None else await _differences(level, parsed, old)
@@ -265,17 +277,17 @@ class Registry:
         return schema_id
 
     def _nobody_needs(self, versions: list[Version]) -> None:
-        """Raises Refused where another schema refers to one of them."""
+        """Check for references to any of the versions. Raises RegistryError."""
         for each in versions:
             if self.state.referrers(each.subject, each.version):
                 raise problems.referred_to(each.subject, each.version)
 
 
 async def _differences(level: str, new: Parsed, old: Parsed) -> list[str]:
-    """Raises Refused where it would take too long."""
+    """Return the differences of two schemas. Raises RegistryError for a too long comparison."""
     size = len(new.canonical) + len(old.canonical)
     try:
-        return await off_the_loop(size, lambda: levels.differences(level, new, old))
+        return await off_the_loop(size, lambda: kinds.differences(level, new, old))
     except problems.InvalidSchema as error:
         raise problems.invalid_schema(str(error)) from None
     except RecursionError:

@@ -1,6 +1,6 @@
-"""Compatibility levels, modes and what else is set, of all subjects, of a context, and of one.
+"""Compatibility levels, modes and other settings: of all subjects, of a context, and of one subject.
 
-Rule: what is not set for a subject is what is set for its context, else what is set for all.
+Rule: a setting that a subject lacks is that of its context, else that of all subjects.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pykafka_broker.registry import levels, problems, records
+from pykafka_broker.registry import kinds, problems, records
 from pykafka_broker.registry.contracts import metadata_text, rule_set_text, why_no_rule_set
 from pykafka_broker.registry.subjects import DEFAULT_CONTEXT, context_of
 from pykafka_broker.registry.topic import SchemasTopic
@@ -28,54 +28,62 @@ class Contract(NamedTuple):
     rule_set: str
 
 
-class Settings:
-    """Over the topic. The subject None is all of them."""
+class RegistrySettings:
+    """The settings in the topic. The subject None stands for all subjects."""
 
     def __init__(self, topic: SchemasTopic) -> None:
         self._topic = topic
 
     def level(self, subject: str) -> str:
-        found = str(self._said(subject, _LEVEL) or levels.DEFAULT_LEVEL).upper()
-        return found if found in levels.LEVELS else levels.DEFAULT_LEVEL
+        found = str(self._effective(subject, _LEVEL) or kinds.DEFAULT_LEVEL).upper()
+        return found if found in kinds.LEVELS else kinds.DEFAULT_LEVEL
 
     def normalizes(self, subject: str) -> bool:
-        return self._said(subject, _NORMALIZE) is True
+        return self._effective(subject, _NORMALIZE) is True
 
     def group(self, subject: str) -> str:
-        """The property of the metadata that parts a subject's versions into groups; empty where none does."""
-        found = self._said(subject, "compatibilityGroup")
+        """Return the metadata property for groups of a subject's versions; empty without groups."""
+        found = self._effective(subject, "compatibilityGroup")
         return found if isinstance(found, str) else ""
 
     def contract(self, subject: str, which: str) -> Contract:
-        """The metadata and the rules that every schema gets, by `default` or as an `override`."""
+        """Return metadata and rules for every new schema. which: `default` or `override`."""
         try:
-            metadata, rule_set = (self._said(subject, f"{which}{what}") for what in ("Metadata", "RuleSet"))
+            metadata, rule_set = (self._effective(subject, f"{which}{what}") for what in ("Metadata", "RuleSet"))
             return Contract(metadata_text(metadata), rule_set_text(rule_set))
         except (TypeError, AttributeError):
             return Contract("", "")
 
-    def meant(self, subject: str) -> str:
-        """The subject that this one is an alias of; itself where it is none."""
+    def resolve_alias(self, subject: str) -> str:
+        """Return the subject behind an alias, or the subject."""
         found = self._topic.state().configs.get(subject, {}).get("alias")
         return found if isinstance(found, str) and found else subject
 
-    def _said(self, subject: str, name: str) -> Any:
-        """What holds for a subject: a setting comes from the narrowest place that has it."""
+    def _effective(self, subject: str, name: str) -> Any:
+        """Return a setting for a subject, from the narrowest scope with a value."""
         configs = self._topic.state().configs
         return next((configs[each][name] for each in _wider(subject) if name in configs.get(each, ())), None)
 
     def config(self, subject: str | None, or_default: bool) -> Config:
-        """What is set for it; `or_default` what holds for it. Raises Refused where there is nothing."""
+        """Return the config of a scope. Raises RegistryError without any.
+
+        Args:
+            or_default: return the effective config instead.
+        """
         configs = self._topic.state().configs
         for each in _wider(subject) if or_default else (subject,):
             if each in configs:
                 return configs[each]
         if subject is None or or_default:
-            return {_LEVEL: levels.DEFAULT_LEVEL}
+            return {_LEVEL: kinds.DEFAULT_LEVEL}
         raise problems.no_config(subject)
 
     def mode(self, subject: str | None, or_default: bool) -> str:
-        """The same of modes."""
+        """Return the mode of a scope. Raises RegistryError without any.
+
+        Args:
+            or_default: return the effective mode instead.
+        """
         modes = self._topic.state().modes
         for each in _wider(subject) if or_default else (subject,):
             if each in modes:
@@ -85,14 +93,14 @@ class Settings:
         raise problems.no_mode(subject)
 
     async def set_config(self, subject: str | None, fields: Config) -> None:
-        """Put them over what is set; a field that is None is taken away. Raises Refused."""
+        """Change fields of a config; None removes a field. Raises RegistryError."""
         async with self._topic.changing():
             config = self._topic.state().configs.get(subject, {}) | fields
             kept = {name: value for name, value in config.items() if value is not None}
-            await self._topic.write([(records.config_key(subject), records.value(kept))])
+            await self._topic.write([(records.config_key(subject), records.json_bytes(kept))])
 
     async def delete_config(self, subject: str | None) -> Config:
-        """What was set. Raises Refused where nothing was."""
+        """Delete a config and return the old fields. Raises RegistryError without any."""
         async with self._topic.changing():
             if subject is not None and subject not in self._topic.state().configs:
                 raise problems.no_subject(subject)
@@ -101,7 +109,7 @@ class Settings:
             return was
 
     async def set_mode(self, subject: str | None, mode: str, force: bool) -> None:
-        """Raises Refused."""
+        """Set a mode. Raises RegistryError."""
         if mode.upper() not in MODES:
             raise problems.invalid_mode()
         async with self._topic.changing():
@@ -109,11 +117,17 @@ class Settings:
             known = [each for each in state.subjects() if subject in _wider(each)]
             if mode.upper() == IMPORT and not force and known and self.mode(subject, or_default=True) != IMPORT:
                 raise problems.not_permitted("Cannot import since found existing subjects")
-            await self._topic.write([(records.mode_key(subject), records.value({"mode": mode.upper()}))])
+            await self._topic.write([(records.mode_key(subject), records.json_bytes({"mode": mode.upper()}))])
 
     async def delete_mode(self, subject: str | None, recursive: bool) -> str | None:
-        """The mode that was set; `recursive` takes those of its subjects away too. Raises Refused where none was and
-        it is not recursive."""
+        """Delete a mode and return the old mode.
+
+        Args:
+            recursive: delete the modes of subjects within the scope as well.
+
+        Raises:
+            RegistryError: there was no mode, and the deletion is not recursive.
+        """
         async with self._topic.changing():
             modes = self._topic.state().modes
             if not recursive and subject is not None and subject not in modes:
@@ -124,8 +138,14 @@ class Settings:
             return was
 
     def must_be_writable(self, subject: str, schema_id: int | None) -> bool:
-        """Whether its mode is IMPORT. Who registers gives the id that he wants, or -1; who deletes gives None. Raises
-        Refused."""
+        """Check the mode of a subject before a change; returns whether the mode is IMPORT.
+
+        Args:
+            schema_id: the wanted id of a registration, or -1; None for a deletion.
+
+        Raises:
+            RegistryError: the mode forbids the change.
+        """
         of_all, mode = self.mode(None, or_default=False), self.mode(subject, or_default=True)
         where = f"Subject {subject} in context {context_of(subject)}"
         if of_all == READONLY_OVERRIDE or mode in (READONLY, READONLY_OVERRIDE):
@@ -137,25 +157,25 @@ class Settings:
         return mode == IMPORT
 
     def keys_of(self, subject: str) -> list[bytes]:
-        """What of a subject is set, as keys of the topic."""
+        """Return the topic's keys with settings of a subject."""
         state = self._topic.state()
         keys = [records.config_key(subject)] if subject in state.configs else []
         return keys + ([records.mode_key(subject)] if subject in state.modes else [])
 
 
 def read_config(body: Any) -> Config:
-    """The fields of a request, as they are kept. Raises Refused."""
+    """Return the fields of a request as stored. Raises RegistryError."""
     if not isinstance(body, dict):
-        raise problems.Refused(400, "the body must be a JSON object")
+        raise problems.RegistryError(400, "the body must be a JSON object")
     told = {_LEVEL if name == "compatibility" else name: value for name, value in body.items()}
     fields = {}
     for name, value in told.items():
         if name not in _FIELDS:
-            raise problems.Refused(422, f"Unrecognized field: {name}")
+            raise problems.RegistryError(422, f"Unrecognized field: {name}")
         try:
             fields[name] = None if value is None else _FIELDS[name](value)
         except (TypeError, AttributeError, RecursionError):
-            raise problems.Refused(422, f"{name} makes no sense") from None
+            raise problems.RegistryError(422, f"{name} makes no sense") from None
     if not fields:
         raise problems.invalid_level()
     return fields
@@ -174,7 +194,7 @@ def _flag(value: Any) -> bool:
 
 
 def _level(value: Any) -> str:
-    if not isinstance(value, str) or value.upper() not in levels.LEVELS:
+    if not isinstance(value, str) or value.upper() not in kinds.LEVELS:
         raise problems.invalid_level()
     return value.upper()
 
@@ -200,7 +220,7 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
 
 
 def _wider(subject: str | None) -> list[str | None]:
-    """Itself, its context, all."""
+    """Return the scopes from narrow to wide: the subject, the context, all."""
     if subject is None:
         return [None]
     context = context_of(subject)

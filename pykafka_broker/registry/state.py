@@ -1,6 +1,6 @@
-"""What the records of the topic add up to.
+"""The sum of the topic's records.
 
-Rule: only `replay` changes it, and no record is too odd for it: what makes no sense changes nothing.
+Rule: only `replay` changes the state, and no record is too odd for it: a senseless record changes nothing.
 """
 
 from __future__ import annotations
@@ -9,21 +9,19 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
 from pykafka_broker.registry import records
-from pykafka_broker.registry.guids import guid_of
-from pykafka_broker.registry.records import Json
-from pykafka_broker.registry.stored import Schema, Version
+from pykafka_broker.registry.records import Json, Schema, Version, guid_of
 from pykafka_broker.registry.subjects import beside, context_of
 
 Place = tuple[str, int]  # a subject and a version
 
 
-class State:
-    """Every schema that was registered, and what is set. `configs` and `modes` of all subjects have the key None."""
+class RegistryState:
+    """Every registered schema, and the settings. `configs` and `modes` for all subjects have the key None."""
 
     def __init__(self) -> None:
         self.configs: dict[str | None, Json] = {}
         self.modes: dict[str | None, str] = {}
-        self.primary: tuple[int, int] | None = None  # the broker that leads the topic, and the port of its registry
+        self.primary: tuple[int, int] | None = None  # the topic's leader, and the port of the registry there
         self._subjects: dict[str, dict[int, Version]] = {}
         self._schemas: dict[tuple[str, int], Schema] = {}  # by context and id
         self._ids: defaultdict[tuple[str, Schema], set[int]] = defaultdict(set)  # by context; an import may bring two
@@ -32,19 +30,19 @@ class State:
         self._referrers: defaultdict[Place, dict[Place, None]] = defaultdict(dict)
         self._highest: defaultdict[str, int] = defaultdict(int)
 
-    # -- what there is
+    # -- subjects, versions and ids
 
     def subjects(self) -> list[str]:
-        """Their names, in order; those too of which everything was deleted softly."""
+        """Return the sorted names, also of softly deleted subjects."""
         return sorted(self._subjects)
 
     def versions(self, subject: str, deleted: bool = False) -> list[Version]:
-        """In order."""
+        """Return the versions of a subject in order."""
         found = self._subjects.get(subject, {})
         return [found[number] for number in sorted(found) if deleted or not found[number].deleted]
 
     def version(self, subject: str, number: int) -> Version | None:
-        """Also one that was deleted softly."""
+        """Return a version, also a softly deleted version."""
         return self._subjects.get(subject, {}).get(number)
 
     def next_version(self, subject: str) -> int:
@@ -57,7 +55,7 @@ class State:
         return min(self._ids.get((context, schema), ()), default=None)
 
     def ids_of_guid(self, guid: str) -> list[tuple[str, int]]:
-        """By context, the default one first."""
+        """Return context and id of each schema with the GUID, the default context first."""
         return sorted(self._guids.get(guid, ()))
 
     def highest_id(self, context: str) -> int:
@@ -67,19 +65,19 @@ class State:
         return sorted({".", *map(context_of, self._subjects)})
 
     def uses(self, context: str, schema_id: int) -> Iterator[Version]:
-        """The versions that have this id."""
+        """Yield the versions of an id."""
         for subject, number in sorted(self._uses.get((context, schema_id), ())):
             yield self._subjects[subject][number]
 
     def referrers(self, subject: str, number: int, deleted: bool = False) -> list[Version]:
-        """Those that are there and need this one."""
+        """Return the versions with a reference to the version."""
         found = (self._subjects[place[0]][place[1]] for place in self._referrers.get((subject, number), ()))
         return [each for each in found if deleted or not each.deleted]
 
     # -- records
 
     def replay(self, key: bytes | None, value: bytes | None, written_ms: int = 0) -> None:
-        """Take in one record of the topic."""
+        """Apply a record of the topic."""
         fields = None if key is None else records.read_object(key)
         if fields is None:
             return

@@ -1,6 +1,6 @@
 """Names of subjects. `:.context:name` is a subject of that context; others are in the context `.`.
 
-Rule: ids are those of a context, and two contexts know nothing of each other.
+Rule: ids belong to a context, and two contexts know nothing of each other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _MAX_LENGTH = 4096
 
 
 def checked(name: str) -> str:
-    """The name as it is kept: one of the context `.` without that. Raises Refused."""
+    """Return the name as stored, without the default context. Raises RegistryError."""
     context, rest = split(name)
     plain = rest if context == DEFAULT_CONTEXT else f":{context}:{rest}"
     if not plain or len(plain) > _MAX_LENGTH or rest in (_GLOBAL, _EMPTY) or any(ord(each) < 0x20 for each in name):
@@ -24,7 +24,7 @@ def checked(name: str) -> str:
 
 
 def split(name: str) -> tuple[str, str]:
-    """The context and the name in it."""
+    """Split a name into context and name."""
     if name.startswith(":.") and (end := name.find(":", 2)) > 0:
         return name[1:end], name[end + 1 :]
     return DEFAULT_CONTEXT, name
@@ -35,8 +35,7 @@ def context_of(name: str) -> str:
 
 
 def beside(name: str, subject: str) -> str:
-    """The subject that a reference means which stands in a schema of `subject`: one of the same context, unless it
-    says another."""
+    """Return the subject of a reference from a schema of `subject`: in the same context by default."""
     context = context_of(subject)
     if context == DEFAULT_CONTEXT or name.startswith(":."):
         return name
@@ -44,7 +43,7 @@ def beside(name: str, subject: str) -> str:
 
 
 def has_prefix(name: str, prefix: str) -> bool:
-    """`:*:` before a prefix is any context."""
+    """Tell whether a name has a prefix; `:*:` before the prefix is any context."""
     if prefix.startswith(ANY_CONTEXT):
         return split(name)[1].startswith(prefix.removeprefix(ANY_CONTEXT))
     context, rest = split(prefix)

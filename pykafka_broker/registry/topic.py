@@ -1,10 +1,11 @@
 """The topic `_schemas`, written and read inside the process.
 
-Rule: `state` is what the topic holds, whoever wrote it: it is read on before every answer. Where another broker has
-come into the place of this one (reset, restore), or another topic into the place of this one, it is read anew.
+Rule: `state` is the sum of the topic, whoever wrote to it: the topic is read on before every answer. After a reset or
+restore, which put another broker in the place of this one, and after the topic was replaced, it is read from the start.
 
-In a cluster whoever leads the topic is the primary, who alone changes it. A new one first writes where its registry is:
-the others then know it, and with that record everything before it is committed, so no id is given twice.
+In a cluster the leader of the topic is the primary, and only the primary changes the topic. A new primary first writes
+where its registry is. So the others know the address; and with that record everything before it is committed, so no id
+is given twice.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 from pykafka_broker.broker.partition import NotLeader, Partition
-from pykafka_broker.control.inside import CurrentInside
+from pykafka_broker.control.inside import CurrentClient
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import end_of, records_from
 from pykafka_broker.errors import ApiError
@@ -29,8 +30,8 @@ from pykafka_broker.protocol.messages.produce_request import PartitionProduceDat
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.record import Record
 from pykafka_broker.registry import records
-from pykafka_broker.registry.problems import Elsewhere, Refused, store_failed, too_large
-from pykafka_broker.registry.state import State
+from pykafka_broker.registry.problems import Elsewhere, RegistryError, store_failed, too_large
+from pykafka_broker.registry.state import RegistryState
 from pykafka_broker.server.serving import Running
 
 TOPIC = "_schemas"
@@ -44,26 +45,26 @@ KeyValue = tuple[bytes, bytes | None]
 
 
 class SchemasTopic:
-    """The topic of the broker that has the place now."""
+    """The topic of the current broker."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._inside = CurrentInside(running)
-        self._state = State()
-        self._of: tuple[object, bytes] | None = None  # the broker and the topic that the state is of
+        self._inside = CurrentClient(running)
+        self._state = RegistryState()
+        self._of: tuple[object, bytes] | None = None  # the broker and the topic of the state
         self._offset = 0
         self._one_at_a_time = asyncio.Lock()
-        self._greeted: tuple[bytes, int] | None = None  # the topic and the leader's epoch that were told `port`
-        self.port = 0  # that of the registry, for the other nodes of the cluster
+        self._greeted: tuple[bytes, int] | None = None  # the topic and the leader epoch in which `port` was written
+        self.port = 0  # the registry's port, for the other nodes of the cluster
 
     @property
     def alone(self) -> bool:
-        """Whether there are no other brokers."""
+        """Tell whether the cluster has no other brokers."""
         return self._running.server.broker.node.roles.alone
 
     @property
     def end_offset(self) -> int:
-        """Where the records end that `state` has. Raises Refused."""
+        """Return the end offset of the records in `state`. Raises RegistryError."""
         self.state()
         return self._offset
 
@@ -73,11 +74,11 @@ class SchemasTopic:
 
     @property
     def max_bytes(self) -> int:
-        """The largest record that it takes."""
+        """Return the size limit of a record."""
         return int(self._running.server.broker.services.topic_config(TOPIC).max_message_bytes)
 
     async def make(self) -> None:
-        """See to it that it is there. Raises Refused."""
+        """Create the topic if missing. Raises RegistryError."""
         image = self._running.server.broker.services.image
         if TOPIC in image.topics:
             return
@@ -92,20 +93,25 @@ class SchemasTopic:
         made = answer.topics[0]
         if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             raise store_failed(made.error_message or ErrorCode(made.error_code).name)
-        # where another node is the controller, it knows first
+        # another node may be the controller, which knows first
         await _until(lambda: TOPIC in self._running.server.broker.services.image.topics)
 
     @asynccontextmanager
     async def changing(self) -> AsyncIterator[None]:
-        """Have the topic for oneself. Raises Refused, Elsewhere where another broker leads it."""
+        """Lock the topic for a change.
+
+        Raises:
+            RegistryError: the topic can't be read.
+            Elsewhere: another broker leads the topic.
+        """
         async with self._one_at_a_time:
             await self.make()
             await self._lead()
             yield
 
-    async def greet(self) -> None:
-        """Let the other nodes know where the registry is, if this one leads the topic."""
-        with suppress(Refused):
+    async def write_address(self) -> None:
+        """Write the address of the registry, if the node leads the topic."""
+        with suppress(RegistryError):
             if not self.alone and TOPIC in self._running.server.broker.services.image.topics:
                 async with self._one_at_a_time:
                     await self._lead()
@@ -124,42 +130,51 @@ class SchemasTopic:
 
     @property
     def other_leader(self) -> int | None:
-        """The other broker that leads the topic, if one does."""
+        """Return the leader of the topic, None for the node or for no leader."""
         services = self._running.server.broker.services
         topic = None if self.alone else services.image.topics.get(TOPIC)
         return None if topic is None or topic.partitions[0].leader == services.node.id else topic.partitions[0].leader
 
-    async def place_of(self, node_id: int, patient: bool) -> tuple[str, int] | None:
-        """Host and port of the registry beside that broker, who may be about to tell it (`patient`); None where it has
-        not told. Raises Refused where there is no replica to read it from."""
-        if patient:
-            await _until(lambda: self._place_of(node_id) is not None)
-        return self._place_of(node_id)
+    async def address_of(self, node_id: int, patient: bool) -> tuple[str, int] | None:
+        """Return host and port of the registry beside a broker, None if unknown.
 
-    def _place_of(self, node_id: int) -> tuple[str, int] | None:
-        """The host is that with which the broker is registered: whoever can write to the topic can't have requests sent
-        to any other."""
+        Args:
+            patient: wait for a broker that may be about to write its address.
+
+        Raises:
+            RegistryError: there is no replica to read from.
+        """
+        if patient:
+            await _until(lambda: self._address_of(node_id) is not None)
+        return self._address_of(node_id)
+
+    def _address_of(self, node_id: int) -> tuple[str, int] | None:
+        """Return host and port of the registry beside a broker.
+
+        The host is the registered one of the broker: a client that writes to the topic can't send requests to any
+        other.
+        """
         told, broker = self.state().primary, self._running.server.broker.services.image.brokers.get(node_id)
         if told is None or told[0] != node_id or broker is None or not broker.endpoints:
             return None
         return broker.endpoints[0][1], told[1]
 
     async def reach(self, offset: int) -> None:
-        """Wait until `state` has what lies before that offset; not for ever."""
+        """Wait for a limited time until `state` has all records before the offset."""
         await _until(lambda: self.end_offset >= offset)
 
-    def state(self) -> State:
-        """What is in it by now. Raises Refused."""
+    def state(self) -> RegistryState:
+        """Read new records and return the state. Raises RegistryError."""
         services = self._running.server.broker.services
         topic = services.image.topics.get(TOPIC)
         if topic is None:
-            self._of, self._state, self._offset = None, State(), 0
+            self._of, self._state, self._offset = None, RegistryState(), 0
             return self._state
         if self._of is None or self._of[0] is not services or self._of[1] != topic.id:
-            self._of, self._state, self._offset = (services, topic.id), State(), 0
+            self._of, self._state, self._offset = (services, topic.id), RegistryState(), 0
         try:
             self._read_on(services.replicas.readable(TOPIC, 0))
-        except NotLeader as error:  # it has no replica here
+        except NotLeader as error:  # there is no replica on this node
             raise Elsewhere(error.leader) from None
         except ApiError as error:
             raise store_failed(error.message or error.code.name) from None
@@ -174,7 +189,7 @@ class SchemasTopic:
             self._offset = end
 
     async def write(self, written: list[KeyValue]) -> None:
-        """Append them as one batch; `state` has them when it is committed. Raises Refused."""
+        """Append records as a single batch, and wait until committed and in `state`. Raises RegistryError."""
         services = self._running.server.broker.services
         if (made := services.image.topics.get(TOPIC)) is None:
             raise store_failed(f"the topic {TOPIC} is not known here yet")
@@ -197,7 +212,7 @@ class SchemasTopic:
 
 
 async def _until(holds: Callable[[], bool]) -> None:
-    """Wait for it, not for ever."""
+    """Wait for a condition for a limited time."""
     for _ in range(_POLLS):
         if holds():
             return

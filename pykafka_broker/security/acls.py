@@ -19,11 +19,11 @@ from functools import reduce
 from operator import or_
 
 from pykafka_broker.cluster.acl_index import DENIED_SHIFT, WILDCARD, AclIndex, Patterns, index_of
-from pykafka_broker.cluster.authorizer import INSIDE, Authorizer, Operation, Resource
+from pykafka_broker.cluster.authorizer import INSIDE, Authorizer
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.effects import STANDARD_AUTHORIZERS
-from pykafka_broker.protocol.enums import ACL_OPERATIONS, AclOperation, PatternType
+from pykafka_broker.protocol.enums import ACL_OPERATIONS, AclOperation, AclResourceType, PatternType
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook, close_hook, load_hook, name_of
 
 ANY_USER = "User:*"
@@ -31,45 +31,48 @@ _MOST_REMEMBERED = 10_000
 _LONGEST_REMEMBERED = 512  # names are a client's to choose
 _ALL = 1 << AclOperation.ALL
 _DENY_ALL = _ALL << DENIED_SHIFT
-# What is allowed to whoever may do something else.
+# Rights implied by other rights.
 _IMPLIED_BY = {
-    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
-    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+    AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
+    AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
 }
 _ALLOWING = {
     operation: reduce(or_, (1 << each for each in (operation, *_IMPLIED_BY.get(operation, ()))), _ALL)
     for operation in ACL_OPERATIONS
 }
 _DENYING = {operation: (1 << (operation + DENIED_SHIFT)) | _DENY_ALL for operation in ACL_OPERATIONS}
-_SOME_NAME = "hardcode"  # what Kafka asks about to see whether any name would do
-# In the log.
+_SOME_NAME = "hardcode"  # Kafka's probe for "any name"
+# Names in the log.
 _KINDS = {
-    Resource.TOPIC: "TOPIC",
-    Resource.GROUP: "GROUP",
-    Resource.CLUSTER: "CLUSTER",
-    Resource.TRANSACTIONAL_ID: "TRANSACTIONAL_ID",
-    Resource.DELEGATION_TOKEN: "DELEGATION_TOKEN",
-    Resource.USER: "USER",
+    AclResourceType.TOPIC: "TOPIC",
+    AclResourceType.GROUP: "GROUP",
+    AclResourceType.CLUSTER: "CLUSTER",
+    AclResourceType.TRANSACTIONAL_ID: "TRANSACTIONAL_ID",
+    AclResourceType.DELEGATION_TOKEN: "DELEGATION_TOKEN",
+    AclResourceType.USER: "USER",
 }
 _PATTERN_TYPES: dict[int, str] = {PatternType.LITERAL: "LITERAL", PatternType.PREFIXED: "PREFIXED"}
 
 
 def super_users_of(text: str) -> frozenset[str]:
-    """Of `super.users`: their names may hold commas."""
+    """Return the names of `super.users`, separated by semicolons, as names may hold commas."""
     return frozenset(user.strip() for user in text.split(";") if user.strip())
 
 
 class StandardAuthorizer:
-    """Decides by the ACLs in an index, which it does not change."""
+    """An authorizer by the ACLs of an index.
+
+    Rule: the index is only read.
+    """
 
     def __init__(self, index: AclIndex, super_users: Collection[str] = (), allow_if_no_acl: bool = False) -> None:
         self._index = index
         self._super_users = frozenset((*super_users, INSIDE))
         self._allow_if_no_acl = allow_if_no_acl
-        self._changes = index.changes  # those that the following rests on
-        self._decisions: dict[tuple[str, str, Operation, Resource, str | None], bool] = {}
+        self._changes = index.changes  # the changes behind the remembered decisions
+        self._decisions: dict[tuple[str, str, AclOperation, AclResourceType, str | None], bool] = {}
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         if self._changes != self._index.changes:
             self._forget()
         decided = self._decisions.get((principal, host, operation, resource, name))
@@ -79,7 +82,7 @@ class StandardAuthorizer:
                 self._remember((principal, host, operation, resource, name), decided)
         return decided
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         if self._changes != self._index.changes:
             self._forget()
         decided = self._decisions.get((principal, host, operation, resource, None))
@@ -92,12 +95,12 @@ class StandardAuthorizer:
         self._decisions.clear()
         self._changes = self._index.changes
 
-    def _remember(self, key: tuple[str, str, Operation, Resource, str | None], decided: bool) -> None:
+    def _remember(self, key: tuple[str, str, AclOperation, AclResourceType, str | None], decided: bool) -> None:
         if len(self._decisions) >= _MOST_REMEMBERED:
             self._decisions.clear()
         self._decisions[key] = decided
 
-    def _decide(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def _decide(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         if principal in self._super_users:
             return True
         said = 0
@@ -109,15 +112,16 @@ class StandardAuthorizer:
             return True
         return self._allow_if_no_acl and not self._index.has_any(resource, name)
 
-    def _of_client(self, principal: str, host: str, resource: Resource) -> list[Patterns]:
+    def _of_client(self, principal: str, host: str, resource: AclResourceType) -> list[Patterns]:
         found = [
             self._index.of_client(resource, one, where) for one in (principal, ANY_USER) for where in (host, WILDCARD)
         ]
         return [patterns for patterns in found if patterns is not None]
 
-    def _decide_for_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
-        """Whether some ACL allows it and is not wholly under one that denies it. What other operations imply does not
-        count here, as it does not in Kafka.
+    def _decide_for_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
+        """Return whether an ACL allows the operation for some name, and no ACL denies all of that name's pattern.
+
+        As in Kafka, rights implied by other operations do not count here.
         """
         if self._decide(principal, host, operation, resource, _SOME_NAME):
             return True
@@ -135,8 +139,8 @@ class StandardAuthorizer:
                         return True
         return False
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
-        """The rule by which that is denied or allowed, in the words of Kafka's log."""
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
+        """Return the rule behind a decision, in the words of Kafka's log."""
         if principal in self._super_users:
             return "SuperUser"
         for permission, wanted in (("DENY", _DENYING[operation]), ("ALLOW", _ALLOWING[operation])):
@@ -155,9 +159,9 @@ class StandardAuthorizer:
         return "DefaultAllow" if has_rule else "DefaultDeny"
 
     def _saying(
-        self, principal: str, host: str, resource: Resource, name: str
+        self, principal: str, host: str, resource: AclResourceType, name: str
     ) -> Iterator[tuple[int, str, str, str, int]]:
-        """Every pattern that ACLs for this client have and that the name fits."""
+        """Yield every pattern in ACLs for the client with a match for the name."""
         for one in (principal, ANY_USER):
             for where in (host, WILDCARD):
                 patterns = self._index.of_client(resource, one, where)
@@ -176,23 +180,23 @@ def _is_under_a_denial(of_client: list[Patterns], denying: int, pattern_type: in
 
 
 def _operation_name(operation: int) -> str:
-    return "ALL" if operation == AclOperation.ALL else Operation(operation).name
+    return "ALL" if operation == AclOperation.ALL else AclOperation(operation).name
 
 
 KEY = "authorizer.class.name"
 
 
 class HookedAuthorizer:
-    """Asks a hook."""
+    """An authorizer by a class of Python."""
 
     def __init__(self, config: BrokerConfig, standard: Authorizer) -> None:
-        """Raises ConfigError."""
+        """Make the hook. Raises ConfigError."""
         self.hook: Authorizer = load_hook(KEY, config.authorizer_class_name, Authorizer, config.static)
         use_acls = getattr(self.hook, "use_acls", None)
         if callable(use_acls):
             use_acls(standard)
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         if principal == INSIDE:
             return True
         try:
@@ -202,7 +206,7 @@ class HookedAuthorizer:
         except HookFailed:
             return False
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         if principal == INSIDE:
             return True
         try:
@@ -212,7 +216,7 @@ class HookedAuthorizer:
         except HookFailed:
             return False
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         try:
             return str(call_hook(self.hook, self.hook.rule, principal, host, operation, resource, name))
         except HookFailed:
@@ -223,7 +227,7 @@ class HookedAuthorizer:
 
 
 def authorizer_of(config: BrokerConfig, image: MetadataImage) -> Authorizer:
-    """The one that `authorizer.class.name` names; it follows the ACLs of `image`. Raises ConfigError."""
+    """Return the authorizer named by `authorizer.class.name`, which follows the ACLs of `image`. Raises ConfigError."""
     standard = StandardAuthorizer(
         index_of(image),
         super_users_of(config.static.get("super.users", "")),

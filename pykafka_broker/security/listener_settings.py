@@ -1,4 +1,4 @@
-"""What holds on one listener.
+"""The settings of one listener.
 
 Rule: the closest setting wins, as Kafka documents it ("Security, listener configuration"): for a mechanism of this
 listener, for this listener, for all: `listener.name.<name>.<mechanism>.<key>`, `listener.name.<name>.<key>`, `<key>`,
@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 
 class ListenerSettings:
-    """The settings of `config` as the listener `name` has them. `config` is a snapshot: after a change make another."""
+    """The settings of `config` for the listener `name`.
+
+    `config` is a snapshot: make another object after a change.
+    """
 
     __slots__ = ("_config", "_extras", "_prefix", "name")
 
@@ -31,16 +34,16 @@ class ListenerSettings:
 
     @property
     def static(self) -> Mapping[str, str]:
-        """All settings as they were at the start, for classes that a configuration names."""
+        """Return all settings of the start, for classes named in a configuration."""
         return self._config.static
 
     @property
     def release(self) -> Release | None:
-        """The release of Kafka that the broker passes for."""
+        """Return the emulated release of Kafka, or None."""
         return self._config.own.release
 
     def text(self, key: str, mechanism: str | None = None) -> tuple[str, str] | None:
-        """The full name and the text of what is set for this listener alone, or None."""
+        """Return the full name and the text of a setting made for the listener alone, or None."""
         if mechanism is not None:
             name = f"{self._prefix}{mechanism.lower()}.{key}"
             if name in self._extras:
@@ -49,8 +52,9 @@ class ListenerSettings:
         return (name, self._extras[name]) if name in self._extras else None
 
     def get(self, key: str, mechanism: str | None = None) -> Any:
-        """The typed value of a broker key. Raises ConfigError for a text that can't be read; a value that holds for
-        all listeners was read at the start.
+        """Return the typed value of a broker key.
+
+        Raises ConfigError for a text that can't be read; values for all listeners were read at the start.
         """
         found = self.text(key, mechanism)
         if found is None:

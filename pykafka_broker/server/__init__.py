@@ -9,7 +9,7 @@ from pykafka_broker.broker.setup import NO_SETUP, Setup
 
 if TYPE_CHECKING:
     from pykafka_broker.config import BrokerConfig
-    from pykafka_broker.server.serving import Beside
+    from pykafka_broker.server.serving import ProcessExtension
     from pykafka_broker.server.signals import StopSignals
 
 Announce = Callable[[Sequence[tuple[str, int]]], None]  # takes host and port of every listener
@@ -21,10 +21,12 @@ def run(
     on_ready: Announce,
     signals: StopSignals,
     setup: Setup = NO_SETUP,
-    beside: Beside | None = None,
+    beside: ProcessExtension | None = None,
 ) -> int:
-    """Serve until a signal asks for the end, or all log directories have failed; returns the exit code. `on_ready` is
-    told where every listener is. `beside` is opened on the same loop before that.
+    """Serve until a signal asks for the end or all log directories have failed; return the exit code.
+
+    Args: `on_ready` is called with the addresses of all listeners; `beside`, an extension, is opened on the same loop
+    before.
     """
     from pykafka_broker.server.serving import run_process
 

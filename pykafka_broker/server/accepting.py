@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.transport import READ
-from pykafka_broker.server.turns import Turns
 
 log = logging.getLogger(__name__)
 
@@ -27,8 +27,8 @@ _MOST, _RATE = "max.connections", "max.connection.creation.rate"
 _OVERRIDES = "max.connections.per.ip.overrides"
 
 
-class Limit:
-    """For some connections: how many, and how many more a second; None is no limit of its own."""
+class ConnectionLimit:
+    """Limits for some connections: how many, and how many more a second. None stands for no limit."""
 
     __slots__ = ("_allowance", "_burst", "_counted", "_rate", "count", "most")
 
@@ -36,12 +36,13 @@ class Limit:
         self.count = 0
         self.most: int | None = None
         self._rate: int | None = None
-        self._burst = self._allowance = 0.0  # connections that may come at once
+        self._burst = self._allowance = 0.0  # how many connections may come at once
         self._counted = now
 
     def set(self, most: int | None, rate: int | None, config: BrokerConfig) -> None:
-        """Kafka's rate is a mean over all windows but the current one, so that many may come at once after a quiet
-        time.
+        """Set the limits.
+
+        Kafka's rate is a mean over all windows but the current one, so that many may come at once after a quiet time.
         """
         seconds = (config.quota_window_num - 1) * config.quota_window_size_seconds
         first = self._rate is None
@@ -51,11 +52,13 @@ class Limit:
 
     @property
     def full(self) -> bool:
+        """Return whether as many connections are open as allowed."""
         return self.most is not None and self.count >= self.most
 
     def pause_ms(self, now: int) -> int:
-        """How long the next connection has to wait: over `quota.window.num` windows of `quota.window.size.seconds`
-        there may not be more.
+        """Return how long the next connection has to wait for the rate.
+
+        The rate holds over `quota.window.num` windows of `quota.window.size.seconds`.
         """
         if self._rate is None:
             return 0
@@ -64,19 +67,23 @@ class Limit:
         return 0 if self._allowance >= 1 else int((1 - self._allowance) * 1000 / self._rate) + 1
 
     def enter(self) -> None:
+        """Count a new connection against the rate."""
         self._allowance -= 1
 
 
 class ConnectionQuota:
-    """Counts the connections of all listeners. `ConfigError` if the configuration names a host that nobody knows."""
+    """Counts of the connections of all listeners.
+
+    Raises ConfigError if the configuration names a host that can't be looked up.
+    """
 
     def __init__(self, config: BrokerConfig, now: int) -> None:
         self._config = config
         self._per_ip_of = dict(_overrides(config))
         self._open: dict[str, int] = {}
         self._now = now
-        self._all = Limit(now)
-        self._listeners: dict[str, Limit] = {}  # by name
+        self._all = ConnectionLimit(now)
+        self._listeners: dict[str, ConnectionLimit] = {}  # by name
         self._set()
 
     @property
@@ -84,12 +91,12 @@ class ConnectionQuota:
         return self._all.count
 
     def add(self, listener: str) -> None:
-        """Connections come there too."""
-        self._listeners[listener] = Limit(self._now)
+        """Begin to count the connections of a listener."""
+        self._listeners[listener] = ConnectionLimit(self._now)
         self._set()
 
     def follow(self, config: BrokerConfig) -> None:
-        """Heed what has changed at run time."""
+        """Apply limits changed at run time."""
         if config is self._config:
             return
         if config.max_connections_per_ip_overrides != self._config.max_connections_per_ip_overrides:
@@ -107,15 +114,15 @@ class ConnectionQuota:
             limit.set(_own(config, name, _MOST), _own(config, name, _RATE), config)
 
     def full(self, listener: str) -> bool:
-        """Whether the next connection has to wait until one has gone."""
+        """Return whether the next connection has to wait until another has closed."""
         return self._all.full or self._listeners[listener].full
 
     def pause_ms(self, listener: str, now: int) -> int:
-        """How long the next connection has to wait for the rates."""
+        """Return how long the next connection has to wait for the rates."""
         return max(self._all.pause_ms(now), self._listeners[listener].pause_ms(now))
 
     def enter(self, host: str, listener: str) -> int | None:
-        """Count a connection; the limit of its address if that is exceeded."""
+        """Count a connection; return the limit of the address where the limit is exceeded."""
         limits = self._all, self._listeners[listener]
         for each in limits:
             each.enter()
@@ -129,6 +136,7 @@ class ConnectionQuota:
         return None
 
     def leave(self, host: str, listener: str) -> None:
+        """Take a closed connection out of the counts."""
         for each in (self._all, self._listeners[listener]):
             each.count -= 1
         left = self._open[host] - 1
@@ -139,7 +147,7 @@ class ConnectionQuota:
 
 
 def _own(config: BrokerConfig, listener: str, key: str) -> int | None:
-    """What is set for this listener alone."""
+    """Return the value set for the listener alone."""
     if not any(name.endswith(key) for name in config.extras):
         return None
     from pykafka_broker.security.listener_settings import ListenerSettings
@@ -153,7 +161,7 @@ def _own(config: BrokerConfig, listener: str, key: str) -> int | None:
 
 
 def _overrides(config: BrokerConfig) -> Iterator[tuple[str, int]]:
-    """`max.connections.per.ip.overrides`: "host:count,host:count"."""
+    """Yield addresses and limits of `max.connections.per.ip.overrides`: "host:count,host:count"."""
     text = config.max_connections_per_ip_overrides
     for entry in filter(None, map(str.strip, text.split(","))):
         host, _, count = entry.rpartition(":")
@@ -171,11 +179,14 @@ Adopt = Callable[[socket.socket, tuple[str, int], Listener], None]
 
 
 class Accepting:
-    """All sockets that listen. `follow` is called before limits are looked at, `on_pause` where there is a deadline."""
+    """All sockets listening.
+
+    Args: `follow` is called before limits are checked, `on_pause` when there is a new deadline.
+    """
 
     def __init__(
         self,
-        turns: Turns,
+        turns: EventLoop,
         quota: ConnectionQuota,
         *,
         follow: Callable[[], None],
@@ -194,7 +205,7 @@ class Accepting:
         self._on_pause = on_pause
 
     def add(self, sock: socket.socket, listener: Listener) -> None:
-        """One more, of which connections are taken as soon as they are of all."""
+        """Add a listening socket, watched at once if the others are."""
         self._quota.add(listener.name)
         acceptor = _Acceptor(sock, listener, self._on_connect)
         self._acceptors.append(acceptor)
@@ -203,18 +214,18 @@ class Accepting:
 
     @property
     def listeners(self) -> list[Listener]:
-        """That are bound."""
+        """Return the bound listeners."""
         return [acceptor.listener for acceptor in self._acceptors]
 
     def go_on(self) -> None:
-        """Take connections, or look whether there is room again."""
+        """Take connections, or check for room again."""
         self._on = True
         for acceptor in self._acceptors:
             if not acceptor.watched:
                 self._watch(acceptor)
 
     def close(self) -> None:
-        """Take no more."""
+        """Take no more connections."""
         self._on = False
         acceptors, self._acceptors = self._acceptors, []
         for acceptor in acceptors:
@@ -222,6 +233,7 @@ class Accepting:
             acceptor.sock.close()
 
     def on_deadline(self, now: int) -> None:
+        """Forget a past deadline."""
         if self.next_deadline is not None and now >= self.next_deadline:
             self.next_deadline = None
 
@@ -239,7 +251,7 @@ class Accepting:
         listener, quota, now = acceptor.listener, self._quota, self._clock.now
         for _ in range(_ACCEPTED_AT_ONCE):
             if quota.full(listener.name):
-                self._look_away(acceptor)  # until one has gone
+                self._look_away(acceptor)  # until another has closed
                 return
             if pause := quota.pause_ms(listener.name, now):
                 self._look_away(acceptor)
@@ -264,7 +276,7 @@ class Accepting:
 
 
 class _Acceptor:
-    """A socket that listens, as a source of connections."""
+    """A socket listening, as a source of connections."""
 
     def __init__(self, sock: socket.socket, listener: Listener, on_connect: Callable[[_Acceptor], None]) -> None:
         self.sock = sock

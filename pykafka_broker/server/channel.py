@@ -1,12 +1,12 @@
 """Both directions of one stream of frames.
 
-Rule: a channel reads only while what it has read can be served, so a peer that does not take its answers, or whose
-request waits, is held up by TCP and costs no memory. A turn serves one channel no more than its share. Whatever goes
-wrong, the channel is closed and no other one notices: `except Exception` stands here and in the router.
+Rule: a channel reads only while the received requests can be served: a peer that does not take its answers, or whose
+request waits, is held up by TCP and costs no memory. A turn serves one channel no more than its share. Every failure
+closes the channel and no other: `except Exception` stands here and in the router.
 
 Why not a transport of asyncio: on the bare socket an answer leaves by `send` and `sendfile` in the same call that
-served the request, and an idle channel owns no buffer. What a socket is watched for is changed only when it tells of
-something that is not wanted now, which saves system calls.
+served the request, and an idle channel owns no buffer. The watched events of a socket are changed only when the socket
+reports an unwanted one, which saves system calls.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from typing import Any
 from pykafka_broker import system
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Pieces
+from pykafka_broker.server.event_loop import KEPT_BYTES, EventLoop
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.transport import READ, WRITE, FilePiece, Transport
-from pykafka_broker.server.turns import KEPT_BYTES, Turns
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +31,9 @@ _FLUSHES_A_TURN = 64
 
 
 class Channel:
-    """A transport, what is coming in, and what waits to go out.
+    """A transport, the incoming frames, and bytes waiting to be sent.
 
-    holds: whoever serves it wants no frame now; `go_on` is called when that has changed. Of one that is closed nobody
-    wants any.
+    holds: no frame is wanted now; `go_on` is called when that has changed. A closed channel always holds.
     """
 
     __slots__ = (
@@ -50,7 +49,7 @@ class Channel:
         "last_active",
     )
 
-    def __init__(self, turns: Turns, transport: Transport, reader: FrameReader) -> None:
+    def __init__(self, turns: EventLoop, transport: Transport, reader: FrameReader) -> None:
         self._turns = turns
         self._transport = transport
         self._fd = transport.fileno()
@@ -61,19 +60,22 @@ class Channel:
         self._wanted = transport.read_on
         turns.watch(self, self._fd, self._wanted)
 
-    # -- for whoever serves it
+    # -- for the subclass that serves the frames
 
     def _deliver(self, frame: memoryview) -> bool:
-        """Serve one frame, which is gone when this returns; False means that no further one may be served now."""
+        """Serve a frame; the frame's bytes are gone on return.
+
+        Returns False if no further frame may be served now.
+        """
         raise NotImplementedError
 
     def _lost(self, why: str) -> None:
-        """The channel has just been closed. `why` is for people."""
+        """Handle the end of the channel, which has just been closed. `why` is for people."""
         raise NotImplementedError
 
     @property
     def peer(self) -> str:
-        """Its name in the log."""
+        """Return the peer's name in the log."""
         raise NotImplementedError
 
     # -- incoming
@@ -91,7 +93,7 @@ class Channel:
         reader = self._reader
         of_large_frame = reader.partial is not None
         if of_large_frame:
-            self._turns.answers.let_go()  # it may take its time
+            self._turns.answers.flush()  # reading may take long
         count = self._transport.recv_into(reader.target())
         if not count:
             self._end_of_input()
@@ -113,13 +115,13 @@ class Channel:
             self._receive()
             self._want_input()
         elif events & ~(READ | WRITE):
-            self.close("the connection is broken")  # it would be told again and again
+            self.close("the connection is broken")  # else the socket would be reported again and again
         elif not self._will_go_on:
-            # Look away. Most peers wait for their answer before they ask again, so this is done only now.
+            # Stop watching. Most peers wait for their answer before they send more, so this is done only now.
             self._want(transport.write_on if self._out else 0)
 
     def go_on(self) -> None:
-        """Serve what arrived in the meantime, then listen again."""
+        """Serve frames received in the meantime, then listen again."""
         if self.closed or self._out or self.holds or self._will_go_on:
             return
         try:
@@ -127,7 +129,7 @@ class Channel:
                 self.last_active = self._turns.clock.now
                 if self._reader.resume(self._deliver, self._turns.share):
                     self._go_on_soon()
-                self._turns.answers.let_go()  # more of this channel may be served in this turn
+                self._turns.answers.flush()  # a second frame of this channel may be served in this turn
             if self._transport.has_buffered and not (self.closed or self._out or self.holds or self._will_go_on):
                 self._receive()
             self._want_input()
@@ -135,16 +137,16 @@ class Channel:
             self._failed(error)
 
     def _go_on_if_needed(self) -> None:
-        """A frame has been answered that others may have waited for."""
+        """Go on after an answer, with frames or events held back before."""
         transport = self._transport
         if self._reader.has_waiting or self._wanted != transport.read_on or transport.has_buffered:
             self._go_on_soon()
 
     def _go_on_soon(self) -> None:
-        """In the next turn, after others had theirs; whoever holds the channel calls `go_on` instead."""
+        """Go on in the next turn, after other channels; while the channel holds, `go_on` is called instead."""
         if not (self.closed or self._out or self.holds or self._will_go_on):
             self._will_go_on = True
-            self._turns.soon(self._go_on_now)
+            self._turns.call_soon(self._go_on_now)
 
     def _go_on_now(self) -> None:
         self._will_go_on = False
@@ -167,7 +169,7 @@ class Channel:
             self.close("a defect")
 
     def refuse(self, error: FrameError) -> None:
-        """What the peer sends makes no sense, or there is no answer to it."""
+        """Close the channel: the peer's frame makes no sense, or has no answer."""
         log.warning("closing %s: %s", self.peer, error)
         self.close(str(error))
 
@@ -176,7 +178,7 @@ class Channel:
             self._want(self._transport.read_on)
 
     def _want(self, events: int) -> None:
-        """Be told of these from now on."""
+        """Watch the socket for `events` from now on."""
         if events != self._wanted:
             self._wanted = events
             self._turns.change(self._fd, events)
@@ -185,11 +187,11 @@ class Channel:
 
     @property
     def sending(self) -> bool:
-        """Something waits for the socket."""
+        """Return whether bytes wait for the socket."""
         return bool(self._out)
 
     def send(self, pieces: Pieces) -> None:
-        """Send a frame, in this turn as far as the socket takes it, the rest when it is writable again."""
+        """Send a frame, at once as far as the socket allows, the rest when the socket is writable again."""
         if self.closed:
             return
         if self._out:
@@ -199,9 +201,9 @@ class Channel:
             frame = _joined(pieces)
             answers = self._turns.answers
             if answers.gathers and not self._reader.more and frame is not None and len(frame) <= KEPT_BYTES:
-                answers.keep(self, frame)
+                answers.add(self, frame)
                 return
-            answers.let_go()
+            answers.flush()
             if self._out or frame is None:
                 self._out.extend(pieces)
                 self._flush()
@@ -215,7 +217,7 @@ class Channel:
                 self._want(self._wanted | self._transport.write_on)
 
     def send_kept(self, data: bytes) -> None:
-        """What `send` has left for later in the turn."""
+        """Send a frame left by `send` for later in the turn."""
         if self.closed:
             return
         if self._out:
@@ -238,13 +240,13 @@ class Channel:
             self.go_on()
 
     def _flush(self) -> None:
-        """So much as is one turn's share."""
+        """Send as much as a turn's share."""
         for _ in range(_FLUSHES_A_TURN):
             if not (self._out and self._send_some()):
                 return
 
     def _send_some(self) -> bool:
-        """One system call's worth; False when the socket has taken less than it was given."""
+        """Send with a system call; return False when the socket has taken only a part."""
         out = self._out
         if hasattr(out[0], "fileno"):
             return self._send_file(out[0])
@@ -283,10 +285,11 @@ class Channel:
     # -- the end
 
     def close(self, why: str) -> None:
+        """Close the channel; `why` is for people."""
         if self.closed:
             return
-        self._turns.answers.let_go()
-        if self.closed:  # by a failure to send what was kept
+        self._turns.answers.flush()
+        if self.closed:  # closed by a failure to send a kept answer
             return
         self.closed = self.holds = True
         self._turns.forget(self._fd)
@@ -297,7 +300,7 @@ class Channel:
 
 
 def _joined(pieces: Pieces) -> bytes | None:
-    """As one; None where they are very many, or there are slices of files among them."""
+    """Return the pieces joined, or None for very many pieces or slices of files."""
     if len(pieces) > _MANY_PIECES:
         return None
     try:

@@ -1,10 +1,10 @@
 """One client connection.
 
-Rule: requests are served one after the other and answered in their order. While an answer is parked nothing more is
-served for this connection, and only for this one. A parked request that yields (a fetch) is answered as soon as another
-arrives, unless `pykafka.strict.parked.fetch` says that nobody yields. One that is muted, for a client that is above its
-quota, gets what it is owed, and until its time has come nothing is read from it or served, not even what has arrived.
-When another broker takes the place of this one, what has arrived is served first (`serve_received`).
+Rule: requests are served one after the other and answered in order. While an answer is parked, no further request of
+this connection is served; other connections go on. A parked request that yields (a fetch) is answered as soon as
+another arrives, unless `pykafka.strict.parked.fetch` says that none yields. A muted connection, whose client is above
+its quota, gets the answers that are due; until its time has come nothing is read and no request is served, received
+ones included. When another broker takes over, received requests are served first (`serve_received`).
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Buffer, Pieces
 from pykafka_broker.server.channel import Channel
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.framing import FrameReader, RequestMemory
 from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.transport import FilePiece, Transport
-from pykafka_broker.server.turns import Turns
 
-_MOST_READS = 256  # of what a client had sent when another broker took over; a client may send without end
+_MOST_READS = 256  # when another broker takes over; without a bound a client could send for ever
 
 
 class TimedTransport:
-    """A transport between which and its connection a clock stands, for the quota of request time.
+    """A transport measuring the time of the calls, for the quota of request time.
 
-    Rule: only brokers with quotas have any, so that nothing of it is in the way of other clients.
+    Rule: only brokers with quotas have any, so other brokers pay nothing.
     """
 
     __slots__ = ("_context", "_inner")
@@ -87,18 +87,21 @@ class TimedTransport:
 
 
 class Dispatching(Protocol):
-    """A router, or what stands in its place."""
+    """A router, or a replacement with the same method."""
 
     def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Pieces | PendingReply | None: ...
 
 
 class Serving(Protocol):
-    """What a connection needs of the server. Some of it is replaced in the course of time: it is asked for anew."""
+    """The parts of the server a connection needs.
+
+    Some are replaced while it runs, so none is copied.
+    """
 
     @property
     def broker(self) -> Broker: ...
     @property
-    def turns(self) -> Turns: ...
+    def turns(self) -> EventLoop: ...
     @property
     def purgatory(self) -> Purgatory: ...
     @property
@@ -115,7 +118,7 @@ class Serving(Protocol):
 
 
 class Connection(Channel):
-    """A channel whose frames are requests of a client."""
+    """A channel of a client's requests."""
 
     __slots__ = ("_late", "_parked", "_server", "_stalled", "context", "muted")
 
@@ -123,7 +126,7 @@ class Connection(Channel):
         self._server = server
         self._parked: PendingReply | None = None
         self.muted = self._stalled = False
-        self._late: bytearray | None = None  # a frame that came when the answer was made for which this was muted
+        self._late: bytearray | None = None  # a frame that came together with the answer that muted the client
         self.context = context
         super().__init__(server.turns, transport, server.frame_reader(self._stall))
 
@@ -133,11 +136,11 @@ class Connection(Channel):
 
     @property
     def waiting(self) -> bool:
-        """A request of it waits for something to happen, or it has to wait itself."""
+        """Return whether a request is parked, or the client is muted."""
         return self._parked is not None or self.muted
 
     def hurry(self) -> None:
-        """Answer a fetch that waits with what there is."""
+        """Answer a waiting fetch with the records at hand."""
         if self._parked is not None and self._parked.yields:
             self._hurry(self._parked, self._turns.clock.now)
 
@@ -146,9 +149,10 @@ class Connection(Channel):
             self._server.purgatory.hurry(pending.future, now)
 
     def serve_received(self) -> None:
-        """Serve what has arrived by now, before another broker takes over. Requests behind one that waits for more than
-        records, or for its client, are dropped: the connection is closed after the answer that is due. A client that is
-        muted for its quota is heard at once.
+        """Serve requests received by now, before another broker takes over.
+
+        A client that is muted for its quota is served at once. A request behind one that waits for anything but
+        records, or for its client to read, is dropped, and the connection is closed after the answer that is due.
         """
         try:
             if self.muted:
@@ -162,7 +166,7 @@ class Connection(Channel):
             self._failed(error)
 
     def _read_all(self, deliver: Callable[[memoryview], bool]) -> None:
-        """Read until nothing more is there, or nothing more may be served."""
+        """Read until the socket has no more bytes, or no further request may be served."""
         reader = self._reader
         serves = deliver == self._deliver
         more = reader.has_waiting
@@ -184,7 +188,7 @@ class Connection(Channel):
                 more = reader.received(count, deliver, self._turns.share)
 
     def _drop_received(self) -> bool:
-        """Read what has arrived and drop it; return whether there was a request."""
+        """Read and drop all received bytes; return whether a request was dropped."""
         dropped = self._late is not None or self._stalled
 
         def drop(frame: memoryview) -> bool:
@@ -200,13 +204,13 @@ class Connection(Channel):
         if self.closed:
             return
         if self._parked is None:
-            self.close("what it has sent is of a broker that is no more")
+            self.close("its requests were for a broker that has ended")
             return
 
         self._parked.future.add_done_callback(self._close_answered)
 
     def _close_answered(self, _: object) -> None:
-        self.close("what it has sent behind this is of a broker that is no more")
+        self.close("its later requests were for a broker that has ended")
 
     def _deliver(self, frame: memoryview) -> bool:
         if self._parked is not None:
@@ -245,7 +249,7 @@ class Connection(Channel):
         except FrameError as error:
             self.refuse(error)
             return
-        if pieces:  # else a produce that wanted no answer
+        if pieces:  # without pieces: a produce with acks=0
             self.send(pieces)
         self._go_on_if_needed()
 
@@ -258,14 +262,14 @@ class Connection(Channel):
         self._transport = TimedTransport(self._transport, self.context)
 
     def unmute(self) -> None:
-        """Go on with what has arrived meanwhile, in the next turn."""
+        """Go on in the next turn with requests received meanwhile."""
         self.muted = False
         self.last_active = self._turns.clock.now
         self._hold_if_needed()
         self._go_on_soon()
 
     def _stall(self) -> None:
-        """There is no memory for the request that is coming in."""
+        """Stop reading, for lack of memory for the incoming request."""
         self._stalled = self.holds = True
         self._server.request_memory.wait(self._memory_there)
 

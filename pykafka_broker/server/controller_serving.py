@@ -1,6 +1,7 @@
-"""Who serves the connections of a controller's listeners.
+"""The server of connections to a controller's listeners.
 
-Rule: everything is the server's own but the router: what may be asked there is another matter.
+Rule: everything is the server's own but the router, since other requests are allowed there. Imported by the first such
+listener.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ControllerServing:
-    """What their connections need of the server."""
+    """The server, for connections to a controller's listener."""
 
     def __init__(self, server: Serving) -> None:
         self._server = server
@@ -28,7 +29,7 @@ class ControllerServing:
         self.router = ControllerRouter(server.broker.services)
 
     def serve(self, broker: Broker) -> None:
-        """Requests are those of another broker from now on."""
+        """Dispatch requests to another broker from now on."""
         self.router.serve(broker.services)
 
     @property

@@ -1,7 +1,7 @@
-"""What stands at a URL: a small document that is read now and then, from a file or over HTTP.
+"""Small documents behind URLs, read now and then, from a file or over HTTP.
 
-Rule: the first reading is waited for, since nobody is served yet; a later one over HTTP is done by a thread of its own,
-one at a time, and the loop is told when it has ended. What can't be read leaves the content as it was.
+Rule: the first reading blocks, since no client is served yet; a later one over HTTP is done by a thread of its own, one
+at a time, and the loop is told of its end. A failed reading leaves the content as it was.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
-from pykafka_broker.server.turns import Turns
+from pykafka_broker.server.event_loop import EventLoop
 
 log = logging.getLogger(__name__)
 
@@ -22,9 +22,9 @@ _MOST_BYTES = 1 << 20
 
 
 class UrlDocument:
-    """See `security.sasl.realm.Document`."""
+    """A document behind a URL (see `security.sasl.mechanism.Document`)."""
 
-    def __init__(self, url: str, turns: Turns) -> None:
+    def __init__(self, url: str, turns: EventLoop) -> None:
         self.content = b""
         self.error = ""
         self.failures = 0
@@ -53,28 +53,28 @@ class UrlDocument:
         self.read_at = self._turns.clock.now
         self.error = error
         self.failures = self.failures + 1 if error else 0
-        if error and self.content:  # else whoever has asked for it says so
+        if error and self.content:  # the first failure is told by the caller
             log.warning("%s can't be read: %s", _shown(self._url), error)
         elif content != self.content:
             self.content = content
 
 
 class Documents:
-    """One for each URL, however often it is asked for."""
+    """The documents of a server, by URL."""
 
-    def __init__(self, turns: Turns) -> None:
+    def __init__(self, turns: EventLoop) -> None:
         self._turns = turns
         self._known: dict[str, UrlDocument] = {}
 
     def document(self, url: str) -> UrlDocument:
-        """Reads it if it is the first time."""
+        """Return the document of a URL, read at the first call."""
         if url not in self._known:
             self._known[url] = UrlDocument(url, self._turns)
         return self._known[url]
 
 
 def _shown(url: str) -> str:
-    """Without the parts that may hold a password."""
+    """Return the URL without parts for passwords."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname or ''}{parts.path}"
 
@@ -87,24 +87,27 @@ def _scheme(url: str) -> str:
 
 
 def fetched(url: str, headers: Mapping[str, str], body: bytes | None) -> tuple[bytes, str]:
-    """What stands there, or is answered to `body`, and why it can't be had. For a thread beside the loop."""
+    """Return the content at a URL, or the answer to `body`, and the error or an empty text.
+
+    For a thread beside the loop.
+    """
     return _read(url, headers, body)
 
 
 def _read(url: str, headers: Mapping[str, str] | None = None, body: bytes | None = None) -> tuple[bytes, str]:
-    """What stands there, and why it can't be read."""
+    """Return the content at a URL and the reason why reading failed."""
     from http.client import HTTPException  # most listeners read nothing
     from urllib.request import HTTPRedirectHandler, Request, build_opener
 
-    class Redirects(HTTPRedirectHandler):
-        def redirect_request(self, *args: Any) -> Request | None:  # what is sent may be a secret, for nobody else
+    class _Redirects(HTTPRedirectHandler):
+        def redirect_request(self, *args: Any) -> Request | None:  # the body may hold a secret, for this server alone
             return None if body is not None else super().redirect_request(*args)
 
     try:
         if _scheme(url) not in _SCHEMES:
             return b"", f"its URL must begin with one of {', '.join(_SCHEMES)}"
         request = Request(url, body, dict(headers or {}))
-        with build_opener(Redirects).open(request, timeout=_TIMEOUT_S) as answer:
+        with build_opener(_Redirects).open(request, timeout=_TIMEOUT_S) as answer:
             content: bytes = answer.read(_MOST_BYTES + 1)
     except OSError as error:
         return b"", str(error)

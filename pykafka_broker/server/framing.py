@@ -21,12 +21,12 @@ _LENGTH = Struct(">i")
 FIRST_BUFFER_BYTES = 64 << 10  # a frame's memory grows with what has arrived, not with what its length promises
 KEPT_BUFFER_BYTES = 2 << 20  # buffers up to this size are kept for the next frame; larger ones go back to the system
 KEPT_BUFFERS = 4
-_STRANGERS_BYTES = 1 << 10  # the same of who has not authenticated, of whom there may be very many
+_STRANGERS_BYTES = 1 << 10  # first buffer for a client that has not authenticated; there may be very many
 _OTHER_PROTOCOLS = {b"\x16\x03": "TLS", b"GET ": "HTTP", b"POST": "HTTP", b"HEAD": "HTTP", b"PRI ": "HTTP"}
 
 
 class BufferPool:
-    """A few buffers for frames that arrive in pieces, shared by all connections of a loop.
+    """A few buffers for frames arriving in pieces, shared by all connections of a loop.
 
     A fresh megabyte costs some 250 page faults; a used one costs nothing.
     """
@@ -35,13 +35,14 @@ class BufferPool:
         self._free: list[bytearray] = []
 
     def take(self, size: int) -> bytearray:
-        """A buffer for a frame of `size` bytes; it may be smaller, to be extended as the frame comes in."""
+        """Return a buffer for a frame of `size` bytes, or a smaller buffer, to be extended later."""
         for index, buffer in enumerate(self._free):
             if len(buffer) >= size:
                 return self._free.pop(index)
         return bytearray(min(size, FIRST_BUFFER_BYTES))
 
     def give(self, buffer: bytearray) -> None:
+        """Take a buffer back for the next frame."""
         if FIRST_BUFFER_BYTES <= len(buffer) <= KEPT_BUFFER_BYTES:
             if len(self._free) == KEPT_BUFFERS:
                 self._free.pop(0)
@@ -49,11 +50,11 @@ class BufferPool:
 
 
 class FrameReader:
-    """The incoming half of one connection.
+    """The incoming half of a connection.
 
-    `target()` names where the next bytes go; `received(n, deliver, most)` hands the frames that are complete, at most
-    so many, to `deliver`, which returns False to stop (the connection waits for an answer, or was closed). What stays
-    behind is kept until `resume`.
+    `target()` names where the next bytes go; `received(n, deliver, most)` hands at most `most` complete frames to
+    `deliver`, which returns False to stop (the connection waits for an answer, or was closed). Later frames are kept
+    until `resume`.
     """
 
     __slots__ = (
@@ -73,12 +74,12 @@ class FrameReader:
         self._scratch = scratch  # shared: nothing of it survives the call in which it was filled
         self._pool = pool
         self.max_bytes = max_bytes
-        self.is_known = True  # who sends them; else they are short, and have no part in the memory for requests
-        self.partial: bytearray | None = None  # memory of its own of the frame that is coming in, without its length
-        self.more = False  # behind the frame that is being served others have come
-        self._size = 0  # of that frame
+        self.is_known = True  # False before authentication: frames are short then, and outside the memory for requests
+        self.partial: bytearray | None = None  # own memory of the incomplete frame, without its length prefix
+        self.more = False  # further frames have arrived behind the one that is being served
+        self._size = 0  # of the incomplete frame
         self._filled = 0
-        self._paused = False  # what waits has a whole frame in it, or may have
+        self._paused = False  # the waiting bytes may hold a whole frame
         self._waiting = b""  # received, not served yet: from a length prefix on
 
     @property
@@ -87,11 +88,11 @@ class FrameReader:
 
     @property
     def in_the_middle(self) -> bool:
-        """A frame has begun and is not complete."""
+        """Return whether a frame has begun and is incomplete."""
         return self.partial is not None or bool(self._waiting)
 
     def target(self) -> memoryview:
-        """Where to receive into."""
+        """Return the memory to receive into."""
         partial = self.partial
         if partial is None:
             return self._scratch
@@ -100,7 +101,7 @@ class FrameReader:
         return memoryview(partial)[self._filled : self._size]
 
     def received(self, count: int, deliver: Callable[[memoryview], bool], most: int) -> bool:
-        """`count` bytes were written to `target()`. True: not everything was served that could be."""
+        """Serve `count` bytes just written to `target()`; return whether complete frames are left."""
         if self.partial is not None:
             self._filled += count
             if self._filled == self._size:
@@ -108,12 +109,12 @@ class FrameReader:
             return False
         if self._waiting:
             self._waiting += bytes(self._scratch[:count])
-            # It waited for the rest of a length prefix, or is served later.
+            # The bytes were part of a length prefix, or their frames are served later.
             return True if self._paused else self.resume(deliver, most)
         return self._serve(self._scratch, count, deliver, most)
 
     def resume(self, deliver: Callable[[memoryview], bool], most: int) -> bool:
-        """Serve what waited; returns as `received` does."""
+        """Serve waiting frames; return as `received` does."""
         if not self._waiting:
             return False
         # A copy of its own: `deliver` may write into it, as into the shared buffer.
@@ -163,7 +164,7 @@ class FrameReader:
 
 
 def _larger(buffer: bytearray, size: int) -> bytearray:
-    """A copy with room for more; the old one can't be extended in place while a view of it is alive somewhere."""
+    """Return a larger copy; the old buffer can't be extended in place while a view of it exists."""
     grown = bytearray(size)
     grown[: len(buffer)] = buffer
     return grown
@@ -176,15 +177,15 @@ def _wrong_length(size: int, max_bytes: int, start: bytes) -> FrameError:
 
 
 def spoken_in(start: bytes) -> str | None:
-    """The protocol that is known by how it begins."""
+    """Return the protocol known by the first bytes."""
     return next((name for first, name in _OTHER_PROTOCOLS.items() if start.startswith(first)), None)
 
 
 class RequestMemory:
-    """What the frames under way take, and who waits for there to be less of it."""
+    """The memory of incomplete frames, and the connections waiting for memory."""
 
     def __init__(self, limit_bytes: int, later: Callable[[Callable[[], None]], object]) -> None:
-        """`later` calls what it is given in a next turn of the loop."""
+        """Begin with nothing taken; `later` calls the argument in a next turn of the loop."""
         self.is_limited = limit_bytes > 0
         self._limit_bytes = limit_bytes
         self._later = later
@@ -202,7 +203,7 @@ class RequestMemory:
         self._held_bytes -= size
         if self._waiting and not self.is_full:
             waiting, self._waiting = self._waiting, {}
-            for go_on in waiting:  # in the order in which they came; who finds it full again waits again
+            for go_on in waiting:  # in their order; a connection that finds the memory full again waits again
                 self._later(go_on)
 
     def wait(self, go_on: Callable[[], None]) -> None:
@@ -210,8 +211,10 @@ class RequestMemory:
 
 
 class LimitedFrameReader(FrameReader):
-    """Waits with a large frame until there is memory for it: `stall` is called then, and whoever reads for it stops
-    until `resume`."""
+    """A frame reader for limited memory, which waits with a large frame.
+
+    `stall` is called then, and the connection stops reading until `resume`.
+    """
 
     __slots__ = ("_memory", "_stall", "_taken")
 

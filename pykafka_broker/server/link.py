@@ -32,6 +32,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.channel import Channel
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.link_codec import (
     Greeting,
@@ -41,7 +42,6 @@ from pykafka_broker.server.link_codec import (
     encode_request,
 )
 from pykafka_broker.server.transport import WRITE, PlainTransport, Transport, prepare
-from pykafka_broker.server.turns import Turns
 
 if TYPE_CHECKING:
     from pykafka_broker.server.link_security import LinkLogin
@@ -51,7 +51,7 @@ _MOST_DOUBLINGS = 20
 
 
 class LinkSettings:
-    """Kafka's client configs of these names, with their defaults there; `max_waiting` requests wait for their turn."""
+    """Kafka's client configs, with Kafka's names and defaults; `max_waiting` bounds the queue."""
 
     def __init__(
         self,
@@ -75,26 +75,32 @@ class LinkSettings:
         self.patient = patient  # requests wait for the next connection when one can't be made
 
     def pause_ms(self, failures: int, drawn: float) -> int:
-        """Before the next attempt after so many; a fifth up or down (`drawn` is within 0 to 1), so that those who lost
-        the same peer don't come back at once.
+        """Return the pause before the next attempt after so many failures.
+
+        The pause varies by a fifth up or down (`drawn` is within 0 to 1), so that nodes that lost the same peer don't
+        come back at once.
         """
         grown = self.reconnect_backoff_ms << min(failures - 1, _MOST_DOUBLINGS)
         return int(min(grown, self.reconnect_backoff_max_ms) * (0.8 + 0.4 * drawn))
 
 
 class Dial:
-    """One attempt to reach a host and port."""
+    """An attempt to reach a host and port.
+
+    Rule: ends with exactly one call, of `connected` with a socket or of `failed`, in a later turn than it began; none
+    after `cancel`.
+    """
 
     def __init__(
         self,
-        turns: Turns,
+        turns: EventLoop,
         host: str,
         port: int,
         connected: Callable[[socket.socket], None],
         failed: Callable[[OSError], None],
     ) -> None:
         self._turns = turns
-        # What is ASCII needs no table of all characters (IDNA), which takes a megabyte.
+        # An ASCII name needs no table of all characters (IDNA), which takes a megabyte.
         self._host: str | bytes = host.encode() if host.isascii() else host
         self._port = port
         self._connected, self._failed = connected, failed
@@ -102,9 +108,10 @@ class Dial:
         self._sock: socket.socket | None = None
         self._lookup: asyncio.Future[Any] | None = None
         self._cancelled = False
-        turns.soon(self._begin)
+        turns.call_soon(self._begin)
 
     def cancel(self) -> None:
+        """Stop the attempt; neither callback is called."""
         self._cancelled = True
         if self._lookup is not None:
             self._lookup.cancel()
@@ -135,14 +142,14 @@ class Dial:
             self._failed(error if isinstance(error, OSError) else OSError(str(error)))
 
     def _try_next(self, error: OSError) -> None:
-        """`error` is what became of the address before."""
+        """Connect to the next address; `error` is the failure of the address before."""
         while self._addresses:
             family, kind, protocol, _, address = self._addresses.pop(0)
             try:
                 self._sock = sock = socket.socket(family, kind, protocol)
                 prepare(sock)
                 sock.connect(address)
-            except BlockingIOError:  # as it should be
+            except BlockingIOError:  # connecting goes on
                 self._turns.watch(self, sock.fileno(), WRITE)
                 return
             except OSError as refused:
@@ -203,18 +210,18 @@ _NEXT = {
 _SETTING_UP = (LinkState.DIALLING, LinkState.SECURING, LinkState.GREETING, LinkState.LOGGING_IN)
 
 
-class Security(Protocol):
-    """What stands between a socket and requests on it."""
+class TransportSecurity(Protocol):
+    """The layers between a socket and requests."""
 
     def transport(self, sock: socket.socket, host: str) -> Transport:
-        """For a socket that is connected to that host."""
+        """Return the transport for a socket connected to `host`."""
 
     def begin(self, wall: int, host: str) -> LinkLogin | None:
-        """The login with which a connection to that host begins, if it does."""
+        """Return the login at the beginning of a connection to `host`, or None."""
 
 
 class _Plain:
-    """Nothing does."""
+    """No TLS and no login."""
 
     def transport(self, sock: socket.socket, host: str) -> Transport:
         return PlainTransport(sock)
@@ -227,7 +234,7 @@ PLAIN = _Plain()
 
 
 class _Exchange:
-    """A request and who waits for its answer."""
+    """A request and the callback for the answer."""
 
     __slots__ = (
         "copied",
@@ -257,11 +264,11 @@ class _Exchange:
 
 
 class _Wire(Channel):
-    """The connection of a link while it has one."""
+    """The connection of a link."""
 
     __slots__ = ("_link",)
 
-    def __init__(self, link: Link, turns: Turns, transport: Transport, max_bytes: int) -> None:
+    def __init__(self, link: Link, turns: EventLoop, transport: Transport, max_bytes: int) -> None:
         self._link = link
         super().__init__(turns, transport, FrameReader(turns.scratch, turns.buffers, max_bytes))
 
@@ -278,16 +285,19 @@ class _Wire(Channel):
 
 
 class Link:
-    """Requests to one host and port. `state` is for who watches it; `admits` is asked before each connection."""
+    """Requests to a host and port.
+
+    `state` is for observers; `admits` is asked before each connection.
+    """
 
     def __init__(
         self,
-        turns: Turns,
+        turns: EventLoop,
         host: str,
         port: int,
         settings: LinkSettings | None = None,
         *,
-        security: Security = PLAIN,
+        security: TransportSecurity = PLAIN,
         draw: Callable[[], float] = random.random,
         admits: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -329,11 +339,13 @@ class Link:
         copied: bool = False,
         unanswered: bool = False,
     ) -> None:
-        """Take a request; raises `LinkFull` or `LinkClosed` if it is not taken.
+        """Take a request.
 
-        versions: the lowest and highest that the request's fields go with; any, if it is not given.
-        copied: the answer's `records` stay; otherwise they are gone when `on_reply` returns.
-        unanswered: it has no answer, as a Produce with acks=0, and `on_reply` gets an empty one when it has been sent.
+        versions: the lowest and highest version with room for the request's fields; by default any. copied: the
+        answer's `records` stay valid; otherwise they are gone when `on_reply` returns. unanswered: the request has no
+        answer, as a Produce with acks=0, and `on_reply` gets an empty response once the request has been sent.
+
+        Raises LinkFull or LinkClosed if the request is not taken.
         """
         if self.state is LinkState.CLOSED:
             raise LinkClosed(f"the link to {self.peer} is closed")
@@ -348,13 +360,16 @@ class Link:
     async def ask(
         self, request: Message, timeout_ms: int, *, versions: Versions | None = None, unanswered: bool = False
     ) -> Any:
-        """Send a request and wait for the answer, or raise a `LinkError`. For tasks of the loop, beside its turns."""
+        """Send a request and return the answer. For tasks of the loop, beside the turns.
+
+        Raises LinkError.
+        """
         self._clock.tick()
         answer: asyncio.Future[Message] = self._turns.loop.create_future()
 
         def on_reply(reply: Message | LinkError) -> None:
             if answer.done():
-                return  # nobody waits any more
+                return  # the caller was cancelled
             if isinstance(reply, LinkError):
                 answer.set_exception(reply)
             else:
@@ -364,11 +379,11 @@ class Link:
         return await answer
 
     def served(self, api_key: int) -> Versions | None:
-        """The versions of this API that the peer serves; None if it serves none, or has not been reached yet."""
+        """Return the versions of an API served by the peer; None without any, or before the first contact."""
         return self._served.get(api_key)
 
     def close(self) -> None:
-        """What waits for an answer is told in the next turn."""
+        """Close the link; waiting callers are told in the next turn."""
         if self.state is LinkState.CLOSED:
             return
         self._enter(LinkState.CLOSED)
@@ -380,7 +395,7 @@ class Link:
             self._timer.cancel()
 
     def cut(self) -> None:
-        """Lose the connection, if there is one; a new one is only made when that is admitted again."""
+        """Lose the connection, if any; the next is made only once the address is admitted again."""
         if self.state is LinkState.DIALLING:
             self._drop(_CUT_OFF)
             self._rest(_CUT_OFF)
@@ -390,7 +405,7 @@ class Link:
     # -- the connection
 
     def _go_on(self) -> None:
-        """Do what can be done now for those that wait."""
+        """Advance the waiting requests as far as the state allows."""
         if self.state is LinkState.READY:
             if self._renew_at is None or self._clock.now < self._renew_at:
                 self._send_waiting()
@@ -437,7 +452,7 @@ class Link:
         self._put(encode_request(greeting.request(), greeting.version, 0, self._settings.client_id))
 
     def lost(self, why: str) -> None:
-        """The wire has gone."""
+        """Handle the end of the connection."""
         self._wire = None
         if self.state is LinkState.CLOSED:
             return
@@ -491,7 +506,7 @@ class Link:
                 self._fail([exchange], error)
                 continue
             if exchange.unanswered:
-                self._turns.soon(partial(exchange.on_reply, exchange.spec.response_class()()))
+                self._turns.call_soon(partial(exchange.on_reply, exchange.spec.response_class()()))
             else:
                 self._in_flight.append(exchange)
             self._put(pieces)
@@ -501,7 +516,10 @@ class Link:
         self._wire.send(pieces)
 
     def take(self, frame: memoryview) -> None:
-        """An answer has come. `FrameError` if it makes no sense."""
+        """Handle an answer.
+
+        Raises FrameError if the answer makes no sense.
+        """
         expected = self._in_flight[0].correlation_id if self._in_flight else 0
         greeting = self.state is LinkState.GREETING
         if not greeting and not self._in_flight and self.state is not LinkState.LOGGING_IN:
@@ -564,9 +582,9 @@ class Link:
         self._go_on()
 
     def _fail(self, exchanges: list[_Exchange], error: LinkError) -> None:
-        """In the next turn, so that nobody is called back while he calls."""
+        """Fail exchanges in the next turn, so no callback runs inside the caller's call."""
         for exchange in exchanges:
-            self._turns.soon(partial(exchange.on_reply, error))
+            self._turns.call_soon(partial(exchange.on_reply, error))
 
     # -- time
 

@@ -1,6 +1,6 @@
-"""Requests as bytes and answers from bytes, as a client has them.
+"""Requests as bytes and answers from bytes, for clients.
 
-Rule: versions are chosen here: the highest that the peer serves, this project knows, and the caller can do with.
+Rule: versions are chosen here: the highest one that the peer serves, this project knows, and the caller accepts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _GREETING = SPECS[ApiKey.API_VERSIONS]
 
 
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str | None) -> Pieces:
-    """Length prefix, header and body. `NotServed` if this version has no room for what the request says."""
+    """Return length prefix, header and body.
+
+    Raises NotServed if this version has no room for a field that is set.
+    """
     spec = SPECS[request.API_KEY]
     pieces: Pieces = [b""]
     header = RequestHeader(spec.api_key, version, correlation_id, client_id)
@@ -40,7 +43,10 @@ def encode_request(request: Message, version: int, correlation_id: int, client_i
 
 
 def correlation_id_of(frame: Buffer) -> int:
-    """`FrameError` if the frame is too short for one."""
+    """Return the correlation id of an answer.
+
+    Raises FrameError if the frame is too short.
+    """
     if len(frame) < 4:
         raise FrameError(f"an answer of {len(frame)} bytes has no header")
     (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
@@ -48,7 +54,10 @@ def correlation_id_of(frame: Buffer) -> int:
 
 
 def decode_response(frame: Buffer, spec: ApiSpec, version: int) -> Message:
-    """The answer to a request of that API and version; `FrameError` if it is not one."""
+    """Return a decoded answer.
+
+    Raises FrameError if the frame is something else.
+    """
     try:
         _header, body = ResponseHeader.read(frame, 0, spec.response_header_version(version))
         response, end = spec.response_class().read(frame, body, version)
@@ -60,10 +69,10 @@ def decode_response(frame: Buffer, spec: ApiSpec, version: int) -> Message:
 
 
 class Greeting:
-    """The request that asks the peer for its versions, with which every connection begins (KIP-35, KIP-511).
+    """The request for the peer's versions, with which every connection begins (KIP-35, KIP-511).
 
     A peer that does not know our version of this request answers in version 0 and, if it is newer than 2.3, says which
-    it knows; then we ask once more.
+    versions it knows; then the request is repeated.
     """
 
     def __init__(self) -> None:
@@ -74,7 +83,10 @@ class Greeting:
         return ApiVersionsRequest(client_software_name="pykafka-broker", client_software_version=__version__)
 
     def answered(self, frame: Buffer) -> dict[int, Versions] | None:
-        """The versions that the peer serves by API key, or None: ask again. `FrameError` if it won't tell."""
+        """Return the versions the peer serves by API key, or None if the request has to be repeated.
+
+        Raises FrameError if the peer refuses to tell.
+        """
         code = _ERROR_CODE.unpack_from(frame, 4)[0] if len(frame) >= 6 else None
         refused = code == ErrorCode.UNSUPPORTED_VERSION
         response = decode_response(frame, _GREETING, 0 if refused else self.version)
@@ -90,7 +102,7 @@ class Greeting:
 
 
 def choose_version(served: dict[int, Versions], spec: ApiSpec, wanted: Versions | None) -> int:
-    """The highest version in common; `wanted` are the lowest and highest that the caller can do with."""
+    """Return the highest version in common; `wanted` are the lowest and highest the caller accepts."""
     ours = (spec.min_version, spec.stable_max_version) if wanted is None else wanted
     theirs = served.get(spec.api_key)
     if theirs is None:

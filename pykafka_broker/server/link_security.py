@@ -30,16 +30,16 @@ from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.login import Login, LoginFailed, NewLogin, login_of
 from pykafka_broker.security.tls.contexts import client_context
 from pykafka_broker.server.documents import fetched
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import security_protocol_of
 from pykafka_broker.server.tls_transport import TlsTransport
 from pykafka_broker.server.transport import PlainTransport, Transport
-from pykafka_broker.server.turns import Turns
 
 _SCRATCH_BYTES = 64 << 10
 
 
 class Unhurried:
-    """The `Pace` of links: there are few of them, and each was asked for."""
+    """The `Pace` of links: few exist, and each was asked for, so nothing is delayed."""
 
     def __init__(self) -> None:
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
@@ -53,7 +53,7 @@ class Unhurried:
 
 
 class TlsClientTransport(TlsTransport):
-    """Of a socket that is connected to `host`."""
+    """TLS from the client's side, on a socket connected to `host`."""
 
     __slots__ = ()
 
@@ -71,26 +71,27 @@ log = logging.getLogger(__name__)
 Asked = tuple[Message, int]  # a request, and its version
 Then = Callable[[Asked | FrameError | None], None]
 
-_HANDSHAKE_VERSION = 1  # from which on tokens travel in requests
+_HANDSHAKE_VERSION = 1  # from this version on tokens travel in requests
 _RENEWED_AT = 0.8  # of a session, before the peer ends it (KIP-368)
 
 
 class LinkLogin:
-    """One login over one connection: requests out, answers in."""
+    """A login over a connection: requests out, answers in."""
 
     def __init__(self, mechanism: str, login: Login) -> None:
         self._mechanism = mechanism
         self._login = login
-        self._waits = False  # a thread looks for what follows
+        self._waits = False  # a thread computes the next step
         self.renew_after_ms: int | None = None  # known at the end
 
     def first(self) -> Asked:
-        """The first request, and its version."""
+        """Return the first request, and the version."""
         return SaslHandshakeRequest(self._mechanism), _HANDSHAKE_VERSION
 
-    def go_on(self, answer: Message, versions: Versions, turns: Turns, then: Then) -> None:
-        """`then` is called with what follows from the answer to the last one: at once, or in a later turn where that
-        has to be waited for. Raises FrameError.
+    def go_on(self, answer: Message, versions: Versions, turns: EventLoop, then: Then) -> None:
+        """Call `then` with the request following from an answer.
+
+        The call comes at once, or in a later turn where the step has to wait. Raises FrameError.
         """
         if not self._login.waits:
             then(self._next(answer, versions))
@@ -101,7 +102,7 @@ class LinkLogin:
         args = (answer, versions, turns, then)
         threading.Thread(target=self._go_on_beside, args=args, daemon=True, name="login").start()
 
-    def _go_on_beside(self, answer: Message, versions: Versions, turns: Turns, then: Then) -> None:
+    def _go_on_beside(self, answer: Message, versions: Versions, turns: EventLoop, then: Then) -> None:
         try:
             following: Asked | FrameError | None = self._next(answer, versions)
         except FrameError as error:
@@ -116,7 +117,7 @@ class LinkLogin:
         then(following)
 
     def _next(self, answer: Message, versions: Versions) -> Asked | None:
-        """None when the peer knows who this is."""
+        """Return the next request, or None when the peer has accepted the login."""
         if isinstance(answer, SaslHandshakeResponse):
             if answer.error_code:
                 known = ", ".join(answer.mechanisms)
@@ -142,7 +143,10 @@ class LinkLogin:
 
 
 class LinkSecurity:
-    """Of links to the listener `name`. Raises ConfigError."""
+    """TLS and login of links to the listener `name`.
+
+    Raises ConfigError.
+    """
 
     def __init__(self, config: BrokerConfig, name: str) -> None:
         settings = ListenerSettings(config, name)
@@ -158,11 +162,11 @@ class LinkSecurity:
             self._new_login = login_of(settings, self._mechanism, lambda: secrets.token_urlsafe(18), fetched)
 
     def transport(self, sock: socket.socket, host: str) -> Transport:
-        """For a socket that is connected to that host."""
+        """Return the transport for a socket connected to `host`."""
         if self._context is None:
             return PlainTransport(sock)
         return TlsClientTransport(sock, self._context, self._pace, host)
 
     def begin(self, wall: int, host: str) -> LinkLogin | None:
-        """The login with which a connection to that host begins, if it does."""
+        """Return the login at the beginning of a connection to `host`, or None."""
         return None if self._new_login is None else LinkLogin(self._mechanism, self._new_login(wall, host))

@@ -21,7 +21,7 @@ _PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
 
 
 class Listener:
-    """One endpoint. `port` is 0 until a free one is bound."""
+    """An endpoint. `port` is 0 until a free port is bound."""
 
     __slots__ = ("advertised", "for_controllers", "host", "name", "port", "protocol")
 
@@ -52,7 +52,7 @@ class Listener:
 
 
 def parse_endpoint(key: str, text: str) -> tuple[str, str, int]:
-    """Name, host and port of `NAME://HOST:PORT`."""
+    """Return name, host and port of `NAME://HOST:PORT`."""
     match = _ENDPOINT.match(text.strip())
     if match is None:
         raise invalid(key, text, "it must be NAME://HOST:PORT")
@@ -62,7 +62,7 @@ def parse_endpoint(key: str, text: str) -> tuple[str, str, int]:
 
 
 def listeners_of(config: BrokerConfig) -> list[Listener]:
-    """The listeners that `listeners` and `advertised.listeners` name; those of clients first."""
+    """Return the listeners of `listeners` and `advertised.listeners`; listeners for clients come first."""
     roles = roles_of(config)
     protocols = _security_protocols(config)
     advertised = _advertised(config)
@@ -99,7 +99,7 @@ def _advertised(config: BrokerConfig) -> dict[str, tuple[str, int]]:
 
 
 def security_protocol_of(config: BrokerConfig, name: str) -> str:
-    """Of the listeners with that name, on this node and on others. Raises ConfigError."""
+    """Return the security protocol of a listener's name, on all nodes. Raises ConfigError."""
     protocol = _security_protocols(config).get(name, name)
     if protocol not in _PROTOCOLS:
         raise invalid(_PROTOCOL_MAP, config[_PROTOCOL_MAP], f"no security protocol is defined for listener {name}")
@@ -107,8 +107,9 @@ def security_protocol_of(config: BrokerConfig, name: str) -> str:
 
 
 def _security_protocols(config: BrokerConfig) -> dict[str, str]:
-    """`listener.security.protocol.map`: "NAME:PROTOCOL,...". A controller's listener needs none where nothing is said
-    of protocols at all, as in Kafka.
+    """Return `listener.security.protocol.map`: "NAME:PROTOCOL,...".
+
+    As in Kafka, a controller's listener needs no entry where the map is not set at all.
     """
     known = {} if _PROTOCOL_MAP in config.static else dict.fromkeys(_controllers(config), PLAINTEXT)
     pairs = (

@@ -1,7 +1,7 @@
-"""A client's connection to a listener with neither TLS nor SASL, where `principal.builder.class` names the clients.
+"""Connections to a listener with neither TLS nor SASL, where `principal.builder.class` names the clients.
 
-Rule: before its first request is served the client has the name that the class gives it; one that it refuses is
-disconnected.
+Rule: before its first request is served the client gets its name from the class; a client that the class refuses is
+disconnected. Imported by the first listener that has such a class.
 """
 
 from __future__ import annotations
@@ -16,18 +16,21 @@ from pykafka_broker.server.transport import Transport
 
 
 class NamedConnections:
-    """Those of one listener. Raises ConfigError if the class can't be used."""
+    """Connections of a listener.
+
+    Raises ConfigError if the class can't be used.
+    """
 
     def __init__(self, listener: str, server: Serving) -> None:
         self._listener = listener
         self._built = BuiltPrincipals(ListenerSettings(server.broker.config, listener))
 
     def new_connection(self, server: Serving, transport: Transport, context: ConnectionContext) -> Connection:
-        """For a client that has come."""
+        """Return the connection of a new client."""
         return NamedConnection(server, transport, context, self)
 
     def name(self, context: ConnectionContext) -> None:
-        """Raises FrameError."""
+        """Give the client the name. Raises FrameError."""
         try:
             context.principal = self._built.principal_of(
                 Identity(context.principal, self._listener, context.client_host)
@@ -37,7 +40,7 @@ class NamedConnections:
 
 
 class NamedConnection(Connection):
-    """One of them."""
+    """A connection with a name for the client before the first request."""
 
     __slots__ = ("_unnamed",)
 

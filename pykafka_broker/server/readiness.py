@@ -1,9 +1,8 @@
-"""Which sockets are ready, as long as they are.
+"""The sockets that are ready.
 
-Rule: whoever watches many sockets is told of all that are ready in one call. `EpollLoop` is asyncio's loop with one
-epoll for its own descriptors and for these: what concerns the loop goes its usual way, the rest is told at once, and
-one look at the system serves both. On any other loop, as on platforms without epoll, each socket that is ready is told
-by itself.
+Rule: a watcher of many sockets is told of all ready ones in one call. `EpollLoop` is asyncio's loop with one epoll for
+its own descriptors and for these: events of the loop take the usual way, the rest is told at once, and one system call
+serves both. On any other loop, as on platforms without epoll, each ready socket is told by itself.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ _MOST_AT_ONCE = 256
 
 
 class Readiness(Protocol):
-    """`tell` is called from the loop when some are ready, which `take` then names."""
+    """A watch over sockets: `tell` is called from the loop when some are ready, and `take` names them."""
 
     def start(self, tell: Callable[[], None]) -> None: ...
     def watch(self, fd: int, events: int) -> object: ...
@@ -32,25 +31,25 @@ class Readiness(Protocol):
     def take(self) -> Ready: ...
 
     def look(self) -> Ready:
-        """Those that are ready now, so far as that can be asked."""
+        """Return sockets ready now, as far as the system can be asked."""
 
     def stop(self) -> None: ...
 
 
 def readiness_of(loop: asyncio.AbstractEventLoop) -> Readiness:
-    """The best that this loop has."""
+    """Return the best implementation for the loop."""
     own: Readiness | None = getattr(loop, "readiness", None)  # of an EpollLoop
     return LoopReadiness(loop) if own is None else own
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """The best that this platform has."""
+    """Return the platform's best loop of asyncio."""
     # Not what asyncio itself takes on Windows: its proactor has no readers and writers of sockets.
     return EpollLoop() if hasattr(select, "epoll") else asyncio.SelectorEventLoop()
 
 
 class LoopReadiness:
-    """By the readers and writers of any loop of asyncio."""
+    """Readiness by the readers and writers of any loop of asyncio."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -88,7 +87,7 @@ class LoopReadiness:
 
 
 class NoneReady:
-    """In place of another one for a while: nobody is ready. Who is still ready afterwards is told then."""
+    """A stand-in while sockets rest: no socket is ready. Sockets still ready afterwards are reported then."""
 
     def __init__(self, resting: Readiness) -> None:
         self.resting = resting
@@ -116,9 +115,9 @@ _Told = list[tuple[selectors.SelectorKey, int]]
 
 
 class _SharedEpoll(selectors.EpollSelector):
-    """The selector of the loop: leaves to `EpollReadiness` what is not the loop's.
+    """The selector of the loop, without the descriptors watched by `EpollReadiness`.
 
-    bell: a descriptor that is never ready of itself; the loop is told of it when others are.
+    bell: a descriptor that is never ready by itself; the loop is told of it when other sockets are ready.
     """
 
     def __init__(self) -> None:
@@ -140,7 +139,7 @@ class _SharedEpoll(selectors.EpollSelector):
         return self.rung if ready else []
 
     def _sorted(self, ready: Ready) -> _Told:
-        """Some are the loop's own."""
+        """Separate the loop's own descriptors from the others."""
         self.ready = [pair for pair in ready if pair[0] in self.others]
         told = list(self.rung) if self.ready else []
         for fd, events in ready:
@@ -157,7 +156,7 @@ class _SharedEpoll(selectors.EpollSelector):
 
 
 class EpollReadiness:
-    """By the epoll of its loop."""
+    """Readiness by the epoll of the loop."""
 
     def __init__(self, loop: EpollLoop, selector: _SharedEpoll) -> None:
         self._loop = loop

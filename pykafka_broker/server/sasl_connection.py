@@ -1,9 +1,9 @@
-"""A client connection of a listener with SASL.
+"""A client's connection to a listener with SASL.
 
-Rule: until the client has authenticated every frame is the exchange's (`security/sasl/exchange.py`) to admit; then it
-is a connection like any other. A refusal is kept back for `connection.failed.authentication.delay.ms`, in which nothing
-more is read and nobody else waits, and ends the connection. Each failure is one line in the log, without what the
-client has sent.
+Rule: until the client has authenticated, the exchange (`security/sasl/exchange.py`) decides about every frame; then the
+connection is like any other. A refusal is kept back for `connection.failed.authentication.delay.ms`, in which nothing
+more is read and no other client waits, and ends the connection. Each failure is one line in the log, without the
+client's bytes. Imported by the first listener with SASL.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pykafka_broker.config import ConfigError, UnusableError
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
-from pykafka_broker.security.sasl.exchange import Exchange, SaslListener
+from pykafka_broker.security.sasl.exchange import SaslExchange, SaslListener
 from pykafka_broker.security.sasl.mechanism import Around
 from pykafka_broker.server.connection import Connection, Serving
 from pykafka_broker.server.documents import Documents
@@ -32,11 +32,11 @@ log = logging.getLogger(__name__)
 _API_KEY = Struct(">h")
 _LENGTH = Struct(">i")
 _HANDSHAKE = ApiKey.SASL_HANDSHAKE.value
-_NOT_YET = -1  # no time at which it is served
+_NOT_YET = -1  # before any time: no request is served
 
 
 class SaslConnection(Connection):
-    """Serves a client once it has authenticated."""
+    """A connection serving the client once the client has authenticated."""
 
     __slots__ = ("_exchange", "_listener", "_max_request_bytes", "_served_until")
 
@@ -44,7 +44,7 @@ class SaslConnection(Connection):
         self, server: Serving, transport: Transport, context: ConnectionContext, listener: SaslListener
     ) -> None:
         self._listener = listener
-        self._exchange = context.login = Exchange(listener, context)
+        self._exchange = context.login = SaslExchange(listener, context)
         self._served_until = _NOT_YET
         super().__init__(server, transport, context)
         self._max_request_bytes = self._reader.max_bytes
@@ -82,7 +82,7 @@ class SaslConnection(Connection):
         return self._park(result) if isinstance(result, PendingReply) else self._answered(result)
 
     def _answered(self, pieces: Pieces | None) -> bool:
-        """The exchange has gone on a step, or has come to its end."""
+        """Send an answer of the exchange, or keep a refusal back."""
         self._limit_frames()
         if self._exchange.over:
             return self._keep_back(pieces)
@@ -101,12 +101,12 @@ class SaslConnection(Connection):
             self._refused_late()
             return
         Connection._on_reply(self, _)
-        if self._served_until == _NOT_YET:  # what a fault has held may have been a step
+        if self._served_until == _NOT_YET:  # a fault may have delayed a step of the exchange
             self._limit_frames()
             self.go_on()
 
     def _refused_late(self) -> None:
-        """A step that has waited itself, since it was long, has come to a refusal: that is kept back like any other."""
+        """Keep back the refusal of a long step, which was parked itself."""
         pending, self._parked = self._parked, None
         if pending is None or self.closed:
             return
@@ -132,10 +132,10 @@ class SaslConnection(Connection):
 
     def _lost(self, why: str) -> None:
         Connection._lost(self, why)
-        self.context.login = None  # the two know each other, and the context may be kept
+        self.context.login = None  # breaks the reference cycle; the context may live on
 
     def _log_failure(self, reason: str) -> None:
-        """In Kafka's words. What a client has chosen itself can't break the line."""
+        """Log a failed login in Kafka's words; unprintable letters of the client can't break the line."""
         context = self.context
         what = "re-authentication" if self._exchange.has_authenticated else "authentication"
         channel = f"{context.local_host}:{context.local_port}-{self.peer}-{context.id}"
@@ -144,7 +144,7 @@ class SaslConnection(Connection):
 
 
 class _Unlimited(SaslConnection):
-    """The same one when no frame concerns the exchange any more: it is served as on a listener without SASL."""
+    """The same connection once no frame concerns the exchange any more, served as on a listener without SASL."""
 
     __slots__ = ()
     _deliver = Connection._deliver
@@ -154,7 +154,7 @@ class _Unlimited(SaslConnection):
 
 
 class _Late(PendingReply):
-    """A refusal that is kept back: its reply is the pieces themselves."""
+    """A refusal kept back: the reply is the pieces themselves."""
 
     __slots__ = ()
 
@@ -169,8 +169,9 @@ class _Late(PendingReply):
 def sasl_connections(
     name: str, server: Serving
 ) -> tuple[Callable[[Serving, Transport, ConnectionContext], SaslConnection], CheckListener]:
-    """What serves the clients of the listener `name`, and what may be altered of it. Raises UnusableError if one of its
-    mechanisms can't be used.
+    """Return a maker of connections for the listener `name`, and the check of the altered settings.
+
+    Raises UnusableError if one of its mechanisms can't be used.
     """
     turns = server.turns
     around = Around(

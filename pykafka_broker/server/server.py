@@ -27,11 +27,11 @@ from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.accepting import Accepting, ConnectionQuota
 from pykafka_broker.server.connection import Connection, Dispatching, Serving
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.framing import FrameReader, LimitedFrameReader, RequestMemory
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.transport import PlainTransport, Transport, as_java_writes, listening, plain_address, prepare
-from pykafka_broker.server.turns import Turns
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from pykafka_broker.server.controller_serving import ControllerServing
 
 
-_ROOM = 64  # for places in the queue of those who have gone
+_ROOM = 64  # queue entries of connections that have closed
 
 
 class Mutable(Protocol):
-    """A connection."""
+    """A connection, as far as muting goes."""
 
     def mute(self) -> None:
         """Serve nothing more."""
@@ -52,31 +52,31 @@ class Mutable(Protocol):
         """Go on."""
 
 
-class TurnedAway:
-    """A socket that is closed when its time is over. Nothing of it is read."""
+class RejectedConnection:
+    """A socket to be closed later, and never read."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._sock = sock
 
     def mute(self) -> None:
-        """It never speaks."""
+        """Do nothing: the socket is never read."""
 
     def unmute(self) -> None:
         self._sock.close()
 
 
 class Muting:
-    """Who is muted, and until when."""
+    """The muted connections, with the end of each."""
 
     def __init__(self) -> None:
         self._muted: dict[int, tuple[int, Mutable]] = {}
-        self._queue: list[tuple[int, int]] = []  # (until, id), the earliest first; some are not so any more
+        self._queue: list[tuple[int, int]] = []  # (until, id), the earliest first; some are out of date
 
     def __len__(self) -> int:
         return len(self._muted)
 
     def mute(self, id: int, connection: Mutable, until_ms: int) -> None:
-        """The longer of two times counts."""
+        """Mute a connection; the later of two ends counts."""
         before = self._muted.get(id)
         if before is not None and before[0] >= until_ms:
             return
@@ -87,12 +87,12 @@ class Muting:
             self._queue = sorted((until, id) for id, (until, _) in self._muted.items())
 
     def forget(self, id: int) -> None:
-        """It has gone."""
+        """Forget a closed connection."""
         self._muted.pop(id, None)
 
     @property
     def next_deadline(self) -> int | None:
-        """When the next one is due."""
+        """Return when the next connection is due."""
         queue = self._queue
         while queue and self._until(queue[0][1]) != queue[0][0]:
             heapq.heappop(queue)
@@ -103,13 +103,13 @@ class Muting:
         return None if muted is None else muted[0]
 
     def on_deadline(self, now: int) -> None:
-        """Let those go on whose time is over."""
+        """Unmute all due connections."""
         while (due := self.next_deadline) is not None and due <= now:
             _, id = heapq.heappop(self._queue)
             self._muted.pop(id)[1].unmute()
 
     def release_all(self) -> None:
-        """Let everybody go on: what was counted is forgotten."""
+        """Unmute all connections: the counts behind the throttling are gone."""
         muted, self._muted, self._queue = self._muted, {}, []
         for _, connection in muted.values():
             connection.unmute()
@@ -120,21 +120,24 @@ NewTransport = Callable[[socket.socket], Transport]
 NewConnection = Callable[[Serving, Transport, ConnectionContext], Connection]
 
 
-class Door(NamedTuple):
-    """What stands between a socket and a request, and who serves the requests."""
+class ListenerSecurity(NamedTuple):
+    """The layers between a socket of a listener and requests, and the server of the requests."""
 
     server: Serving
     new_transport: NewTransport
     new_connection: NewConnection
-    checks: tuple[CheckListener, ...] = ()  # of what is altered while it serves
+    checks: tuple[CheckListener, ...] = ()  # of settings altered at run time
 
-    def open(self, sock: socket.socket, context: ConnectionContext) -> Connection:
-        """A client has come."""
+    def connect(self, sock: socket.socket, context: ConnectionContext) -> Connection:
+        """Return the connection of a new client."""
         return self.new_connection(self.server, self.new_transport(sock), context)
 
 
-def door_of(listener: Listener, server: Serving) -> Door:
-    """Raises ConfigError if its certificates or mechanisms can't be used."""
+def security_of(listener: Listener, server: Serving) -> ListenerSecurity:
+    """Return how connections to a listener begin.
+
+    Raises ConfigError if certificates or mechanisms can't be used.
+    """
     new_transport: NewTransport = PlainTransport
     new_connection: NewConnection = Connection
     checks: tuple[CheckListener, ...] = ()
@@ -143,7 +146,7 @@ def door_of(listener: Listener, server: Serving) -> Door:
 
         tls = TlsListener(listener.name, server)
         new_transport, new_connection, checks = tls.new_transport, tls.new_connection, (tls.check,)
-    if listener.has_sasl:  # then the name counts by which it logs in
+    if listener.has_sasl:  # the client's name is then that of its login
         from pykafka_broker.server.sasl_connection import sasl_connections
 
         new_connection, check = sasl_connections(listener.name, server)
@@ -152,11 +155,11 @@ def door_of(listener: Listener, server: Serving) -> Door:
         from pykafka_broker.server.named_connection import NamedConnections
 
         new_connection = NamedConnections(listener.name, server).new_connection
-    return Door(server, new_transport, new_connection, checks)
+    return ListenerSecurity(server, new_transport, new_connection, checks)
 
 
 def _has_builder(listener: Listener, config: BrokerConfig) -> bool:
-    """Whether a class gives clients their names that have not said who they are."""
+    """Return whether a class names the clients of a listener without authentication."""
     return _BUILDER in config.static or f"listener.name.{listener.name.lower()}.{_BUILDER}" in config.extras
 
 
@@ -168,20 +171,20 @@ _PAUSE_MS = 1_000  # after a defect at a deadline
 
 
 class Server:
-    """Accepts connections for a broker and drives its deadlines."""
+    """Accepts connections for a broker and drives the deadlines."""
 
-    def __init__(self, broker: Broker, turns: Turns) -> None:
+    def __init__(self, broker: Broker, turns: EventLoop) -> None:
         config = broker.config
         self.broker = broker
         self.turns = turns
         self._router = new_router(broker.services)
-        self.router: Dispatching = self._router  # or what stands before it
+        self.router: Dispatching = self._router  # or a replacement in front of it
         self.admit: Callable[[socket.socket, ConnectionContext], bool] | None = (
-            None  # False: serves or turns it away itself
+            None  # False: the callback serves or rejects the socket itself
         )
         self.purgatory = broker.services.purgatory
         self.nobody_yields = config.own.parked_fetch  # a fetch that waits keeps its connection, as in Kafka
-        self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.soon)
+        self.request_memory = RequestMemory(config.queued_max_request_bytes, turns.call_soon)
         self._loop = turns.loop
         self._clock = turns.clock
         self._max_request_bytes: int = config.socket_request_max_bytes
@@ -192,13 +195,13 @@ class Server:
         )
         self._started = False
         self._connections: dict[int, Connection] = {}
-        self._doors: dict[str, Door] = {}  # by the name of the listener
+        self._securities: dict[str, ListenerSecurity] = {}  # by the name of the listener
         self._controllers: ControllerServing | None = None
-        self._checks: list[CheckListener] = []  # of those whose settings may be altered
+        self._checks: list[CheckListener] = []  # of listeners whose settings may be altered
         self._next_id = 0
         self._timer: asyncio.TimerHandle | None = None
         self._armed_for: int | None = None
-        self._held = False  # the clock stands
+        self._held = False  # the clock is stopped
         self._next_sweep = self._due = self._clock.now + self._sweep_every()
         self._muting = Muting()
         self._drained = asyncio.Event()
@@ -206,20 +209,23 @@ class Server:
         self._hold_up(broker)
 
     def _hold_up(self, broker: Broker) -> None:
-        """Those of its clients that are above their quota, by its clock."""
+        """Let the broker mute clients above the quota."""
         broker.services.mute, broker.services.nanoseconds = self.mute, nanoseconds
         broker.services.time_network = self._time_network
 
     def serve_received(self) -> None:
-        """Serve what clients have sent by now, before another broker takes over: an answer of that one, or a topic that
-        it makes, would be to a request from before. What can't be served at once is dropped with its connection.
+        """Serve requests sent by now, before another broker takes over.
+
+        Otherwise the new broker's answers, or its topics, would meet requests from before. A request that can't be
+        served at once is dropped with its connection.
         """
         for connection in list(self._connections.values()):
             connection.serve_received()
 
     def replace(self, broker: Broker) -> None:
-        """Serve another broker from now on, which was started; clients stay connected. Whoever waits for the one before
-        is answered by its `give_up`.
+        """Serve another, started broker from now on; clients stay connected.
+
+        Requests that wait for the old broker are answered by its `give_up`.
         """
         self.broker = broker
         self.purgatory = broker.services.purgatory
@@ -231,7 +237,7 @@ class Server:
         self._muting.release_all()
 
     def frame_reader(self, stall: Callable[[], None]) -> FrameReader:
-        """One for a connection, that calls `stall` where there is no memory for a request."""
+        """Return a connection's frame reader, which calls `stall` for lack of memory."""
         turns = self.turns
         if not self.request_memory.is_limited:
             return FrameReader(turns.scratch, turns.buffers, self._max_request_bytes)
@@ -239,32 +245,32 @@ class Server:
 
     @property
     def connection_count(self) -> int:
-        """Clients that are connected."""
+        """Return how many clients are connected."""
         return len(self._connections)
 
     @property
     def connections(self) -> Iterable[Connection]:
-        """All clients that are connected."""
+        """Return all connected clients."""
         return self._connections.values()
 
     def connection(self, id: int) -> Connection | None:
-        """The client of that number, if it is connected."""
+        """Return a connected client by number, or None."""
         return self._connections.get(id)
 
     @property
     def listeners(self) -> list[Listener]:
-        """That are bound."""
+        """Return the bound listeners."""
         return self._accepting.listeners
 
     def mute(self, id: int, until_ms: int) -> None:
-        """Read nothing from that client before then; what it is owed goes out."""
+        """Read nothing from client before `until_ms`; answers due go out."""
         connection = self._connections.get(id)
         if connection is not None:
             self._muting.mute(id, connection, until_ms)
             self._see_what_is_due()
 
     def _time_network(self, id: int) -> None:
-        """Measure how long that client's socket takes."""
+        """Measure how long client's socket takes."""
         connection = self._connections.get(id)
         if connection is not None:
             connection.time_network()
@@ -272,20 +278,21 @@ class Server:
     # -- listening
 
     def listen(self, listeners: list[Listener]) -> None:
-        """Bind every listener; port 0 takes a free one and the listener learns it. Connections wait until `start`.
-        Raises ConfigError if one's certificates or mechanisms can't be used.
+        """Bind every listener; port 0 takes a free port, told to the listener. Connections wait until `start`.
+
+        Raises ConfigError if certificates or mechanisms of a listener can't be used.
         """
         config = self.broker.config
         for listener in listeners:
-            self._doors[listener.name] = door = door_of(listener, self._serving(listener))
-            self._checks += door.checks
+            self._securities[listener.name] = security = security_of(listener, self._serving(listener))
+            self._checks += security.checks
             sock = listening(listener.host, listener.port, _backlog(config), config.socket_receive_buffer_bytes)
             listener.port = sock.getsockname()[1]
             self._accepting.add(sock, listener)
         self.broker.check_listeners_by(self._checks)
 
     def _serving(self, listener: Listener) -> Serving:
-        """Whoever serves requests that come in there."""
+        """Return the server of requests to a listener."""
         if not listener.for_controllers:
             return self
         from pykafka_broker.server.controller_serving import ControllerServing  # few nodes have such a listener
@@ -300,12 +307,12 @@ class Server:
         self.accept()
 
     def begin(self) -> None:
-        """Arm the timer, and let nobody in yet."""
+        """Arm the timer, and accept no connection yet."""
         self.turns.settle = self._settle
         self._arm(self._clock.tick())
 
     def accept(self) -> None:
-        """Let in who waits, and who comes from now on."""
+        """Accept waiting and future connections."""
         self._started = True
         self._accept_on()
 
@@ -337,24 +344,24 @@ class Server:
         self.serve(sock, context)
 
     def _turn_away_later(self, sock: socket.socket, peer: str, hold_ms: int) -> None:
-        """One of an address that is above its rate is kept from coming again at once."""
+        """Close the socket of an address above the rate after a while, so the client does not retry at once."""
         log.info("closing %s in %d ms: connections come too fast from there", peer, hold_ms)
         self._next_id += 1
-        self._muting.mute(self._next_id, TurnedAway(sock), self._clock.now + hold_ms)
+        self._muting.mute(self._next_id, RejectedConnection(sock), self._clock.now + hold_ms)
         self._see_what_is_due()
 
     def serve(self, sock: socket.socket, context: ConnectionContext) -> None:
-        """A client that has been let in."""
+        """Serve an admitted client."""
         log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
-        self._connections[context.id] = self._doors[context.listener].open(sock, context)
+        self._connections[context.id] = self._securities[context.listener].connect(sock, context)
 
     def turn_away(self, sock: socket.socket, context: ConnectionContext) -> None:
-        """A client that is not let in after all."""
+        """Close the socket of a client after all."""
         self._quota.leave(context.client_host, context.listener)
         sock.close()
 
     def forget(self, connection: Connection, why: str) -> None:
-        """A connection has closed itself."""
+        """Forget a closed connection."""
         if self._connections.pop(connection.context.id, None) is None:
             return
         log.debug("%s is disconnected: %s", connection.peer, why)
@@ -368,7 +375,7 @@ class Server:
     # -- time
 
     def _settle(self) -> None:
-        """At the end of a turn: answer those that waited for what it has moved, and see to the timer."""
+        """End a turn: answer waiting requests, and arm the timer."""
         self._settle_broker()
         if not self.stopping:
             self._arm(self._clock.now)
@@ -384,7 +391,7 @@ class Server:
         if deadline is None or deadline > self._due:
             deadline = self._due
         if self._armed_for is not None and self._armed_for <= deadline:
-            return  # it fires early enough, and arms itself again
+            return  # the timer fires early enough, and arms itself again
         if self._timer is not None:
             self._timer.cancel()
         if self._held and deadline > now:
@@ -394,12 +401,12 @@ class Server:
         self._timer = self._loop.call_later(max(0, deadline - now) / 1000, self._on_timer)
 
     def hold_timer(self) -> None:
-        """The clock stands: until `release_timer`, what is due by now is done, and nothing that is due later."""
+        """Stop with the clock: until `release_timer`, only work due by now is done."""
         self._held = True
         self._arm_anew()
 
     def release_timer(self) -> None:
-        """The clock runs again."""
+        """Run again with the clock."""
         self._held = False
         self._arm_anew()
 
@@ -411,12 +418,12 @@ class Server:
             self._arm(self._clock.now)
 
     def next_deadline(self) -> int:
-        """When, by the clock, something of the broker or of its connections is due."""
+        """Return when, by the clock, something of the broker or of the connections is due."""
         deadline = self.broker.next_deadline()
         return self._due if deadline is None else min(deadline, self._due)
 
     def do_due(self) -> None:
-        """Do what is due by now, and answer who waited for it."""
+        """Do all due work, and answer requests after it."""
         now = self._clock.now
         self.broker.on_deadline()
         if now >= self._due:
@@ -425,13 +432,13 @@ class Server:
         self._settle_broker()
 
     def look_now(self) -> None:
-        """What is looked at from time to time is due now."""
+        """Make periodic checks due now."""
         self.broker.look_now()
         self._next_sweep = self._clock.now
         self._see_what_is_due()
 
     def _see_what_is_due(self) -> None:
-        """Of what is not the broker's."""
+        """Compute the next deadline of the server itself."""
         due = (self._next_sweep, self._accepting.next_deadline, self._muting.next_deadline)
         self._due = min(each for each in due if each is not None)
 
@@ -449,7 +456,7 @@ class Server:
             self.do_due()
         except Exception:
             log.exception("a defect at a deadline")
-            # What stumbled may be due still: without the pause it would be tried without end.
+            # The failed step may still be due: without the pause it would be tried without end.
             self._armed_for = now + _PAUSE_MS
             self._timer = self._loop.call_later(_PAUSE_MS / 1000, self._on_timer)
             return
@@ -474,7 +481,7 @@ class Server:
     # -- the end
 
     async def stop(self) -> None:
-        """Accept nothing more, let answers that are on their way go out, then close every connection."""
+        """Accept nothing more, let outgoing answers leave, then close every connection."""
         self.stopping = True
         self._accepting.close()
         for connection in list(self._connections.values()):
@@ -492,8 +499,10 @@ class Server:
 
 
 def _backlog(config: BrokerConfig) -> int:
-    """Where nothing is set, as much as the system allows: with Kafka's 50 a burst of connections overruns the backlog,
-    and those that were dropped try again only after a second.
+    """Return the backlog of listening sockets; by default as much as the system allows.
+
+    With Kafka's 50 a burst of connections overruns the backlog, and clients that were dropped try again only after a
+    second.
     """
     name = "socket.listen.backlog.size"
     return config.socket_listen_backlog_size if name in config.static else socket.SOMAXCONN

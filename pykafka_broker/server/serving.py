@@ -31,15 +31,15 @@ from pykafka_broker.config.roles import roles_of
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Job, Submit
 from pykafka_broker.server import Announce
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.signals import StopSignals
 from pykafka_broker.server.system_clock import SystemClock, seconds
-from pykafka_broker.server.turns import Turns
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.observing import Observing
+    from pykafka_broker.broker.startup import BrokerStartup
     from pykafka_broker.server.link_peers import LinkPeers
     from pykafka_broker.server.server import Server
 
@@ -48,7 +48,14 @@ _LONG_S = 0.01
 
 
 class Collector:
-    """Watches collections between `start` and `stop`."""
+    """The garbage collector of a process holding many partitions, watched between `start` and `stop`.
+
+    Rule: no collection holds up everybody for long. A full one looks at all living objects, which with thousands of
+    loaded logs takes a tenth of a second or more, and comes again whenever new objects are a quarter of them. So
+    objects that survive a long collection are not looked at again. They still go with their last reference, as all
+    long-lived objects here do; only cycles alive at that moment would stay, a few requests each time so much has been
+    loaded.
+    """
 
     def __init__(self, now: Callable[[], float] = seconds, freeze: Callable[[], None] = gc.freeze) -> None:
         self._now = now
@@ -56,11 +63,11 @@ class Collector:
         self._begun = 0.0
 
     def start(self) -> None:
-        self._freeze()  # what a start leaves behind lives as long as the process
+        self._freeze()  # objects of the start live as long as the process
         gc.callbacks.append(self.on_collection)
 
     def stop(self) -> None:
-        with contextlib.suppress(ValueError):  # it was never started
+        with contextlib.suppress(ValueError):  # never started
             gc.callbacks.remove(self.on_collection)
 
     def on_collection(self, phase: str, info: Mapping[str, int]) -> None:
@@ -76,7 +83,14 @@ log = logging.getLogger(__name__)
 
 
 class JobRunner:
-    """Runs jobs beside the event loop; outcomes are applied in what is handed to `in_turn`."""
+    """Threads for blocking jobs: syncs, removals, recovery, cleaning.
+
+    Rule: a job runs in a thread and its outcome is applied on the loop, in a call of `in_turn`, so that everything else
+    stays single-threaded. The threads are made with the first jobs, and `drain` waits for the last one. A hand-over
+    between threads costs more than most jobs, and each takes the interpreter away from the loop: so the jobs of one
+    turn are handed over at its end, a thread takes jobs until there are none, and jobs that end while the loop is busy
+    are applied in one go.
+    """
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, threads: int, in_turn: Callable[[Callable[[], None]], None]
@@ -84,14 +98,14 @@ class JobRunner:
         self._loop = loop
         self._in_turn = in_turn
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="disk")
-        self._resting = threads  # those that don't look for jobs
-        self._rested: deque[None] = deque()  # one for each that has just found none
-        self._left = 0  # jobs that were not applied yet
+        self._resting = threads  # threads that look for no jobs
+        self._rested: deque[None] = deque()  # one entry for each thread that has just found no job
+        self._left = 0  # jobs not applied yet
         self._none_left = asyncio.Event()
         self._waiting: deque[Job] = deque()
         self._done: deque[tuple[Job, Exception | None]] = deque()
         self._handing_over = False  # the loop will wake threads
-        self._called = False  # the loop will look at what is done
+        self._called = False  # the loop will apply finished jobs
 
     def submit(self, job: Job) -> None:
         self._left += 1
@@ -110,7 +124,7 @@ class JobRunner:
             self._executor.submit(self._work)
 
     def _work(self) -> None:
-        """In a thread, as long as there are jobs."""
+        """Run jobs, in a thread, until the queue is empty."""
         while True:
             try:
                 job = self._waiting.popleft()
@@ -126,11 +140,11 @@ class JobRunner:
                 self._called = True
                 self._loop.call_soon_threadsafe(self._finish)
         self._rested.append(None)
-        if self._waiting:  # submitted in between, when this thread still seemed to look for jobs
+        if self._waiting:  # submitted while this thread still seemed to look for jobs
             self._loop.call_soon_threadsafe(self._hand_over)
 
     def _finish(self) -> None:
-        self._called = False  # before the first look: whatever ends from now on calls again, or is seen here
+        self._called = False  # before the first look: a job that ends from now on calls again, or is seen here
         self._in_turn(self._apply)
 
     def _apply(self) -> None:
@@ -146,17 +160,17 @@ class JobRunner:
 
     @property
     def is_idle(self) -> bool:
-        """Every job was applied."""
+        """Return whether every job was applied."""
         return not self._left
 
     async def all_done(self) -> None:
-        """Wait until every job was applied, those included that came meanwhile."""
+        """Wait until every job was applied, later jobs included."""
         while self._left:
             self._none_left.clear()
             await self._none_left.wait()
 
     async def drain(self) -> None:
-        """The same, and there will be no more."""
+        """Wait until every job was applied, and end the threads."""
         await self.all_done()
         self._executor.shutdown()
 
@@ -172,16 +186,19 @@ def _conclude(job: Job, error: Exception | None) -> None:
 
 
 class Unfenced:
-    """Waits for it. `stopped` is set when the process is to end."""
+    """The start and end of one broker of several.
 
-    def __init__(self, observing: Observing, server: Server, stopped: asyncio.Event) -> None:
+    `stopped` is set when the process is to end.
+    """
+
+    def __init__(self, startup: BrokerStartup, server: Server, stopped: asyncio.Event) -> None:
         self.is_refused = False
         self._server = server
         self._stopped = stopped
-        self._settled = asyncio.Event()  # it is unfenced, or never will be
-        observing.on_serving = server.accept
-        observing.on_unfenced = self._settled.set
-        observing.on_refused = self._refuse
+        self._settled = asyncio.Event()  # the broker is unfenced, or never will be
+        startup.on_serving = server.accept
+        startup.on_unfenced = self._settled.set
+        startup.on_refused = self._refuse
 
     def _refuse(self, why: str) -> None:
         if not self.is_refused:
@@ -190,7 +207,7 @@ class Unfenced:
         self._stopped.set()
 
     async def wait(self) -> None:
-        """Until clients are sent here, or the process is to end."""
+        """Wait until the controller sends clients here, or the process is to end."""
         self._server.begin()
         waits = [asyncio.ensure_future(event.wait()) for event in (self._settled, self._stopped)]
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
@@ -198,57 +215,52 @@ class Unfenced:
             each.cancel()
 
     async def leave(self) -> None:
-        """Until the controller says that the broker may go."""
+        """Wait until the controller allows the shutdown."""
         if not self.is_refused:
-            await leave(self._server)
+            left = asyncio.Event()
+            self._server.turns.run(lambda: self._server.broker.leave(left.set))
+            await left.wait()
 
 
-async def leave(server: Server) -> None:
-    """Until others lead what this broker has led."""
-    left = asyncio.Event()
-    server.turns.run(lambda: server.broker.leave(left.set))
-    await left.wait()
-
-
-class Share(NamedTuple):
-    """What one broker has of the process: the door to its files, and to the threads for its jobs."""
+class BrokerShare(NamedTuple):
+    """A broker's part of the process: access to the files, and to the threads for the jobs."""
 
     files: FileSystem
     submit: Submit
 
 
 class Running(NamedTuple):
-    """The parts of a process that serves."""
+    """The parts of a process serving."""
 
     server: Server
-    turns: Turns
+    turns: EventLoop
     clock: SystemClock
     jobs: JobRunner
     listeners: list[Listener]
     peers: LinkPeers | None  # a node alone has none
-    new_broker: Callable[[Setup, Share | None], Broker]  # with the settings of the first; not started
+    new_broker: Callable[[Setup, BrokerShare | None], Broker]  # with the settings of the first broker; not started
 
 
-class Beside(Protocol):
-    """What else the process serves, on the same loop."""
+class ProcessExtension(Protocol):
+    """A further service of the process, on the same loop."""
 
     def new_clock(self) -> SystemClock:
-        """The clock that it wants the broker to have."""
+        """Return the clock for the broker."""
 
-    def share(self, submit: Submit) -> Share:
-        """What it wants the first broker to have, where jobs go to `submit`."""
+    def share(self, submit: Submit) -> BrokerShare:
+        """Return the first broker's part of the process; the jobs go to `submit`."""
 
     async def open(self, running: Running) -> None:
-        """Before clients are told that they may connect. Raises OSError."""
+        """Open, before clients are told to connect. Raises OSError."""
 
     async def close(self) -> None:
-        """Before the broker stops."""
+        """Close, before the broker stops."""
 
 
 def run_process(
-    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: Beside | None
+    config: BrokerConfig, on_ready: Announce, signals: StopSignals, setup: Setup, beside: ProcessExtension | None
 ) -> int:
-    """What `pykafka_broker.server.run` does."""
+    """Do the work of `pykafka_broker.server.run`."""
     loop = new_event_loop()
     useless = False
     try:
@@ -266,12 +278,12 @@ async def _serve(
     on_ready: Announce,
     signals: StopSignals,
     setup: Setup,
-    beside: Beside | None,
+    beside: ProcessExtension | None,
 ) -> bool:
-    """Until the end; whether that came since there is no log directory left."""
+    """Serve until the end; return whether the last log directory has failed."""
     listeners = listeners_of(config)
     clock = SystemClock() if beside is None else beside.new_clock()
-    turns = Turns(loop, clock)
+    turns = EventLoop(loop, clock)
     jobs = JobRunner(loop, config.background_threads, turns.run)
     stopped, useless, is_starting = asyncio.Event(), False, True
     waiting = None
@@ -286,7 +298,7 @@ async def _serve(
         useless = True
         stopped.set()
 
-    def new_broker(setup: Setup, share: Share | None) -> Broker:
+    def new_broker(setup: Setup, share: BrokerShare | None) -> Broker:
         broker = Broker(
             config,
             clock=turns.clock,
@@ -296,7 +308,7 @@ async def _serve(
             thread_pool=ThreadPoolExecutor,
             fs=None if share is None else share.files,
             setup=setup,
-            later=turns.soon,
+            later=turns.call_soon,
             peers=peers,
         )
         broker.on_useless = give_up
@@ -318,10 +330,10 @@ async def _serve(
             broker.node.cluster_id,
             ", ".join(config.data_dirs),
         )
-        if broker.observing is None:
+        if broker.startup is None:
             server.start()
         else:
-            waiting = Unfenced(broker.observing, server, stopped)
+            waiting = Unfenced(broker.startup, server, stopped)
             await waiting.wait()
         if beside is not None:
             await beside.open(Running(server, turns, clock, jobs, listeners, peers, new_broker))
@@ -331,8 +343,6 @@ async def _serve(
         log.info("stopping")
         if waiting is not None:
             await waiting.leave()
-        elif server.broker.services.controller_role is not None:
-            await leave(server)
     finally:
         if beside is not None:
             await beside.close()
@@ -346,8 +356,11 @@ async def _serve(
     return useless or (waiting is not None and waiting.is_refused)
 
 
-def peers_of(turns: Turns, config: BrokerConfig) -> LinkPeers | None:
-    """The way to other nodes; None for a node alone. Raises ConfigError if this one could not log in there."""
+def peers_of(turns: EventLoop, config: BrokerConfig) -> LinkPeers | None:
+    """Return the way to other nodes; None for a node alone.
+
+    Raises ConfigError if this node could not log in there.
+    """
     if roles_of(config).alone:
         return None
     from pykafka_broker.server.link_peers import LinkPeers  # no other start waits for it
@@ -358,7 +371,7 @@ def peers_of(turns: Turns, config: BrokerConfig) -> LinkPeers | None:
 
 
 def start_broker(broker: Broker, listeners: list[Listener]) -> None:
-    """On what these have bound."""
+    """Start a broker on bound listeners."""
     broker.start(
         {each.name: each for each in listeners if not each.for_controllers},
         [each for each in listeners if each.for_controllers],
@@ -366,12 +379,12 @@ def start_broker(broker: Broker, listeners: list[Listener]) -> None:
 
 
 def told_of(listeners: list[Listener]) -> list[Listener]:
-    """Those that clients dial, or else tools."""
+    """Return the listeners for clients, or else for tools."""
     return [each for each in listeners if not each.for_controllers] or listeners
 
 
 def new_uuid() -> bytes:
-    """A random id as Kafka draws them: none that is reserved, and none whose text form begins with a dash."""
+    """Return a random id as Kafka draws ids: never reserved, and with no dash at the beginning of the text."""
     while True:
         drawn = uuid.uuid4().bytes
         if drawn[0] >> 2 != 0b111110:  # the base64 letter "-"

@@ -1,7 +1,7 @@
 """SIGTERM, SIGINT and SIGHUP, from the first line of the command to the last.
 
-Rule: the first one ends the broker in an orderly way, whenever it comes; those after it are ignored. A terminal, a
-parent and an impatient user may each send one, and a shutdown that is cut off leaves a recovery to the next start.
+Rule: the first signal ends the broker in an orderly way, at any time; later ones are ignored. A terminal, a parent and
+an impatient user may each send one, and an interrupted shutdown costs the next start a recovery.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from pykafka_broker.system import STOP_SIGNALS
 
 
 class StopSignals:
-    """Catches them from now on. `asked` says that one has come."""
+    """The signals to end the process, caught from now on.
+
+    `asked` says that one has come.
+    """
 
     def __init__(self) -> None:
         self.asked = False
@@ -24,20 +27,23 @@ class StopSignals:
                 signal.signal(number, self._on_signal)
 
     def hand_to(self, stop: Callable[[], object]) -> None:
-        """Call `stop`, at once if it was asked for already. It is called between any two lines of the main thread."""
+        """Call `stop` at the first signal, or at once after an earlier signal.
+
+        The call comes between any two lines of the main thread.
+        """
         self._stop = stop
         if self.asked:
             stop()
 
     def ignore(self) -> None:
-        """There is nothing left to stop."""
+        """Ignore signals from now on: nothing is left to stop."""
         self.asked = True
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         self.stop()
 
     def stop(self) -> None:
-        """As a signal does it; from any thread."""
+        """Ask for the end, as a signal does; from any thread."""
         if not self.asked:
             self.asked = True
             if self._stop is not None:

@@ -1,7 +1,7 @@
 """The clock of a process.
 
 Rule: the system's clocks are read here and nowhere else below `cli/`. `tick` is called at the start of each turn of the
-server, so everything that one turn does happens at one time.
+server, so everything in one turn happens at one time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,10 @@ from pykafka_broker.clock import Clock
 
 
 class SystemClock(Clock):
-    """Set by `tick`. `now` starts as the wall clock's time and goes on steadily, whatever becomes of the wall clock."""
+    """A clock set by `tick`.
+
+    `now` begins as the wall clock's time and runs steadily, whatever happens to the wall clock.
+    """
 
     __slots__ = ("_started",)
 
@@ -22,17 +25,17 @@ class SystemClock(Clock):
         self._started = wall - time.monotonic()
 
     def tick(self) -> int:
-        """Read the system's clocks; returns `now`."""
+        """Read the system's clocks; return `now`."""
         self.wall = int(time.time() * 1000)
         self.now = now = int((self._started + time.monotonic()) * 1000)
         return now
 
 
 def seconds() -> float:
-    """To measure how long something of the process itself took; nothing that the broker does depends on it."""
+    """Return a time for measuring the process; the broker's behaviour never depends on it."""
     return time.monotonic()
 
 
 def nanoseconds() -> int:
-    """The same for what is short."""
+    """Return a fine time for measuring short work."""
     return time.perf_counter_ns()

@@ -42,13 +42,15 @@ from pykafka_broker.system import HAS_CPU_TIMER
 
 
 class TooLong(Exception):
-    """The limit is exceeded."""
+    """The CPU time is used up."""
 
 
 @contextmanager
 def cpu_limit(seconds: float) -> Iterator[None]:
-    """Raises TooLong where it is when its time is over. Of the main thread, which a broker runs in; elsewhere, and on
-    Windows, there is no limit.
+    """Raise TooLong in the body when the CPU time is used up.
+
+    Only CPU time counts, so that a loaded machine changes nothing. There is no limit on Windows, or outside of the main
+    thread, which a broker runs in.
     """
     if not HAS_CPU_TIMER or threading.current_thread() is not threading.main_thread():
         yield
@@ -67,7 +69,10 @@ def _over(number: int, frame: FrameType | None) -> None:
 
 
 class TlsConnection(Connection):
-    """principal_of: from a certificate in DER, or None, and a host to the text of a principal; raises FrameError."""
+    """A client's connection to a listener with TLS and without SASL.
+
+    principal_of: maps a certificate in DER, or None, and a host to the text of a principal; raises FrameError.
+    """
 
     __slots__ = ("_principal_of",)
 
@@ -90,7 +95,7 @@ class TlsConnection(Connection):
 log = logging.getLogger(__name__)
 
 TIMEOUT_MS = 30_000
-_SCRATCH_BYTES = 64 << 10  # a connection keeps as much memory as it has once received
+_SCRATCH_BYTES = 64 << 10  # a connection keeps as much memory as its largest read
 _NANOSECONDS_A_TURN = 2_000_000  # the last step may exceed it
 
 
@@ -100,20 +105,23 @@ class Handshakes:
     def __init__(self, server: Serving, listener: str) -> None:
         self._server = server
         self._listener = listener
-        self._spent = 0  # in this turn, in nanoseconds
+        self._spent = 0  # nanoseconds in this turn
         self.scratch = memoryview(bytearray(_SCRATCH_BYTES))
-        self._unfinished: dict[TlsTransport, int] = {}  # and until when, the earliest first
+        self._unfinished: dict[TlsTransport, int] = {}  # with their deadlines, the earliest first
         self._watched = False
 
     def __len__(self) -> int:
         return len(self._unfinished)
 
     def step(self, do: Callable[[], None]) -> None:
-        """Do one more, unless this turn has done enough: then BlockingIOError."""
+        """Do a further step.
+
+        Raises BlockingIOError when this turn has spent its time.
+        """
         if self._spent >= _NANOSECONDS_A_TURN:
             raise BlockingIOError
         if not self._spent:
-            self._server.turns.soon(self._next_turn)
+            self._server.turns.call_soon(self._next_turn)
         begun = nanoseconds()
         try:
             do()
@@ -124,13 +132,13 @@ class Handshakes:
         self._spent = 0
 
     def begin(self, transport: TlsTransport) -> None:
-        """There is one more."""
+        """Watch a new handshake."""
         deadline = self._server.turns.clock.now + TIMEOUT_MS
         self._unfinished[transport] = deadline
         self._watch(deadline)
 
     def end(self, transport: TlsTransport) -> None:
-        """It is done, or its client has gone."""
+        """Forget a finished or abandoned handshake."""
         self._unfinished.pop(transport, None)
 
     def _watch(self, deadline: int) -> None:
@@ -139,7 +147,7 @@ class Handshakes:
             self._server.purgatory.park(Parked(deadline, expire=self._look))
 
     def _look(self, now: int) -> bool:
-        """Give up those whose time is over. A broker that gives its place to another one asks before its time."""
+        """Close late connections. A replaced broker asks before the deadline."""
         self._watched = False
         late = []
         for transport, deadline in self._unfinished.items():
@@ -165,7 +173,10 @@ _RULES = "ssl.principal.mapping.rules"
 
 
 class TlsListener:
-    """Raises ConfigError if its stores or rules can't be used."""
+    """TLS on a listener.
+
+    Raises ConfigError if stores or rules can't be used.
+    """
 
     def __init__(self, name: str, server: Serving) -> None:
         self.name = name
@@ -175,7 +186,7 @@ class TlsListener:
         self._made = _Made(ListenerSettings(self._seen, name))
 
     def new_transport(self, sock: socket.socket) -> TlsTransport:
-        """For a client that has come."""
+        """Return the transport of a new client."""
         if self._server.broker.config is not self._seen:
             self._follow(self._server.broker.config)
         return TlsTransport(sock, self._made.context, self._handshakes)
@@ -188,7 +199,7 @@ class TlsListener:
             log.warning("listener %s keeps the key and the certificates that it had: %s", self.name, error)
 
     def check(self, config: BrokerConfig, changed: Collection[str]) -> None:
-        """Whether these settings may come into force, of which those names are changed. Raises ConfigError."""
+        """Check whether settings may come into force; `changed` has the changed names. Raises ConfigError."""
         if not any(name.startswith(f"listener.name.{self.name.lower()}.ssl.") for name in changed):
             return
         settings = ListenerSettings(config, self.name)
@@ -198,7 +209,7 @@ class TlsListener:
             raise refused(error) from None
 
     def new_connection(self, server: Serving, transport: Transport, context: ConnectionContext) -> Connection:
-        """For a client that needs to say no more than what its certificate says."""
+        """Return the connection of a client named by the certificate."""
         assert isinstance(transport, TlsTransport)
         return TlsConnection(server, transport, context, self._principal_of)
 
@@ -211,7 +222,7 @@ class TlsListener:
 
 
 class _Made:
-    """What follows from settings. Raises ConfigError."""
+    """The objects made of a listener's settings. Raises ConfigError."""
 
     def __init__(self, settings: ListenerSettings) -> None:
         self.context, self.store = server_context(settings)

@@ -1,12 +1,12 @@
 """TLS over a socket that does not block.
 
-Rule: bytes go through OpenSSL in memory, so that no call of it ever waits, and after every call what it wants to say is
-sent, alerts too. What was encrypted and not taken by the socket is reported as not sent: whoever sends comes back with
-bytes that begin with the same ones, as a `Channel` does, and is then told how many of them were encrypted. A client
-that has not sent a whole record costs no memory of OpenSSL's, and one that does not speak TLS never reaches it.
+Rule: bytes go through OpenSSL in memory, so that no call of it ever waits, and after every call its output is sent,
+alerts too. Encrypted bytes that the socket did not take are reported as not sent: the caller comes back with bytes that
+begin with the same ones, as a `Channel` does, and is then told how many of them were encrypted. A client that has not
+sent a whole record costs no memory of OpenSSL, and a client that does not speak TLS never reaches it.
 
-Why not OpenSSL on the socket itself: it asks the system twice for each record, and a librdkafka makes two of each
-message. Sending would cost a quarter less, receiving from such a client costs nearly twice as much.
+Why not OpenSSL on the socket itself: it makes two system calls for each record, and a librdkafka makes two records of
+each message. Sending would cost a quarter less, receiving from such a client nearly twice as much.
 """
 
 from __future__ import annotations
@@ -22,31 +22,37 @@ from pykafka_broker.protocol.runtime import Buffer
 from pykafka_broker.server.framing import spoken_in
 from pykafka_broker.server.transport import READ, WRITE, FilePiece, copy_file, has_come
 
-_PIECE_BYTES = 64 << 10  # of an answer, encrypted at once
-_HANDSHAKE_BYTES = 16 << 10  # read at once before there is one
+_PIECE_BYTES = 64 << 10  # encrypted at once
+_HANDSHAKE_BYTES = 16 << 10  # read at once during the handshake
 _LINGERING_BYTES = 64 << 10
 _RECORD_HEADER_BYTES = 5
 _LARGEST_RECORD_BYTES = _RECORD_HEADER_BYTES + (16 << 10) + 256
 _HELLO = b"\x16\x03"  # how the record of a ClientHello begins
 
 
-class Pace(Protocol):
-    """What keeps handshakes from holding up others."""
+class HandshakePace(Protocol):
+    """A bound on the work of handshakes, so other clients are served in between."""
 
     scratch: memoryview  # for bytes as they come from a socket
 
     def begin(self, transport: TlsTransport) -> None:
-        """There is one more that has not shaken hands."""
+        """Watch a new handshake."""
 
     def end(self, transport: TlsTransport) -> None:
-        """It has, or is gone."""
+        """Forget a handshake after the end, or after the client has gone."""
 
     def step(self, do: Callable[[], None]) -> None:
-        """Do one more step. BlockingIOError if this turn has no time for it: it is ready still in the next one."""
+        """Do another step.
+
+        Raises BlockingIOError if this turn has no time left; the socket is still ready in the next turn.
+        """
 
 
 class TlsTransport:
-    """on_established: called once, before the first bytes of the client are handed out."""
+    """TLS over a socket.
+
+    on_established: called once, before the first bytes of the client are handed out.
+    """
 
     __slots__ = (
         "_context",
@@ -70,14 +76,14 @@ class TlsTransport:
 
     write_on = WRITE
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext, pace: Pace) -> None:
+    def __init__(self, sock: socket.socket, context: ssl.SSLContext, pace: HandshakePace) -> None:
         self._sock = sock
         self._fd = sock.fileno()
         self._context = context
         self._pace = pace
         pace.begin(self)
-        self._start = b""  # of its first record
-        self._tls: ssl.SSLObject | None = None  # and its two ends, from then on
+        self._start = b""  # bytes of the first record
+        self._tls: ssl.SSLObject | None = None  # made, with its two buffers, when the first record is complete
         self._unsent = memoryview(b"")  # encrypted
         self._owed = 0  # bytes that were encrypted and not reported as sent
         self._late = False
@@ -91,7 +97,7 @@ class TlsTransport:
     # -- the handshake
 
     def _shake_hands(self, buffer: memoryview) -> int:
-        """In place of `recv_into`, until it is done."""
+        """Stand in for `recv_into` until the handshake is done."""
         if self._late:
             return 0
         try:
@@ -115,7 +121,7 @@ class TlsTransport:
         return self._receive(buffer)
 
     def _step(self) -> None:
-        """As far as it comes with what has arrived; nothing at all if the client has gone."""
+        """Advance the handshake with received bytes; do nothing if the client has gone."""
         received = self._pace.scratch[:_HANDSHAKE_BYTES]
         count = self._sock.recv_into(received)
         if not count:
@@ -127,14 +133,14 @@ class TlsTransport:
             self._incoming.write(received[:count])
         tls.do_handshake()
         self.established = True
-        self.has_buffered = self._incoming.pending > 0  # its first request may have come with the end of this
+        self.has_buffered = self._incoming.pending > 0  # the first request may have come with the end of the handshake
         self.recv_into = self._receive
         self._pace.end(self)
         if self.on_established is not None:
             self.on_established(tls)
 
     def _begin(self, received: bytes) -> ssl.SSLObject:
-        """When the first record is there as a whole: half of one costs no more than its bytes."""
+        """Make OpenSSL's object when the first record is complete: half a record costs the bytes only."""
         self._start = start = self._start + received
         if start[:2] != _HELLO[: len(start)]:
             spoken = spoken_in(start)
@@ -151,8 +157,10 @@ class TlsTransport:
         return self._tls
 
     def _linger(self, buffer: memoryview) -> int:
-        """In place of `recv_into` after a failed handshake, until the client goes: it may have sent its first request,
-        and if that were not read the system would reset the connection, perhaps before the client has seen why.
+        """Stand in for `recv_into` after a failed handshake, until the client goes.
+
+        The client may have sent its first request. If those bytes were not read the system would reset the connection,
+        perhaps before the client has seen the reason.
         """
         left = _LINGERING_BYTES
         try:
@@ -161,12 +169,12 @@ class TlsTransport:
         except BlockingIOError:
             raise
         except OSError:
-            pass  # it has gone
+            pass  # the client has gone
         assert self._refusal is not None
         raise self._refusal
 
     def give_up(self) -> None:
-        """It has taken too long: the stream is over, and whoever reads is told so."""
+        """End the stream: the handshake has taken too long."""
         self._late = True
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
@@ -184,7 +192,7 @@ class TlsTransport:
         if self._outgoing.pending:
             self._flush_soon()
         if not total and not self.has_buffered:
-            raise BlockingIOError  # there is no whole record yet
+            raise BlockingIOError  # no whole record has arrived yet
         return total
 
     def _decrypt(self, buffer: memoryview) -> int:
@@ -196,7 +204,7 @@ class TlsTransport:
             while total < size:
                 count: int = tls.read(size - total, buffer[total:])  # type: ignore[assignment] # bytes without a buffer
                 if not count:
-                    return total  # the client has said that this is all; if something came before, the next call tells
+                    return total  # the client has ended the stream; bytes before that are returned first
                 total += count
             self.has_buffered = bool(self._incoming.pending or tls.pending())
         except ssl.SSLWantReadError:
@@ -211,7 +219,7 @@ class TlsTransport:
     # -- outgoing
 
     def send(self, data: Buffer, flags: int) -> int:
-        """As `socket.send`; what is not taken has to be the beginning of what is sent next."""
+        """Send as `socket.send` does; bytes not taken have to begin the next call."""
         if self._unsent:
             self._flush()
         if self._owed:
@@ -233,7 +241,10 @@ class TlsTransport:
         return done
 
     def _flush(self) -> None:
-        """Send what is encrypted. BlockingIOError if the socket does not take all of it."""
+        """Send encrypted bytes.
+
+        Raises BlockingIOError if the socket does not take all of them.
+        """
         unsent = self._unsent or memoryview(self._outgoing.read())
         try:
             while unsent:
@@ -242,7 +253,7 @@ class TlsTransport:
             self._unsent = unsent
 
     def _flush_soon(self) -> None:
-        """What OpenSSL says of itself. What the socket does not take goes before anything else."""
+        """Send OpenSSL's own messages; bytes the socket does not take go before anything else."""
         try:
             self._flush()
         except BlockingIOError:
@@ -264,14 +275,14 @@ class TlsTransport:
             self._pace.end(self)
         elif self._tls is not None and not self._unsent:
             with contextlib.suppress(OSError):
-                self._tls.unwrap()  # writes the end, then asks for the peer's
+                self._tls.unwrap()  # writes our end, then asks for the peer's
             with contextlib.suppress(OSError):
                 self._flush()
         self._sock.close()
 
 
 def reason_of(error: ssl.SSLError) -> str:
-    """OpenSSL's own words without the place in its source."""
+    """Return OpenSSL's words without the place in the source."""
     verify = getattr(error, "verify_message", None)
     words = (error.reason or "").replace("_", " ").lower() or type(error).__name__
     return f"{words}: {verify}" if verify else words

@@ -20,7 +20,7 @@ WRITE = 4
 
 
 class FilePiece(Protocol):
-    """A part of a file, as the log hands them out."""
+    """A part of a file, in the log's form."""
 
     position: int
 
@@ -30,33 +30,33 @@ class FilePiece(Protocol):
 
 
 class Transport(Protocol):
-    """One stream of bytes over one socket that does not block."""
+    """A stream of bytes over a non-blocking socket."""
 
     @property
     def read_on(self) -> int:
-        """What to wait for after `recv_into` has said "not now": READ or WRITE."""
+        """Return the event to wait for after `recv_into` has said "not now": READ or WRITE."""
 
     @property
     def write_on(self) -> int:
-        """What to wait for after `send` or `send_file` has said "not now", or has taken a part."""
+        """Return the event to wait for after `send` or `send_file` has said "not now", or has taken a part."""
 
     @property
     def has_buffered(self) -> bool:
-        """There are bytes to be had that the socket does not tell of any more."""
+        """Return whether bytes are left the socket does not report any more."""
 
     def has_input(self) -> bool:
-        """Return whether bytes have come that nobody has received."""
+        """Return whether bytes have arrived and are not received yet."""
 
     @property
     def recv_into(self) -> Callable[[memoryview], int]:
-        """Called with where the bytes go; returns how many came, 0 at the end of the stream."""
+        """Receive into a buffer; return the number of bytes, 0 at the end of the stream."""
 
     @property
     def send(self) -> Callable[[Buffer, int], int]:
-        """Called with the bytes and `system.MORE` or 0; returns how many were taken."""
+        """Send bytes with `system.MORE` or 0; return how many were taken."""
 
     def send_file(self, piece: FilePiece) -> int:
-        """Returns how many bytes of it were taken; less than all of them if the socket takes no more now."""
+        """Send a part of a file; return how many bytes were taken, fewer if the socket takes no more now."""
 
     def fileno(self) -> int: ...
 
@@ -64,7 +64,7 @@ class Transport(Protocol):
 
 
 class PlainTransport:
-    """The socket itself: its own methods are the transport's, so that nothing stands between them and a request."""
+    """The socket itself: the methods are the transport's, so no call stands in between."""
 
     __slots__ = ("_fd", "_sock", "recv_into", "send")
 
@@ -82,7 +82,7 @@ class PlainTransport:
         return has_come(self._sock)
 
     def send_file(self, piece: FilePiece) -> int:
-        """Without a copy, where the platform can."""
+        """Send without a copy, where the platform can."""
         if system.SEND_FILE is not None:
             return system.SEND_FILE(self._fd, piece.fileno(), piece.position, len(piece))
         return copy_file(self.send, piece)
@@ -95,7 +95,7 @@ class PlainTransport:
 
 
 def has_come(sock: socket.socket) -> bool:
-    """Return whether bytes have come; the end of the stream is none."""
+    """Return whether bytes have arrived; the end of the stream does not count."""
     try:
         return bool(sock.recv(1, socket.MSG_PEEK))
     except OSError:
@@ -106,7 +106,7 @@ _COPIED_BYTES = 256 << 10
 
 
 def copy_file(send: Callable[[Buffer, int], int], piece: FilePiece, at_once: int = _COPIED_BYTES) -> int:
-    """`send_file` by way of memory, of which it takes so much."""
+    """Send a part of a file through memory, `at_once` bytes at a time."""
     done, size = 0, len(piece)
     while done < size:
         data = system.read_at(piece.fileno(), min(size - done, at_once), piece.position + done)
@@ -123,9 +123,9 @@ def copy_file(send: Callable[[Buffer, int], int], piece: FilePiece, at_once: int
 
 
 def listening(host: str, port: int, backlog: int, receive_buffer_bytes: int) -> socket.socket:
-    """A socket that listens; port 0 takes a free one, a buffer size of -1 is the system's.
+    """Return a listening socket; port 0 takes a free port, a buffer size of -1 is the system's.
 
-    `OSError` names the address.
+    Raises OSError, which names the address.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM)
@@ -145,21 +145,21 @@ def listening(host: str, port: int, backlog: int, receive_buffer_bytes: int) -> 
 
 
 def prepare(sock: socket.socket, send_buffer_bytes: int = -1) -> None:
-    """What a stream of requests or answers needs; a buffer size of -1 is the system's."""
+    """Set the options of a stream of requests or answers; a buffer size of -1 is the system's."""
     sock.setblocking(False)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a request may wait for long: is anybody there?
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)  # a request may wait for long: the peer may have gone
     if send_buffer_bytes > 0:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer_bytes)
 
 
 def plain_address(address: str) -> str:
-    """An address of IPv4 as such, also where a socket for both families has accepted it."""
+    """Return an IPv4 address as such, also where a socket for both families has accepted the client."""
     return address.removeprefix("::ffff:") if "." in address else address
 
 
 def as_java_writes(address: str) -> str:
-    """An address as ACLs, groups and logs of Kafka have it: one of IPv6 without `::`."""
+    """Return an address in the form of Kafka's ACLs, groups and logs: IPv6 without `::`."""
     plain, _, scope = address.partition("%")
     if ":" not in plain:
         return address

@@ -15,11 +15,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.testing.control_client import ControlError
-from pykafka_broker.testing.handle import BrokerError
-from pykafka_broker.testing.process import KafkaBroker
+from pykafka_broker.testing.data import BrokerError, RecordsDiffer, WaitTimeout
+from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
 from pykafka_broker.testing.record import ANY, NewRecord, Record
-from pykafka_broker.testing.remote import RemoteBroker
-from pykafka_broker.testing.waits import RecordsDiffer, WaitTimeout
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, AsyncRemoteBroker
@@ -45,7 +43,7 @@ __all__ = [
 ]
 
 
-_ON_FIRST_USE = {  # what brings something along that most tests don't need: asyncio, unittest, clusters
+_ON_FIRST_USE = {  # imports that most tests don't need: asyncio, unittest, clusters
     "AsyncKafkaBroker": "asynchronous",
     "AsyncKafkaCluster": "asynchronous_cluster",
     "AsyncRemoteBroker": "asynchronous",

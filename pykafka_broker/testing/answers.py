@@ -13,7 +13,7 @@ ConfigValue: TypeAlias = str | int | float | bool
 
 
 class Topic(TypedDict):
-    """A topic with the configs that were set for it. `partitions` is how many it has."""
+    """A topic with the configs set for the topic. `partitions` is the number of partitions."""
 
     name: str
     topic_id: str
@@ -23,8 +23,10 @@ class Topic(TypedDict):
 
 
 class PartitionState(TypedDict):
-    """A partition's leader (-1 for none), its replicas and those in sync. `log_start_offset` and `high_watermark`, the
-    bounds of what consumers may read, are None if the broker that was asked is not the leader.
+    """A partition's leader (-1 for none), the replicas and the replicas in sync.
+
+    `log_start_offset` and `high_watermark`, the bounds for consumers, are None if the broker that was asked is not the
+    leader.
     """
 
     topic: str
@@ -49,7 +51,7 @@ class LogSize(TypedDict):
 
 
 class Member(TypedDict):
-    """A member of a group. `partitions` are those that it has, by topic."""
+    """A member of a group. `partitions` are the assigned partitions by topic."""
 
     member_id: str
     instance_id: str | None
@@ -59,9 +61,10 @@ class Member(TypedDict):
 
 
 class CommittedPartition(TypedDict):
-    """A partition that a group reads. `lag` is the number of records still to read. `committed` is None without a
-    commit: then all records of the partition are still to read. `end` and `lag` are None if the broker that was asked
-    does not lead the partition; a cluster asks the leaders.
+    """A partition read by a group. `lag` is the number of records still to read.
+
+    `committed` is None without a commit: then all records of the partition are still to read. `end` and `lag` are None
+    if the broker that was asked does not lead the partition; a cluster asks the leaders.
     """
 
     topic: str
@@ -73,7 +76,7 @@ class CommittedPartition(TypedDict):
 
 
 class GroupSummary(TypedDict):
-    """A group. `type` is classic, consumer, share or streams; `members` is how many it has."""
+    """A group. `type` is classic, consumer, share or streams; `members` is the number of members."""
 
     group_id: str
     type: str
@@ -83,7 +86,7 @@ class GroupSummary(TypedDict):
 
 
 class Group(TypedDict):
-    """A group with its members and its committed offsets."""
+    """A group with members and committed offsets."""
 
     group_id: str
     type: str
@@ -94,7 +97,7 @@ class Group(TypedDict):
 
 
 class Transaction(TypedDict):
-    """A transactional id with its producer, the state of its transaction, and the partitions that take part."""
+    """A transactional id with producer, state of the transaction, and participating partitions."""
 
     transactional_id: str
     state: str
@@ -105,7 +108,10 @@ class Transaction(TypedDict):
 
 
 class Connection(TypedDict):
-    """A client's connection. `client_id` is None before its first request; `node_id` is the broker of a cluster."""
+    """A client's connection. `client_id` is None before the first request.
+
+    `node_id` is the broker of a cluster.
+    """
 
     connection: int
     client_id: str | None
@@ -117,10 +123,12 @@ class Connection(TypedDict):
 
 
 class SeenRequest(TypedDict):
-    """A client's request. `number` counts the broker's answers and is None while the request waits; `time` is its
-    arrival in epoch milliseconds of the broker's clock; `response_bytes` is None without an answer; `errors` are the
-    names of Kafka's errors in the answer; `fault` is the id of the fault that affected it. `request` and `response` are
-    there if bodies were asked for, with the names of Kafka's schemas; `node_id` is the broker of a cluster.
+    """A client's request. `number` counts the broker's answers and is None while the request waits.
+
+    `time` is its arrival in epoch milliseconds of the broker's clock; `response_bytes` is None without an answer;
+    `errors` are the names of Kafka's errors in the answer; `fault` is the id of the fault that affected it. `request`
+    and `response` are there if bodies were asked for, with the names of Kafka's schemas; `node_id` is the broker of a
+    cluster.
     """
 
     number: int | None
@@ -145,7 +153,8 @@ class SeenRequest(TypedDict):
 
 
 class FaultState(TypedDict):
-    """A fault with what it was added with, the number of requests that it has affected (`hits`) and holds now (`held`).
+    """A fault with all arguments, the number of affected requests (`hits`) and of requests held now (`held`).
+
     Of a cluster, `nodes` are the hits by broker, and `node_id` is the broker of a fault in a list.
     """
 
@@ -182,7 +191,7 @@ class FaultState(TypedDict):
 
 
 class ChaosState(TypedDict):
-    """The share of all requests that is disturbed at random, and how many have been."""
+    """The share of all requests to disturb at random, and the number of disturbed requests."""
 
     seed: int
     rate: float
@@ -190,15 +199,16 @@ class ChaosState(TypedDict):
 
 
 class Snapshot(TypedDict):
-    """A snapshot. `size_bytes` is the size of its records."""
+    """A snapshot. `size_bytes` is the size of the records."""
 
     name: str
     size_bytes: int
 
 
 class Node(TypedDict):
-    """A broker of a cluster. `silent_ms` is the time since its last heartbeat, None if another node than the one that
-    was asked is the controller.
+    """A broker of a cluster. `silent_ms` is the time since the last heartbeat.
+
+    None if the node that was asked is not the controller.
     """
 
     node_id: int
@@ -209,7 +219,8 @@ class Node(TypedDict):
 
 
 class ClusterState(TypedDict):
-    """A cluster as one node knows it. `controller_id` is -1 while no leader of the metadata is known, and
+    """A cluster as known to a node. `controller_id` is -1 while no leader of the metadata is known.
+
     `metadata_offset` is how far the node has read the metadata log.
     """
 

@@ -1,19 +1,28 @@
-"""The control API from an event loop.
+"""The control API from an event loop; polling, parallel calls and blocking work of the asynchronous form.
 
 Rule: a call has a connection of its own, which is closed when the call ends, is cancelled or fails. So the broker drops
-what nobody waits for any more, no thread is used, and nothing is left on a loop that ends.
+an operation when its caller has gone, no thread is used, and nothing is left on a loop that ends. The event loop is
+never blocked, and the default thread pool, which belongs to the test, is never used.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from functools import wraps
+from types import TracebackType
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import h11
 
-from pykafka_broker.testing.control_client import DEFAULT_TIMEOUT_S, address_of, read_answer, written_call
+from pykafka_broker.testing.control_client import DEFAULT_TIMEOUT_S, ControlError, address_of, read_answer, written_call
+from pykafka_broker.testing.data import POLL_S, BrokerError, WaitTimeout, check_timeout
+
+# -- calls
+
 
 _READ_BYTES = 256 << 10
 
@@ -35,13 +44,13 @@ class AsyncControlClient:
         query: Mapping[str, Any] | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Any:
-        """Call one operation, as `ControlClient.call`."""
+        """Call an operation, as `ControlClient.call`."""
         target, headers, data = written_call(path, body, query, self._token)
         try:
             async with asyncio.timeout(timeout_s):
                 return read_answer(*await self._exchange(method, target, headers, data))
         except ConnectionError as error:
-            error.filename = self.url  # so it says who is not there
+            error.filename = self.url  # so the error names the address
             raise
 
     async def _exchange(
@@ -58,7 +67,7 @@ class AsyncControlClient:
             if data is not None:
                 writer.write(protocol.send(h11.Data(data=data)) or b"")
             writer.write(protocol.send(h11.EndOfMessage()) or b"")
-            with contextlib.suppress(ConnectionError):  # refused before it was read: the answer says why
+            with contextlib.suppress(ConnectionError):  # refused before the end of the request: the answer says why
                 await writer.drain()
             return await _answer(reader, protocol)
         finally:
@@ -68,7 +77,7 @@ class AsyncControlClient:
 
 
 async def _answer(reader: asyncio.StreamReader, protocol: h11.Connection) -> tuple[int, str, bytes]:
-    """Raises ConnectionError where the broker goes before it has answered."""
+    """Read an answer. Raises ConnectionError if the broker closes the connection first."""
     status, content_type, body = 0, "", bytearray()
     while True:
         event = protocol.next_event()
@@ -86,3 +95,103 @@ async def _answer(reader: asyncio.StreamReader, protocol: h11.Connection) -> tup
             return status, content_type, bytes(body)
         elif isinstance(event, h11.ConnectionClosed):
             raise ConnectionResetError("the broker has closed the connection without an answer")
+
+
+# -- waits and threads
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+N = TypeVar("N")
+Step = Callable[[N], Coroutine[Any, Any, T]]
+Context = TypeVar("Context", bound=AbstractAsyncContextManager[Any])
+
+
+async def wait_until(holds: Callable[[], Awaitable[bool]], instead: Callable[[], str], timeout: float) -> None:
+    """Poll a condition, as `data.wait_until`, awaited."""
+    __tracebackhide__ = True
+    check_timeout(timeout)
+    loop = asyncio.get_running_loop()
+    deadline, problem = loop.time() + timeout, ""
+    while True:
+        try:
+            if await holds():
+                return
+            problem = ""
+        except (ControlError, BrokerError, OSError) as error:
+            problem = f": {error}"
+        if loop.time() > deadline:
+            raise WaitTimeout(f"after {timeout} s {instead()}{problem}")
+        await asyncio.sleep(POLL_S)
+
+
+async def all_at_once(nodes: Iterable[N], step: Step[N, T]) -> list[T]:
+    """Do a step with all nodes at the same time, as `data.all_at_once`, awaited."""
+    results = await asyncio.gather(*map(step, nodes), return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]
+
+
+async def in_thread(
+    work: Callable[[], T], stop: Callable[[], object] | None = None, undo: Callable[[], object] | None = None
+) -> T:
+    """Do blocking work in a separate thread.
+
+    A thread can't be cancelled. If the caller is cancelled, it waits for the end of the work.
+
+    Args:
+        work: the work, whose result is returned.
+        stop: called after a cancellation, to end the work.
+        undo: called after a cancelled work, to reverse its effects.
+    """
+    threads = ThreadPoolExecutor(1)
+    loop = asyncio.get_running_loop()
+    working = loop.run_in_executor(threads, work)
+    try:
+        return await asyncio.shield(working)
+    except asyncio.CancelledError:
+        if stop is not None:
+            stop()
+        await asyncio.gather(working, return_exceptions=True)
+        if undo is not None:
+            await loop.run_in_executor(threads, undo)
+        raise
+    finally:
+        threads.shutdown(wait=False)
+
+
+class Entered(Generic[Context]):
+    """An object from the broker: awaited, or entered at once.
+
+    copy = await broker.fork()
+    async with broker.fork() as copy: ...
+    """
+
+    def __init__(self, coming: Coroutine[Any, Any, Context]) -> None:
+        self._coming = coming
+        self._entered: Context
+
+    def __await__(self) -> Generator[Any, Any, Context]:
+        return self._coming.__await__()
+
+    async def __aenter__(self) -> Context:
+        self._entered = await self._coming
+        await self._entered.__aenter__()
+        return self._entered
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._entered.__aexit__(kind, error, trace)
+
+
+def entered(function: Callable[P, Coroutine[Any, Any, Context]]) -> Callable[P, Entered[Context]]:
+    """Let the result of an asynchronous method be entered without `await`."""
+
+    @wraps(function)
+    def coming(*args: P.args, **kwargs: P.kwargs) -> Entered[Context]:
+        return Entered(function(*args, **kwargs))
+
+    return coming

@@ -1,7 +1,7 @@
-"""A broker for tests that have an event loop.
+"""A broker for tests with an event loop.
 
-Rule: process, settings and log are those of a `KafkaBroker`. What starts or ends its process is done in a thread of its
-own; all else is asked on the loop. A start that is cancelled leaves no process behind.
+Rule: process, settings and log are those of a `KafkaBroker`. Starting and ending the process happens in a thread; all
+other operations run on the loop. A cancelled start leaves no process behind.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self
 
 from pykafka_broker.testing.aio.controlled import AsyncControlled
-from pykafka_broker.testing.async_client import AsyncControlClient
-from pykafka_broker.testing.async_waits import entered, in_thread
+from pykafka_broker.testing.async_client import AsyncControlClient, entered, in_thread
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.process import KafkaBroker
-from pykafka_broker.testing.remote import RemoteBroker
+from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
 
 __tracebackhide__ = told_to_the_test
 P = ParamSpec("P")
@@ -25,7 +23,7 @@ P = ParamSpec("P")
 def made_as(
     maker: Callable[Concatenate[Any, P], None],
 ) -> Callable[[Callable[..., None]], Callable[Concatenate[Any, P], None]]:
-    """Give an `__init__` the parameters of another one, for type checkers, editors and `help`."""
+    """Give an `__init__` the parameters of another, for type checkers, editors and `help`."""
 
     def dressed(function: Callable[..., None]) -> Callable[Concatenate[Any, P], None]:
         function.__wrapped__ = maker  # type: ignore[attr-defined]  # where inspect.signature looks
@@ -36,11 +34,11 @@ def made_as(
 
 class AsyncKafkaBroker(AsyncControlled):
     """`KafkaBroker` for tests with an event loop: `async with AsyncKafkaBroker({"num.partitions": 3}) as broker`, with
-    the same arguments and the same methods, which are awaited: `await broker.produce("orders", ["1"])`,
-    `await broker.clock.advance(minutes=10)`. So are the properties that ask the broker: `await fault.hits`. What adds a
-    fault or makes a fork can be entered: `async with broker.faults.add(api="Fetch", delay_ms=100) as fault`.
-    A wait that is cancelled ends at once, in the broker too. `AsyncKafkaBroker.of(kafka_broker)` is this form of a
-    `KafkaBroker` that there is already. It needs asyncio.
+    the same arguments and the same methods, which are awaited: `await broker.produce("orders", ["1"])`, `await
+    broker.clock.advance(minutes=10)`. Properties that ask the broker are awaited too: `await fault.hits`. A method that
+    adds a fault or makes a fork can be entered: `async with broker.faults.add(api="Fetch", delay_ms=100) as fault`. A
+    wait that is cancelled ends at once, in the broker too. `AsyncKafkaBroker.of(kafka_broker)` is the asynchronous form
+    of an existing `KafkaBroker`. asyncio is required.
     """
 
     @made_as(KafkaBroker.__init__)
@@ -63,7 +61,7 @@ class AsyncKafkaBroker(AsyncControlled):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for a client's setting of that name."""
+        """The addresses for a client's `bootstrap.servers`."""
         return self._broker.bootstrap_servers
 
     @property
@@ -72,7 +70,7 @@ class AsyncKafkaBroker(AsyncControlled):
         return self._broker.schema_registry_url
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """Return what a client needs to reach the broker, as `KafkaBroker.client_config`."""
+        """Return the settings of a client of the broker, as `KafkaBroker.client_config`."""
         return self._broker.client_config(client, user, mechanism)
 
     @property
@@ -93,17 +91,17 @@ class AsyncKafkaBroker(AsyncControlled):
 
     @property
     def pid(self) -> int:
-        """The id of its process, the last one if that has ended."""
+        """The id of the process, or of the last process after its end."""
         return self._broker.pid
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._broker.running
 
     @property
     def log(self) -> str:
-        """The end of what the broker has logged since it was made, restarts included."""
+        """The end of the broker's log, restarts included."""
         return self._broker.log
 
     @property
@@ -112,7 +110,7 @@ class AsyncKafkaBroker(AsyncControlled):
         return self._broker.log_size
 
     def log_since(self, size: int) -> str:
-        """Return what came after the first `size` bytes of the log, at most its last 16 kB."""
+        """Return the log after the first `size` bytes, at most the last 16 kB."""
         return self._broker.log_since(size)
 
     # -- life
@@ -132,17 +130,19 @@ class AsyncKafkaBroker(AsyncControlled):
         await in_thread(self._broker.kill)
 
     async def restart(self) -> None:
-        """`stop` and `start` on the same port and data."""
+        """Stop and start the broker on the same port and data."""
         __tracebackhide__ = True
         await in_thread(self._broker.restart, stop=self._broker.give_up, undo=self._broker.kill)
 
     @entered
     async def fork(self) -> AsyncKafkaBroker:
-        """Start another broker with all that this one has now, on a port and with data of its own; `close` ends it."""
+        """Start another broker with the present state, on a new port and with new data directories; `close` ends the
+        fork.
+        """
         return AsyncKafkaBroker.of(await in_thread(self._broker.fork))
 
     async def close(self) -> None:
-        """`stop`, then remove what is temporary."""
+        """Stop the broker and remove temporary files."""
         await in_thread(self._broker.close)
 
     async def __aenter__(self) -> Self:
@@ -156,8 +156,9 @@ class AsyncKafkaBroker(AsyncControlled):
 
 
 class AsyncRemoteBroker(AsyncControlled):
-    """`RemoteBroker` for tests with an event loop. The addresses of the broker are asked for once, when the first one
-    is needed, in a short call that blocks the loop.
+    """`RemoteBroker` for tests with an event loop.
+
+    The addresses of the broker are asked for once, when the first one is needed, in a short call that blocks the loop.
     """
 
     def __init__(self, control_url: str, token: str | None = None) -> None:
@@ -171,7 +172,7 @@ class AsyncRemoteBroker(AsyncControlled):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for a client's setting of that name."""
+        """The addresses for a client's `bootstrap.servers`."""
         if self._bootstrap_servers is None:
             with self._broker:
                 self._bootstrap_servers = self._broker.bootstrap_servers

@@ -1,6 +1,7 @@
-"""A cluster for tests that have an event loop.
+"""A cluster for tests with an event loop. It is imported on first use, and apart from `asynchronous`, which its parts
+need.
 
-Rule: as `asynchronous`: processes and settings are those of a `KafkaCluster`, which starts and ends in a thread.
+Rule: as in `asynchronous`: processes and settings are those of a `KafkaCluster`, which starts and ends in a thread.
 """
 
 from __future__ import annotations
@@ -10,15 +11,16 @@ from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
-from pykafka_broker.testing.async_waits import in_thread
+from pykafka_broker.testing.async_client import in_thread
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, made_as
 from pykafka_broker.testing.cluster import KafkaCluster
 
 
 class AsyncKafkaCluster(AsyncClusterData):
-    """`KafkaCluster` for tests with an event loop: `async with AsyncKafkaCluster(brokers=3) as cluster`, with the same
-    arguments and the same methods, which are awaited; `cluster.broker(1)` is an `AsyncKafkaBroker`.
-    `AsyncKafkaCluster.of(kafka_cluster)` is this form of a `KafkaCluster` that there is already.
+    """`KafkaCluster` for tests with an event loop: `async with AsyncKafkaCluster(brokers=3) as cluster`.
+
+    Arguments and methods are the same, and methods are awaited; `cluster.broker(1)` is an `AsyncKafkaBroker`.
+    `AsyncKafkaCluster.of(kafka_cluster)` is the asynchronous form of an existing `KafkaCluster`.
     """
 
     @made_as(KafkaCluster.__init__)
@@ -39,17 +41,17 @@ class AsyncKafkaCluster(AsyncClusterData):
 
     @property
     def brokers(self) -> list[AsyncKafkaBroker]:
-        """All brokers, in the order of their ids."""
+        """All brokers, sorted by id."""
         return [AsyncKafkaBroker.of(each) for each in self._cluster.brokers]
 
     @property
     def nodes(self) -> dict[int, AsyncKafkaBroker]:
-        """All nodes by their ids, the controller among them."""
+        """All nodes by id, with the controller."""
         return {node_id: AsyncKafkaBroker.of(each) for node_id, each in self._cluster.nodes.items()}
 
     @property
     def controller(self) -> AsyncKafkaBroker:
-        """The node that leads the metadata."""
+        """The leader of the metadata."""
         return AsyncKafkaBroker.of(self._cluster.controller)
 
     @property
@@ -62,16 +64,16 @@ class AsyncKafkaCluster(AsyncClusterData):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, for a client's setting of that name."""
+        """The addresses of all brokers, for a client's `bootstrap.servers`."""
         return self._cluster.bootstrap_servers
 
     @property
     def schema_registry_url(self) -> str:
-        """The addresses of all schema registries, as clients want them: a comma between two."""
+        """The addresses of all schema registries, separated by commas."""
         return self._cluster.schema_registry_url
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """Return what a client needs to reach the cluster, as `KafkaBroker.client_config`."""
+        """Return the settings of a client of the cluster, as `KafkaBroker.client_config`."""
         return self._cluster.client_config(client, user, mechanism)
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
@@ -84,7 +86,7 @@ class AsyncKafkaCluster(AsyncClusterData):
         return self
 
     async def close(self) -> None:
-        """Stop all nodes, the controller last, and remove what is temporary."""
+        """Stop all nodes, the controller last, and remove temporary files."""
         await in_thread(self._cluster.close)
 
     async def __aenter__(self) -> Self:

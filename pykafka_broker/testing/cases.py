@@ -1,4 +1,4 @@
-"""A broker for `unittest`.
+"""A broker for `unittest`, imported on first use.
 
 Rule: one broker for the test cases of a class, and each test finds it empty.
 
@@ -22,8 +22,10 @@ __tracebackhide__ = told_to_the_test
 
 
 class KafkaBrokerTestCase(unittest.TestCase):
-    """`broker` is a running `KafkaBroker`. `broker_config` are its configs, `broker_options` the other arguments of
-    `KafkaBroker`; without `reset_broker` tests of the class see what those before them have left.
+    """A test case with `broker`, a running `KafkaBroker`.
+
+    `broker_config` are its configs, `broker_options` the other arguments of `KafkaBroker`; without `reset_broker` tests
+    of the class see the data of earlier tests.
     """
 
     broker: ClassVar[KafkaBroker]

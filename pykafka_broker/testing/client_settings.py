@@ -1,6 +1,6 @@
-"""Settings of clients, in the words of each.
+"""Settings of clients, in the words of each client.
 
-Rule: what is handed back is what a client needs to reach the broker and no more, so that a test adds its own to it.
+Rule: the settings are those that a client needs to reach the broker and no others, so that a test adds its own.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pykafka_broker.testing.security.wish import Security
+    from pykafka_broker.testing.security_spec import SecuritySpec
 
 _NAMES = {
     "confluent": "bootstrap.servers",
@@ -26,7 +26,15 @@ _SINCE_2_10 = 0x020A0000  # the first librdkafka that has metadata.recovery.stra
 
 
 def client_settings(client: str, bootstrap_servers: str) -> dict[str, Any]:
-    """For "confluent", "kafka-python", "aiokafka", "java" or "spark". Raises ValueError for any other."""
+    """Return the settings of a client for a broker without security.
+
+    Args:
+        client: "confluent", "kafka-python", "aiokafka", "java" or "spark".
+        bootstrap_servers: the addresses of the broker.
+
+    Raises:
+        ValueError: the client is unknown.
+    """
     name = _NAMES.get(client)
     if name is None:
         raise ValueError(f"{client} is not known; it must be one of {', '.join(_NAMES)}, schema-registry")
@@ -37,9 +45,9 @@ def client_settings(client: str, bootstrap_servers: str) -> dict[str, Any]:
 
 
 def _knows_recovery_strategy() -> bool:
-    """Whether confluent-kafka is here, and its librdkafka is new enough to bootstrap again by itself.
+    """Tell whether confluent-kafka is installed with a librdkafka able to bootstrap again.
 
-    Where it does, it gives up the only broker that it knows when the broker restarts, and a transactional producer
+    Such a librdkafka gives up the only broker that it knows when the broker restarts. Then a transactional producer
     waits for that broker's answer for ever (librdkafka's issue 5511).
     """
     if find_spec("confluent_kafka") is None:
@@ -50,9 +58,9 @@ def _knows_recovery_strategy() -> bool:
 
 
 def secure_client_settings(
-    client: str, bootstrap_servers: str, security: Security, folder: Path, user: str | None, mechanism: str | None
+    client: str, bootstrap_servers: str, security: SecuritySpec, folder: Path, user: str | None, mechanism: str | None
 ) -> dict[str, Any]:
-    """The same for a broker whose certificates are in `folder`."""
-    from pykafka_broker.testing.security.clients import settings_of
+    """Return the settings of a client for a broker with certificates in `folder`."""
+    from pykafka_broker.testing.security_spec import settings_of
 
     return client_settings(client, bootstrap_servers) | settings_of(client, security, folder, user, mechanism)

@@ -1,8 +1,8 @@
 """Several brokers, each a process of its own.
 
-Rule: a node is a `KafkaBroker` with the settings of its place, so what a test may do to one it may do to each; what
-concerns several of them is here. The controllers are nodes of their own unless there shall be none, so any broker may
-be killed.
+Rule: a node is a `KafkaBroker` with the settings of its place, so a test may do the same to it as to a broker alone;
+operations on several brokers are here. The controllers are nodes of their own unless there shall be none, so any broker
+may be killed.
 
     with KafkaCluster(brokers=3) as cluster:
         cluster.create_topic("orders", replication_factor=3)
@@ -12,28 +12,80 @@ be killed.
 from __future__ import annotations
 
 import os
+import secrets
 import socket
+import time
+import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from pykafka_broker.cluster.formatting import FormatRequest, StorageFormatter, StorageNode
+from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, read_properties
+from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.formatting import cluster_id_in, format_directories, new_cluster_id
-from pykafka_broker.testing.handle import BrokerError
+from pykafka_broker.testing.data import BrokerError, all_at_once
 from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts
-from pykafka_broker.testing.waits import all_at_once
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
-    from pykafka_broker.testing.security.wish import Security
+    from pykafka_broker.testing.security_spec import SecuritySpec
+
+
+# -- data directories
+
+
+def new_cluster_id() -> str:
+    """Return a random cluster id, in Kafka's form."""
+    return id_text(_new_uuid())
+
+
+def cluster_id_in(directory: Path) -> str | None:
+    """Return the cluster id of the nodes with directories in `directory`, None without nodes."""
+    for path in sorted(directory.glob(f"*/{META_PROPERTIES}")):
+        return read_properties(OsFileSystem(), str(path)).get("cluster.id")
+    return None
+
+
+def _new_uuid() -> bytes:
+    return uuid.uuid4().bytes
+
+
+def format_directories(config: Mapping[str, str], cluster_id: str) -> None:
+    """Format the data directories of a node, as `pykafka-broker format`; formatted directories stay unchanged.
+
+    Args:
+        config: the configs of the node, with `controller.quorum.voters`.
+        cluster_id: the id of the cluster.
+    """
+    directories = config["log.dirs"].split(",")
+    node = StorageNode(
+        int(config["node.id"]),
+        directories,
+        config.get("metadata.log.dir", directories[0]),
+        "controller" in config["process.roles"],
+        True,
+        None,
+    )
+    request = FormatRequest(cluster_id, [], True, None, {}, False, False, None)
+    now = int(time.time() * 1000)
+    formatter = StorageFormatter(
+        OsFileSystem(), node, request, now=now, new_uuid=_new_uuid, new_salt=lambda: secrets.token_bytes(16)
+    )
+    for _ in formatter.run():
+        pass  # the text is for people
+
+
+# -- the cluster
+
 
 __tracebackhide__ = told_to_the_test
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 CONTROLLER, INTERNAL = "CONTROLLER", "INTERNAL"  # listeners
 FIRST_CONTROLLER = 100
-# What a test wants otherwise than Kafka has it: a dead broker is missed, and a slow replica given up, within seconds.
+# Settings for tests: a dead broker is fenced, and a slow replica leaves the ISR, within seconds.
 QUICK = {
     "broker.heartbeat.interval.ms": "200",
     "broker.session.timeout.ms": "3000",
@@ -43,18 +95,24 @@ QUICK = {
 
 
 class KafkaCluster(ClusterData):
-    """Several brokers with the methods of one: `KafkaBroker` has the same names, arguments and waits.
+    """Several brokers with the methods of a single broker: names, arguments and waits are those of `KafkaBroker`.
 
-    `brokers` nodes with the ids 1, 2, 3 ..., and one controller with the id 100; with `controllers=0` broker 1 is
-    the controller as well, and the cluster lives and dies with it.
+    Broker ids are 1, 2, 3 ...; the controller has the id 100. With `controllers=0` broker 1 is the controller as well,
+    and the cluster depends on it. Use it with `with`. `async with` gives an `AsyncKafkaCluster`. With security or
+    emulate the nodes reach each other on listeners of their own, without TLS and logins, as Kafka 4.3 does.
 
-    racks: the rack of each broker. config: Kafka's broker configs for all of them; configs: more of them, by node id.
-    quick: a dead broker is missed after 3 s and not after Kafka's 9 (`QUICK` has all of it); `config` goes before that.
-    Without `data_dir` each node has a temporary directory, which `close` removes. port: that of broker 1, the others
-    have the ones after it, the controller the last; free ones are taken where it is 0. schema_registry: whether there
-    is one beside each broker. emulate, strict, security, users, acls, mechanisms, client_auth and allow_unknown_config:
-    as of `KafkaBroker`, for all brokers. With security or emulate the nodes reach each other on listeners of their own,
-    without TLS and logins, as Kafka 4.3 does. Use it with `with`. `async with` gives an `AsyncKafkaCluster`.
+    Args:
+        brokers: the number of brokers.
+        controllers: 1, or 0 for a controller on broker 1.
+        racks: the rack of each broker.
+        config: Kafka's broker configs for all nodes.
+        configs: further configs by node id.
+        quick: a dead broker is fenced after 3 s and not after Kafka's 9 (`QUICK` has the settings); `config` wins.
+        data_dir: the directory of all nodes' data; None for a temporary directory for each, which `close` removes.
+        port: the port of broker 1; the others have the next ones, the controller the last; 0 for free ports.
+        schema_registry: start a schema registry beside each broker.
+        emulate, strict, security, users, acls, mechanisms, client_auth, allow_unknown_config: as of `KafkaBroker`, for
+            all brokers.
     """
 
     def __init__(
@@ -97,7 +155,7 @@ class KafkaCluster(ClusterData):
         if emulate is not None and not controllers:
             raise ValueError("emulate=... needs a controller of its own: leave out controllers=0")
         self._emulate = emulate
-        self._security: Security | None = None
+        self._security: SecuritySpec | None = None
         if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
             if not controllers:
                 raise ValueError("security=... needs a controller of its own: leave out controllers=0")
@@ -145,8 +203,9 @@ class KafkaCluster(ClusterData):
         return self
 
     def _reserve(self, port: int) -> str:
-        """An address that no other process is given: all nodes have to know that of the controller before it is there.
-        Nobody listens here, so the node may.
+        """Reserve a port against other processes: all nodes need the controller's address before its start.
+
+        The reserved socket does not listen, so the node may.
         """
         reserved = socket.socket()
         self._reserved.append(reserved)
@@ -194,7 +253,7 @@ class KafkaCluster(ClusterData):
             "inter.broker.listener.name": INTERNAL,
         }
 
-    def _secure(self, security: Security) -> dict[str, str]:
+    def _secure(self, security: SecuritySpec) -> dict[str, str]:
         """Return the rights in a cluster with security. The nodes are super users to each other."""
         config = {}
         if security.acls is not None:
@@ -211,7 +270,7 @@ class KafkaCluster(ClusterData):
         }
 
     def close(self) -> None:
-        """Stop all nodes, the controller last, and remove what is temporary."""
+        """Stop all nodes, the controller last, and remove temporary files."""
         try:
             brokers = (node for id_, node in self._nodes.items() if id_ != self._controller_id)
             all_at_once(brokers, KafkaBroker.close)
@@ -248,11 +307,11 @@ class KafkaCluster(ClusterData):
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, for a client's setting of that name."""
+        """The addresses of all brokers, for a client's `bootstrap.servers`."""
         return ",".join(node.bootstrap_servers for node in self.brokers)
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """Return what a client needs to reach the cluster, as `KafkaBroker.client_config`."""
+        """Return the settings of a client of the cluster, as `KafkaBroker.client_config`."""
         if client == "schema-registry":
             return {"url": self.schema_registry_url}
         first = self.broker(1).client_config(client, user, mechanism)
@@ -261,17 +320,17 @@ class KafkaCluster(ClusterData):
 
     @property
     def schema_registry_url(self) -> str:
-        """All of them, as clients want them: a comma between two."""
+        """The addresses of all schema registries, separated by commas."""
         return ",".join(broker.schema_registry_url for broker in self.brokers)
 
     @property
     def nodes(self) -> dict[int, KafkaBroker]:
-        """All nodes by their ids, the controller among them."""
+        """All nodes by id, with the controller."""
         return dict(sorted(self._nodes.items()))
 
     @property
     def brokers(self) -> list[KafkaBroker]:
-        """All brokers, in the order of their ids."""
+        """All brokers, sorted by id."""
         return [self._nodes[node] for node in self._ids if node in self._nodes]
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
@@ -282,7 +341,7 @@ class KafkaCluster(ClusterData):
 
     @property
     def controller(self) -> KafkaBroker:
-        """The node that leads the metadata."""
+        """The leader of the metadata."""
         if not self._nodes:
             raise BrokerError("the cluster was never started")
         return self._nodes[self._controller_id]
@@ -295,7 +354,7 @@ def _secured(
     mechanisms: Iterable[str] | None,
     client_auth: str | None,
     host: str,
-) -> Security:
-    from pykafka_broker.testing.security.wish import Security
+) -> SecuritySpec:
+    from pykafka_broker.testing.security_spec import SecuritySpec
 
-    return Security(protocol, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth, host=host)
+    return SecuritySpec(protocol, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth, host=host)

@@ -1,13 +1,14 @@
 """Records and groups of a cluster, without a client.
 
-Rule: a broker has the records of the partitions that it leads, and the groups and transactions that it coordinates.
-Whoever asks the cluster need not know which broker that is, nor that another one takes its place meanwhile.
-A write is done by an idempotent producer. A write without an answer, since its broker has gone or its leader has
-changed, is repeated at the leader of that moment with the same sequence, so each record is there once.
+Rule: a broker has the records of the partitions that it leads, and the groups and transactions that it coordinates. A
+caller need not know which broker that is, nor that another one takes its place meanwhile. A write is done by an
+idempotent producer. A write without an answer, since its broker has gone or its leader has changed, is repeated at the
+leader of that moment with the same sequence, so each record is there once.
 """
 
 from __future__ import annotations
 
+import base64
 import datetime
 import json
 import os
@@ -19,49 +20,136 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.schema import meant
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic, Transaction
-from pykafka_broker.testing.cluster_nodes import WAIT_S
-from pykafka_broker.testing.cluster_traffic import ClusterTraffic
+from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE
-from pykafka_broker.testing.differences import difference, first_that_fits, listing, missing
-from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, several
-from pykafka_broker.testing.waits import RecordsDiffer, Step, WaitTimeout, wait_until
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, Step, WaitTimeout, wait_until
+from pykafka_broker.testing.record import (
+    ANY,
+    Headers,
+    NewContent,
+    NewRecord,
+    Record,
+    RecordLike,
+    several,
+    to_expectation,
+)
 
 if TYPE_CHECKING:
+    from pykafka_broker.control.api import records as api
+    from pykafka_broker.control.comparing import ExpectedRecord
     from pykafka_broker.testing.process import KafkaBroker
+
+
+# -- differences
+
+
+def difference(found: Sequence[Record], expected: Iterable[Any]) -> str:
+    """Return the difference between found and expected records; empty if equal."""
+    from pykafka_broker.control import comparing
+
+    return comparing.difference(_shown(found), _expected(expected))
+
+
+def missing(found: Sequence[Record], expected: Iterable[Any]) -> list[str]:
+    """Return a line for each expected record without a match."""
+    from pykafka_broker.control import comparing
+
+    return comparing.missing(_shown(found), _expected(expected))[1]
+
+
+def first_that_fits(found: Sequence[Record], expected: Any) -> Record | None:
+    """Return the first matching record."""
+    from pykafka_broker.control.comparing import ExpectedMatcher
+
+    (one,) = _expected([expected])
+    wanted = ExpectedMatcher(one)
+    return next((record for record, shown in zip(found, _shown(found), strict=True) if wanted.fits(shown)), None)
+
+
+def listing(found: Sequence[Record]) -> str:
+    """Return the last records as lines of a failure's text."""
+    from pykafka_broker.control.comparing import line_of
+
+    return "".join(f"\n  {line_of(each)}" for each in _shown(found[-20:]))
+
+
+def _expected(records: Iterable[Any]) -> list[ExpectedRecord]:
+    """Read expected records. Raises ControlError for an unreadable field, as a broker does."""
+    from pykafka_broker.control.comparing import ExpectedRecord
+    from pykafka_broker.control.problems import Problem
+    from pykafka_broker.control.schema import read
+
+    try:
+        return [read(ExpectedRecord, to_expectation(each), "a record") for each in records]
+    except Problem as problem:
+        raise ControlError(problem.status, problem.detail) from None
+
+
+def _shown(records: Iterable[Record]) -> list[api.RecordAnswer]:
+    from pykafka_broker.control.api.records import Header
+    from pykafka_broker.control.api.records import RecordAnswer as Shown
+
+    return [
+        Shown(
+            each.topic,
+            each.partition,
+            each.offset,
+            each.timestamp,
+            each.timestamp_type,
+            *_text(each.key)[:1],
+            *_text(each.value)[:1],
+            [Header(name, *_text(value)) for name, value in each.headers],
+            _text(each.key)[1],
+            _text(each.value)[1],
+        )
+        for each in records
+    ]
+
+
+def _text(content: str | bytes | None) -> tuple[str | None, str | None]:
+    """Return content as text, or in base64."""
+    if isinstance(content, bytes):
+        return None, base64.b64encode(content).decode()
+    return content, None
+
+
+# -- data
+
 
 __tracebackhide__ = told_to_the_test
 _PASSING = ("NOT_LEADER_OR_FOLLOWER", "LEADER_NOT_AVAILABLE", "KAFKA_STORAGE_ERROR", "UNKNOWN_TOPIC_OR_PARTITION")
 _MOVED = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _SETTINGS = {"acls", "configs", "quotas", "users"}
 _KEEPABLE = _SETTINGS | {"clock", "faults", "requests", "topics"}
-_TURN_S = 0.5  # how long one coordinator is waited for before it is looked for again
+_TURN_S = 0.5  # seconds to wait for a coordinator before another look-up
 T = TypeVar("T")
 
 
 class ClusterData(ClusterTraffic):
-    """Records and groups of several brokers, as a test sees them."""
+    """Records and groups of several brokers, for a test."""
 
     # -- records
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-        """Do as on one broker. Raises WaitTimeout for a partition without a leader that answers: the records may be
-        there or not.
+        """Write records to the leaders, as to a single broker.
+
+        Raises:
+            WaitTimeout: a partition has no leader that answers; the records may be written or not.
         """
         if not requests:
             return []
         partitions = self._partitions(topic)
         by_partition: dict[int, list[tuple[int, dict[str, Any]]]] = {}
-        for number, request in enumerate(requests):
-            partition = _partition_for(request, number, len(partitions))
+        for index, request in enumerate(requests):
+            partition = _partition_for(request, index, len(partitions))
             _check(topic, partition, partitions)
-            by_partition.setdefault(partition, []).append((number, {**request, "partition": partition}))
+            by_partition.setdefault(partition, []).append((index, {**request, "partition": partition}))
         producer = self._new_producer()
         written: dict[int, tuple[int, int]] = {}
-        for partition, those in by_partition.items():
-            for start in range(0, len(those), AT_ONCE):
-                some = those[start : start + AT_ONCE]
-                bodies = [request for _, request in some]
+        for partition, numbered in by_partition.items():
+            for start in range(0, len(numbered), AT_ONCE):
+                part = numbered[start : start + AT_ONCE]
+                bodies = [request for _, request in part]
                 own = {**producer, "sequences": {str(partition): start}}
 
                 def step(
@@ -71,12 +159,12 @@ class ClusterData(ClusterTraffic):
                 ) -> list[tuple[int, int]]:
                     return leader._write_part(topic, bodies, own)
 
-                places = self._at_leader(topic, partition, step)
-                written |= {number: place for (number, _), place in zip(some, places, strict=True)}
-        return [written[number] for number in range(len(requests))]
+                written_at = self._at_leader(topic, partition, step)
+                written |= {index: position for (index, _), position in zip(part, written_at, strict=True)}
+        return [written[index] for index in range(len(requests))]
 
     def _new_producer(self) -> dict[str, Any]:
-        """Return id and epoch of a new idempotent producer, which any broker gives."""
+        """Return id and epoch of a new idempotent producer, from any broker."""
         found: dict[str, Any] = {}
 
         def given() -> bool:
@@ -95,36 +183,36 @@ class ClusterData(ClusterTraffic):
         limit: int | None = None,
         key: str | bytes | None = None,
     ) -> list[Record]:
-        """Return the records of a topic, as on one broker; the leader of each partition is asked."""
+        """Return the records of a topic, as a single broker does; the leader of each partition is asked."""
         found: list[Record] = []
-        for number in self._numbers(topic, partition):
+        for index in self._indexes(topic, partition):
             left = None if limit is None else limit - len(found)
             if left == 0:
                 break
 
-            def step(leader: KafkaBroker, number: int = number, left: int | None = left) -> list[Record]:
-                return leader.records(topic, number, from_offset, isolation_level, left, key)
+            def step(leader: KafkaBroker, index: int = index, left: int | None = left) -> list[Record]:
+                return leader.records(topic, index, from_offset, isolation_level, left, key)
 
-            found += self._at_leader(topic, number, step)
+            found += self._at_leader(topic, index, step)
         return found
 
     def delete_records(
         self, topic: str, before_offset: int | None = None, partition: int | None = None
     ) -> dict[int, int]:
-        """Delete the records in front of an offset, as on one broker; the leader of each partition is asked."""
+        """Delete the records before an offset, as a single broker does; the leader of each partition is asked."""
         left: dict[int, int] = {}
-        for number in self._numbers(topic, partition):
+        for index in self._indexes(topic, partition):
 
-            def step(leader: KafkaBroker, number: int = number) -> dict[int, int]:
-                return leader.delete_records(topic, before_offset, number)
+            def step(leader: KafkaBroker, index: int = index) -> dict[int, int]:
+                return leader.delete_records(topic, before_offset, index)
 
-            left |= self._at_leader(topic, number, step)
+            left |= self._at_leader(topic, index, step)
         return left
 
     def wait_for_records(
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Wait until the topic has at least `n` records, and return the first `n` of them. Raises WaitTimeout."""
+        """Wait until the topic has `n` records, and return the first `n` records. Raises WaitTimeout."""
         found: list[Record] = []
 
         def there() -> bool:
@@ -145,8 +233,10 @@ class ClusterData(ClusterTraffic):
         timeout: float = 10,
         isolation_level: str = "read_committed",
     ) -> Record:
-        """Wait until the topic has a record with this key, value and headers, as on one broker, and return the first
-        one. Raises WaitTimeout.
+        """Wait for a record with the key, value and headers, as `KafkaBroker` does, and return the first match.
+
+        Raises:
+            WaitTimeout: no such record came in time.
         """
         wanted = NewRecord(value, key, headers, partition=partition)
         found: list[Record] = []
@@ -166,7 +256,11 @@ class ClusterData(ClusterTraffic):
     def assert_records(
         self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Say that the topic has exactly these records, as on one broker, and return them. Raises RecordsDiffer."""
+        """Assert that the topic has exactly the given records, as on a single broker, and return them.
+
+        Raises:
+            RecordsDiffer: the topic has other records.
+        """
         expected = several(f"assert_records({topic!r}", records)
         found = self._found(topic, isolation_level, timeout, lambda found: len(found) >= len(expected))
         if says := difference(found, expected):
@@ -176,7 +270,7 @@ class ClusterData(ClusterTraffic):
     def assert_contains(
         self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
-        """Say that the topic has these records, in any order and among others. Raises RecordsDiffer."""
+        """Assert that the topic has the given records, in any order and among others. Raises RecordsDiffer."""
         expected = several(f"assert_contains({topic!r}", records)
         found = self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
         if lines := missing(found, expected):
@@ -184,7 +278,7 @@ class ClusterData(ClusterTraffic):
             raise RecordsDiffer(f"topic {topic} lacks {len(lines)} records\n{says}{listing(found)}", expected, found)
 
     def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
-        """Say that nothing is added to the topic from now on for that time. Raises RecordsDiffer."""
+        """Assert that no record is added to the topic for some time. Raises RecordsDiffer."""
         before = {(each.partition, each.offset) for each in self.records(topic, isolation_level=isolation_level)}
 
         def came(found: list[Record]) -> bool:
@@ -198,21 +292,23 @@ class ClusterData(ClusterTraffic):
     def _found(
         self, topic: str, isolation_level: str, timeout: float, enough: Callable[[list[Record]], bool]
     ) -> list[Record]:
-        """Return the records of a topic once they are enough, or once the time is over."""
+        """Return the records of a topic once `enough` says so, or after the time-out."""
         found: list[Record] = []
 
         def there() -> bool:
             found[:] = self.records(topic, isolation_level=isolation_level)
             return enough(found)
 
-        self.topic(topic)  # raises ControlError if it is not there
-        with suppress(WaitTimeout):  # what is there is compared
+        self.topic(topic)  # raises ControlError for a missing topic
+        with suppress(WaitTimeout):  # the present records are compared
             wait_until(there, lambda: "", timeout)
         return found
 
     def seed(self, source: str | os.PathLike[str] | Iterable[str]) -> dict[str, int]:
-        """Make the topics, records and offsets that a file of JSON Lines names, or the lines themselves, as on one
-        broker. Returns how many there were of each.
+        """Create the topics, records and offsets of a JSON Lines file, or of lines, as on a single broker.
+
+        Returns:
+            The number of topics, records and offsets.
         """
         if isinstance(source, (str, os.PathLike)):
             with open(source, encoding="utf-8") as file:
@@ -245,7 +341,7 @@ class ClusterData(ClusterTraffic):
     def _partitions(self, topic: str) -> range:
         return range(self._running().topic(topic)["partitions"])
 
-    def _numbers(self, topic: str, partition: int | None) -> Iterable[int]:
+    def _indexes(self, topic: str, partition: int | None) -> Iterable[int]:
         partitions = self._partitions(topic)
         if partition is None:
             return partitions
@@ -253,7 +349,7 @@ class ClusterData(ClusterTraffic):
         return (partition,)
 
     def _at_leader(self, topic: str, partition: int, step: Step[KafkaBroker, T]) -> T:
-        """Return what the leader answers; another one is asked once another one leads."""
+        """Return the leader's answer, after a change of the leader the new leader's."""
         found: list[T] = []
 
         def answered() -> bool:
@@ -277,7 +373,7 @@ class ClusterData(ClusterTraffic):
     # -- groups and transactions
 
     def groups(self) -> list[GroupSummary]:
-        """Return all groups of all coordinators, as on one broker."""
+        """Return all groups of all coordinators, as a single broker does."""
         found: dict[str, GroupSummary] = {}
         for node in self.brokers:
             if node.running:
@@ -286,7 +382,7 @@ class ClusterData(ClusterTraffic):
         return [found[name] for name in sorted(found)]
 
     def group(self, group: str) -> Group:
-        """Return one group with its members and offsets; what is left to read is asked of the leaders."""
+        """Return a group with members and offsets; the leaders tell the ends of partitions."""
 
         def step(node: KafkaBroker) -> Group:
             return node.group(group)
@@ -294,7 +390,7 @@ class ClusterData(ClusterTraffic):
         return self._with_ends(self._at_coordinator(step, group))
 
     def _with_ends(self, group: Group) -> Group:
-        """Return a group with the ends of the partitions as their leaders have them; its coordinator may lead none."""
+        """Return a group with the ends of the partitions from the leaders: the coordinator may lead none."""
         for each in group["offsets"]:
             start, end = self._bounds(each["topic"], each["partition"])
             position = start if each["committed"] is None else each["committed"]
@@ -302,11 +398,11 @@ class ClusterData(ClusterTraffic):
         return group
 
     def lag(self, group: str) -> int:
-        """Return how many records the group has still to read of the topics that it has committed offsets of."""
+        """Return the number of records still to read in the partitions with committed offsets."""
         return sum(each["lag"] or 0 for each in self.group(group)["offsets"])
 
     def delete_group(self, group: str) -> None:
-        """Delete a group with its committed offsets. Raises ControlError while it has members."""
+        """Delete a group with committed offsets. Raises ControlError while the group has members."""
 
         def step(node: KafkaBroker) -> None:
             return node.delete_group(group)
@@ -314,7 +410,7 @@ class ClusterData(ClusterTraffic):
         self._at_coordinator(step, group)
 
     def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
-        """Commit an offset for a group, which is made where there is none. Raises ControlError while it has members."""
+        """Commit an offset for a group; a missing group is created. Raises ControlError while the group has members."""
 
         def step(node: KafkaBroker) -> None:
             return node.commit(group, topic, offset, partition, metadata)
@@ -328,17 +424,17 @@ class ClusterData(ClusterTraffic):
         to: str | int | datetime.datetime = "earliest",
         partition: int | None = None,
     ) -> list[CommittedPartition]:
-        """Commit new offsets for a group, as on one broker. Raises ControlError while the group has members."""
+        """Commit new offsets for a group, as on a single broker. Raises ControlError while the group has members."""
         names = sorted({each["topic"] for each in self.group(group)["offsets"]}) if topic is None else [topic]
         if not names:
             raise ControlError(404, f"group {group} has committed nothing: name the topic")
         for name in names:
-            for number in self._numbers(name, partition):
-                self.commit(group, name, self._offset_at(name, number, to), number)
+            for index in self._indexes(name, partition):
+                self.commit(group, name, self._offset_at(name, index, to), index)
         return [each for each in self.group(group)["offsets"] if each["topic"] in names]
 
     def _offset_at(self, topic: str, partition: int, to: str | int | datetime.datetime) -> int:
-        """Return the offset that is meant. Raises ControlError for one that the partition does not have."""
+        """Return the offset of a position. Raises ControlError for an offset outside the partition."""
         start, end = self._bounds(topic, partition)
         if isinstance(to, datetime.datetime):
             wanted_ms = round(to.timestamp() * 1000)
@@ -353,7 +449,7 @@ class ClusterData(ClusterTraffic):
         return to
 
     def _bounds(self, topic: str, partition: int) -> tuple[int, int]:
-        """Return where a partition begins and ends for consumers, by its leader."""
+        """Return the bounds of a partition for consumers, from the leader."""
 
         def step(leader: KafkaBroker) -> tuple[int, int]:
             state = leader.partition(topic, partition)
@@ -364,7 +460,12 @@ class ClusterData(ClusterTraffic):
         return self._at_leader(topic, partition, step)
 
     def expire_member(self, group: str, member: str) -> None:
-        """End the session of a member (its member id, group.instance.id or client id)."""
+        """End the session of a member.
+
+        Args:
+            group: the group.
+            member: a member id, `group.instance.id` or client id.
+        """
 
         def step(node: KafkaBroker) -> None:
             return node.expire_member(group, member)
@@ -374,7 +475,7 @@ class ClusterData(ClusterTraffic):
     def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> Group:
-        """Wait until the group is there, in that state ("Stable", "Empty", ...), with exactly that many members."""
+        """Wait until the group exists, with the state ("Stable", "Empty", ...) and the number of members."""
 
         def step(node: KafkaBroker) -> Group:
             return node.wait_for_group(group, state, members, _TURN_S if timeout > 0 else 0)
@@ -382,7 +483,7 @@ class ClusterData(ClusterTraffic):
         return self._with_ends(self._wait_at_coordinator(step, timeout, group))
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
-        """Wait until the group has committed offsets and has at most that many records still to read."""
+        """Wait until the group has committed offsets and at most `lag` records still to read."""
         offsets: list[CommittedPartition] = []
 
         def caught_up() -> bool:
@@ -397,7 +498,7 @@ class ClusterData(ClusterTraffic):
         return sum(each["lag"] or 0 for each in offsets)
 
     def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
-        """Wait until the transaction of that id is in that state ("Ongoing", "CompleteCommit", ...)."""
+        """Wait until the transaction of the id has the state ("Ongoing", "CompleteCommit", ...)."""
 
         def step(node: KafkaBroker) -> Transaction:
             return node.wait_for_transaction(transactional_id, state, _TURN_S if timeout > 0 else 0)
@@ -407,7 +508,7 @@ class ClusterData(ClusterTraffic):
     def _at_coordinator(
         self, step: Step[KafkaBroker, T], group: str | None = None, transactional_id: str | None = None
     ) -> T:
-        """Return what the coordinator answers; another one is asked once another one coordinates."""
+        """Return the coordinator's answer, after a change of the coordinator the new coordinator's."""
         found: list[T] = []
 
         def answered() -> bool:
@@ -433,7 +534,7 @@ class ClusterData(ClusterTraffic):
         group: str | None = None,
         transactional_id: str | None = None,
     ) -> T:
-        """Let one coordinator after the other wait for a while, until one has seen what is waited for."""
+        """Let the coordinators wait in turn for a while, until the condition holds."""
         found: list[T] = []
         told = [f"{group or transactional_id} has no coordinator that answers"]
 
@@ -449,12 +550,16 @@ class ClusterData(ClusterTraffic):
         wait_until(seen, lambda: told[0], timeout)
         return found[0]
 
-    # -- all of it
+    # -- seed, dump and reset
 
     def reset(self, keep: Iterable[str] = ()) -> None:
-        """Start the nodes that do not run, end all faults, delete all topics, and with them all groups, offsets and
-        transactions, and take configs, quotas, ACLs and users back to those of the first start. Clients stay connected.
-        What is named in `keep` stays, as on one broker.
+        """Start stopped nodes, end all faults, delete all topics, and restore the settings of the first start.
+
+        With the topics go all groups, offsets and transactions; settings are configs, quotas, ACLs and users. Clients
+        stay connected.
+
+        Args:
+            keep: the things to keep, as on a single broker.
         """
         if isinstance(keep, str):
             raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
@@ -494,7 +599,7 @@ class ClusterData(ClusterTraffic):
 
 
 class _Refused(Exception):
-    """What waiting does not change."""
+    """An error for which waiting is no help."""
 
     def __init__(self, error: ControlError) -> None:
         super().__init__(error)
@@ -506,16 +611,16 @@ def _check(topic: str, partition: int, partitions: range) -> None:
         raise ControlError(404, f"topic {topic} has partitions 0 to {partitions[-1]}, not {partition}")
 
 
-def _partition_for(request: Mapping[str, Any], number: int, partitions: int) -> int:
-    """As a broker alone chooses it (`control/api/records.py`)."""
+def _partition_for(request: Mapping[str, Any], index: int, partitions: int) -> int:
+    """Choose a partition as a broker alone does (`control/api/records.py`)."""
     if request.get("partition") is not None:
         return int(request["partition"])
     key = meant(request.get("key"), request.get("key_base64"), "key")
-    return number % partitions if key is None else partition_of(key, partitions)
+    return index % partitions if key is None else partition_of(key, partitions)
 
 
 def _line(text: str, number: int) -> dict[str, Any]:
-    """Raises ControlError where a line is not one that `seed` takes, as a broker does."""
+    """Read a line for `seed`. Raises ControlError for a bad line, as a broker does."""
     try:
         line = json.loads(text)
     except ValueError as error:

@@ -1,25 +1,40 @@
-"""The nodes of a cluster, and what is where.
+"""The nodes of a cluster, their replicas, clocks, faults and request logs.
 
-Rule: an operation has the name, the parameters and the meaning that it has on one broker. What any broker can do is
-asked of one that runs; what one broker alone can do goes there; what can't be done to several brokers at one moment is
-refused with the reason.
+Rule: an operation has the name, the parameters and the meaning that it has on one broker. An operation of any broker
+goes to a running one; an operation of one particular broker goes there; an operation that can't be done to several
+brokers at one moment is refused with the reason.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from pykafka_broker.testing.answers import ClusterState, ConfigValue, LogSize, PartitionState, Topic
+from pykafka_broker.testing.answers import (
+    ChaosState,
+    ClusterState,
+    ConfigValue,
+    Connection,
+    FaultState,
+    LogSize,
+    PartitionState,
+    SeenRequest,
+    Topic,
+)
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
-from pykafka_broker.testing.controlled import Controlled
-from pykafka_broker.testing.handle import BrokerError
-from pykafka_broker.testing.waits import all_at_once, wait_until
+from pykafka_broker.testing.controlled import BrokerClock, Controlled
+from pykafka_broker.testing.data import BrokerError, all_at_once, wait_until
+from pykafka_broker.testing.traffic import Fault, Faults
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.process import KafkaBroker
+
+
+# -- nodes
+
 
 __tracebackhide__ = told_to_the_test
 WAIT_S = 30.0
@@ -32,21 +47,21 @@ class ClusterNodes(Controlled):
 
     @property
     def brokers(self) -> list[KafkaBroker]:
-        """All brokers, in the order of their ids."""
+        """All brokers, sorted by id."""
         raise NotImplementedError
 
     @property
     def nodes(self) -> dict[int, KafkaBroker]:
-        """All nodes by their ids, the controller among them."""
+        """All nodes by id, with the controller."""
         raise NotImplementedError
 
     @property
     def controller(self) -> KafkaBroker:
-        """The node that leads the metadata."""
+        """The leader of the metadata."""
         raise NotImplementedError
 
     def broker(self, node_id: int) -> KafkaBroker:
-        """Return the broker of that id: `kill`, `stop`, `start`, `restart`, `pause`, and all else of one."""
+        """Return the broker with the id, for `kill`, `stop`, `start`, `restart`, `pause` and other operations."""
         ids = ", ".join(map(str, self._ids))
         if isinstance(node_id, bool) or not isinstance(node_id, int):
             raise TypeError(f"a broker's id is a number, not {node_id!r}: {ids}")
@@ -58,7 +73,7 @@ class ClusterNodes(Controlled):
 
     @property
     def control(self) -> ControlClient:
-        """The control API of a broker that runs."""
+        """The control API of a running broker."""
         return self._running().control
 
     def _running(self) -> KafkaBroker:
@@ -71,10 +86,10 @@ class ClusterNodes(Controlled):
         return [node for node in self.nodes.values() if node.running]
 
     def _asked(self) -> Iterator[KafkaBroker]:
-        """Yield the running nodes, the controller first, which knows best."""
+        """Yield the running nodes, first the controller, with the best knowledge."""
         yield from (node for node in (self.controller, *self.brokers) if node.running)
 
-    # -- what is where
+    # -- topics and replicas
 
     def create_topic(
         self,
@@ -85,8 +100,12 @@ class ClusterNodes(Controlled):
         replication_factor: int | None = None,
         exist_ok: bool = False,
     ) -> Topic:
-        """Make a topic and wait until all replicas of its partitions are in sync. There are as many replicas as there
-        are brokers, up to three, unless replication_factor says how many. All else is as on one broker.
+        """Create a topic and wait until all replicas of the partitions are in sync.
+
+        Args:
+            replication_factor: by default the number of brokers, up to three.
+
+        The other arguments are as on a single broker.
         """
         if config is not None and not isinstance(config, Mapping):
             raise TypeError(
@@ -97,22 +116,22 @@ class ClusterNodes(Controlled):
         if not self.controller.running:
             raise BrokerError("the controller of the cluster is not running: nobody makes topics")
         topic = broker.create_topic(name, partitions, config, replication_factor=wanted, exist_ok=exist_ok)
-        for number in range(topic["partitions"]):
-            self.wait_for_isr(name, number)
+        for index in range(topic["partitions"]):
+            self.wait_for_isr(name, index)
         return topic
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState:
-        """Return leader, leader epoch, replicas and those in sync, as the node that knows best has them."""
+        """Return leader, leader epoch, replicas and replicas in sync, from the node with the best knowledge."""
         problem: Exception | None = None
         for node in self._asked():
             try:
                 return node.partition(topic, partition)
-            except (ControlError, BrokerError, OSError) as error:  # it may have ended a moment ago
+            except (ControlError, BrokerError, OSError) as error:  # the node may have ended a moment ago
                 problem = error
         raise problem or BrokerError("no node of the cluster is running")
 
     def leader_of(self, topic: str, partition: int = 0) -> int:
-        """Return the id of the broker that leads a partition, -1 if there is none."""
+        """Return the id of a partition's leader, -1 without a leader."""
         return int(self.partition(topic, partition)["leader"])
 
     def isr(self, topic: str, partition: int = 0) -> list[int]:
@@ -120,7 +139,7 @@ class ClusterNodes(Controlled):
         return list(self.partition(topic, partition)["isr"])
 
     def move_leader(self, topic: str, leader: int, partition: int = 0) -> PartitionState:
-        """Make that broker, which has to be in sync, the leader, and wait until every running broker knows."""
+        """Make a broker in sync the leader, and wait until every running broker knows."""
         state = self.controller.move_leader(topic, leader, partition)
 
         def known() -> bool:
@@ -135,8 +154,9 @@ class ClusterNodes(Controlled):
         return state
 
     def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
-        """Take back configs of brokers and groups, quotas, ACLs and users, as on one broker, and wait until every
-        running broker knows.
+        """Restore configs of brokers and groups, quotas, ACLs and users, as on a single broker.
+
+        Returns when every running broker knows.
         """
         state = self.controller.reset_settings(keep)
 
@@ -158,8 +178,14 @@ class ClusterNodes(Controlled):
         nodes: Collection[int] | None = None,
         timeout: float = WAIT_S,
     ) -> list[int]:
-        """Wait until that many replicas, or exactly those, are in sync, and their leader knows it; all replicas unless
-        size or nodes is given. Raises WaitTimeout.
+        """Wait until enough replicas are in sync and the leader knows; by default all replicas.
+
+        Args:
+            size: the number of replicas in sync.
+            nodes: exactly the ids of the replicas in sync.
+
+        Raises:
+            WaitTimeout: the replicas were not in sync in time.
         """
         wanted = (
             f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
@@ -187,8 +213,13 @@ class ClusterNodes(Controlled):
     def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = WAIT_S
     ) -> int:
-        """Wait until a partition has a leader that knows it, another one than `other_than`; return its id. Raises
-        WaitTimeout.
+        """Wait until a partition has a leader which knows its role, and return the leader's id.
+
+        Args:
+            other_than: the leader must have another id.
+
+        Raises:
+            WaitTimeout: there was no such leader in time.
         """
         leader: list[int] = []
 
@@ -205,7 +236,7 @@ class ClusterNodes(Controlled):
         return self.leader_of(topic, partition)
 
     def _wait_for_running(self, topic: str, partition: int) -> None:
-        """Wait until all replicas whose brokers run are in sync."""
+        """Wait until all replicas on running brokers are in sync."""
         isr: list[int] = []
 
         def reached() -> bool:
@@ -217,8 +248,9 @@ class ClusterNodes(Controlled):
         wait_until(reached, lambda: f"of {topic}-{partition} only {isr} are in sync", WAIT_S)
 
     def _leader_knows(self, topic: str, partition: int, state: PartitionState) -> bool:
-        """Whether the leader, which hears of it after the controller, acts by that state. Where no broker of the
-        cluster leads, nobody is waited for.
+        """Tell whether the leader acts by the given state; the leader hears of a change after the controller.
+
+        Where no broker of the cluster leads, the answer is yes.
         """
         node = self.nodes.get(state["leader"])
         if node is None or not node.running:
@@ -229,13 +261,14 @@ class ClusterNodes(Controlled):
     # -- the network between them
 
     def partition_network(self, *sides: Iterable[int]) -> None:
-        """Cut nodes off from those of other sides: `partition_network({1}, {2, 3, 100})`. A node that is on no side
-        keeps all its connections. Clients are not concerned. `heal_network` ends it.
+        """Cut nodes off from nodes of other sides: `partition_network({1}, {2, 3, 100})`.
+
+        A node on no side keeps all its connections. Clients are not affected. `heal_network` ends the partition.
         """
         apart = [frozenset(side) for side in sides]
-        for number, side in enumerate(apart):
+        for index, side in enumerate(apart):
             self._check_nodes(side)
-            if twice := side & frozenset[int]().union(*apart[:number]):
+            if twice := side & frozenset[int]().union(*apart[:index]):
                 raise ValueError(f"node {min(twice)} is on two sides")
         if len(apart) < 2:
             raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
@@ -254,13 +287,13 @@ class ClusterNodes(Controlled):
                 node.rejoin()
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
-        """Raise ValueError for the first node that is not one of the cluster's."""
+        """Raise ValueError for the first unknown node."""
         raise NotImplementedError
 
-    # -- what is done to each broker
+    # -- operations on each broker
 
     def compact(self, topic: str) -> list[LogSize]:
-        """Compact a topic now, on all brokers; return what its replicas hold afterwards."""
+        """Compact a topic now, on all brokers; return the size of each replica's log afterwards."""
 
         def step(node: KafkaBroker) -> list[LogSize]:
             return node.compact(topic)
@@ -269,7 +302,7 @@ class ClusterNodes(Controlled):
         return [state for states in found for state in states]
 
     def apply_retention(self, topic: str) -> list[LogSize]:
-        """Delete what retention lets go, now, on all brokers; return what the topic's replicas hold afterwards."""
+        """Apply a topic's retention now, on all brokers; return the size of each replica's log afterwards."""
 
         def step(node: KafkaBroker) -> list[LogSize]:
             return node.apply_retention(topic)
@@ -277,7 +310,7 @@ class ClusterNodes(Controlled):
         found = all_at_once([node for node in self.brokers if node.running], step)
         return [state for states in found for state in states]
 
-    # -- what a cluster can't do
+    # -- operations without a meaning for a cluster
 
     def snapshot(self, name: str) -> NoReturn:
         """Refuse: brokers of a cluster have no state in common at one moment."""
@@ -300,27 +333,27 @@ class ClusterNodes(Controlled):
         _refuse_state("dump")
 
     def metrics(self) -> NoReturn:
-        """Refuse: metrics are those of one broker."""
+        """Refuse: metrics belong to a broker."""
         _refuse_all("metrics")
 
     def fill_disk(self) -> NoReturn:
-        """Refuse: a disk is that of one broker."""
+        """Refuse: a disk belongs to a broker."""
         _refuse_all("fill_disk")
 
     def free_disk(self) -> NoReturn:
-        """Refuse: a disk is that of one broker."""
+        """Refuse: a disk belongs to a broker."""
         _refuse_all("free_disk")
 
     def pause(self) -> NoReturn:
-        """Refuse: name the broker that is to be paused."""
+        """Refuse: name the broker to pause."""
         _refuse_all("pause")
 
     def unpause(self) -> NoReturn:
-        """Refuse: name the broker that is paused."""
+        """Refuse: name the paused broker."""
         _refuse_all("unpause")
 
     def cut_off(self, nodes: Iterable[int]) -> NoReturn:
-        """Refuse: `partition_network` says who is cut off from whom."""
+        """Refuse: `partition_network` names the separated nodes."""
         raise BrokerError("who is cut off from whom? cluster.partition_network({1}, {2, 3, 100})")
 
     def rejoin(self) -> None:
@@ -337,3 +370,261 @@ def _refuse_state(name: str) -> NoReturn:
 
 def _refuse_all(name: str) -> NoReturn:
     raise BrokerError(f"{name} is for one broker: cluster.broker(1).{name}()")
+
+
+# -- time, faults and traffic
+
+
+_MOST_STEPS = 20
+_SESSION_MS = 9_000  # Kafka's default of broker.session.timeout.ms
+
+
+class ClusterClock(BrokerClock):
+    """The clocks of all running nodes, which move together.
+
+    They move in steps of half a session (`broker.session.timeout.ms`). Between two steps each broker sends a heartbeat,
+    so that a move fences only brokers that are gone. A way of more than 20 steps is one step: as if all machines had
+    been suspended, and then woken. A move ends when all replicas that run are in sync.
+    """
+
+    def __init__(self, cluster: ClusterNodes) -> None:
+        super().__init__(cluster.control)
+        self._cluster = cluster
+
+    def __repr__(self) -> str:
+        return f"<Clock of {self._cluster!r}>"
+
+    def _moved(self, how: str, body: dict[str, Any] | None = None) -> int:
+        config = self._cluster.controller.config
+        length = int(config.get("broker.session.timeout.ms", _SESSION_MS)) // 2
+        way = (body or {}).get("ms", 0)
+        if how not in ("advance", "set"):
+            return self._together(how, body)
+        if how == "set" or way > length * _MOST_STEPS:
+            now = self._together(how, body)
+            self._all_heard(length)
+            self._all_in_sync()
+            return now
+        now = 0
+        for moved in range(0, max(way, 1), length):
+            part = min(length, way - moved)
+            now = self._together(how, {"ms": part})
+            self._all_heard(length)
+        return now
+
+    def _together(self, how: str, body: dict[str, Any] | None) -> int:
+        def step(node: KafkaBroker) -> int:
+            return node.clock._moved(how, body)
+
+        return max(all_at_once(self._cluster._all_running(), step))
+
+    def _all_heard(self, within_ms: int) -> None:
+        """Wait until each running broker has sent a heartbeat within `within_ms`, and no running broker is fenced."""
+        controller = self._cluster.controller
+        if not controller.running:
+            return
+        missing: list[int] = []
+
+        def heard() -> bool:
+            state = controller.cluster()
+            running = {node_id for node_id, node in self._cluster.nodes.items() if node.running}
+            missing[:] = [
+                each["node_id"]
+                for each in state["brokers"]
+                if each["node_id"] in running and (each["fenced"] or (each["silent_ms"] or 0) >= within_ms)
+            ]
+            return not missing
+
+        wait_until(
+            heard, lambda: f"the controller has not heard of brokers {missing} since the clock has moved", WAIT_S
+        )
+
+    def _all_in_sync(self) -> None:
+        for topic in self._cluster.topics(internal=True):
+            for index in range(topic["partitions"]):
+                self._cluster._wait_for_running(topic["name"], index)
+
+
+class ClusterFault(Fault):
+    """A fault on several brokers; hits are added up."""
+
+    def __init__(self, faults: Mapping[int, Fault]) -> None:
+        self._faults = dict(faults)
+        self.id = next(iter(self._faults.values())).id
+
+    def __repr__(self) -> str:
+        return f"<Fault of brokers {', '.join(map(str, self._faults))}>"
+
+    def describe(self) -> FaultState:
+        """Return the fault's arguments, the hits, and the hits by broker (`nodes`)."""
+        described: dict[int, FaultState] = {}
+        for node_id, fault in self._faults.items():
+            described[node_id] = fault.describe()
+        hits = {node_id: each["hits"] for node_id, each in described.items()}
+        held = sum(each["held"] for each in described.values())
+        return {**next(iter(described.values())), "hits": sum(hits.values()), "held": held, "nodes": hits}
+
+    def wait(self, n: int = 1, timeout: float = 10) -> int:
+        """Wait until the fault has affected `n` requests; return the hits."""
+        hits = [0]
+
+        def affected() -> bool:
+            hits[0] = self.describe()["hits"]
+            return hits[0] >= n
+
+        wait_until(affected, lambda: f"{self!r} has {hits[0]} hits, not {n}", timeout)
+        return hits[0]
+
+    def remove(self) -> int:
+        """End the fault on all brokers and return the hits; held requests are carried out now."""
+        hits = 0
+        for fault in self._faults.values():
+            hits += fault.remove()
+        return hits
+
+
+class ClusterFaults(Faults):
+    """The faults of several brokers."""
+
+    def __init__(self, nodes: Mapping[int, KafkaBroker]) -> None:
+        self._nodes = dict(nodes)
+
+    def on(self, broker_id: int) -> ClusterFaults:
+        """Return the faults of a single broker: `cluster.faults.on(2).add(api="Fetch", delay_ms=100)`."""
+        if broker_id not in self._nodes:
+            raise ValueError(f"no broker {broker_id} is running: {', '.join(map(str, self._nodes))}")
+        return ClusterFaults({broker_id: self._nodes[broker_id]})
+
+    def _add(self, body: Mapping[str, Any]) -> Fault:
+        added: dict[int, Fault] = {}
+        for node_id, node in self._nodes.items():
+            added[node_id] = node.faults._add(body)
+        return ClusterFault(added)
+
+    def all(self) -> list[FaultState]:
+        """Return the faults of all brokers, with the `node_id` of each."""
+        found: list[FaultState] = []
+        for node_id, node in self._nodes.items():
+            for fault in node.faults.all():
+                found.append({**fault, "node_id": node_id})
+        return found
+
+    def clear(self) -> None:
+        """End all faults, chaos included."""
+        for node in self._nodes.values():
+            node.faults.clear()
+
+    def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
+        """Disturb a share of all requests at random, on all brokers.
+
+        Args:
+            seed: the same seed gives the same faults.
+            rate: the share of all requests, 0 to 1.
+        """
+        hits = 0
+        for node in self._nodes.values():
+            hits += node.faults.chaos(seed, rate)["hits"]
+        return {"seed": seed, "rate": float(rate), "hits": hits}
+
+
+class ClusterTraffic(ClusterNodes):
+    """Clocks, faults and request logs of several brokers."""
+
+    @property
+    def clock(self) -> ClusterClock:
+        """The clock of all nodes: `cluster.clock.advance(seconds=4)`."""
+        return ClusterClock(self)
+
+    @property
+    def faults(self) -> ClusterFaults:
+        """The faults of all running brokers; `cluster.faults.on(1)` are the faults of broker 1."""
+        return ClusterFaults(self._brokers_that_run())
+
+    def _brokers_that_run(self) -> dict[int, KafkaBroker]:
+        self._running()
+        return {node_id: self.broker(node_id) for node_id in self._ids if self.broker(node_id).running}
+
+    def connections(self, client_id: str | None = None) -> list[Connection]:
+        """Return the connections of clients to any broker, with the broker's `node_id`."""
+        found: list[Connection] = []
+        for node_id, node in self._brokers_that_run().items():
+            for each in node.connections(client_id):
+                found.append({**each, "node_id": node_id})
+        return found
+
+    def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
+        """Wait until at least `n` connections of the client id exist; with `n` 0, until none exists.
+
+        Connections of brokers to each other count too, so name a client.
+        """
+        found: list[Connection] = []
+
+        def there() -> bool:
+            found[:] = self.connections(client_id)
+            return len(found) >= n if n else not found
+
+        wait_until(there, lambda: f"{len(found)} connections of client id {client_id} are there, not {n}", timeout)
+        return found
+
+    def requests(
+        self,
+        api: str | None = None,
+        *,
+        version: int | None = None,
+        client_id: str | None = None,
+        principal: str | None = None,
+        connection: int | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        error: str | None = None,
+        since: datetime.datetime | float | None = None,
+        after: int | None = None,
+        waiting: bool = True,
+        bodies: bool = False,
+        limit: int = 1000,
+    ) -> list[SeenRequest]:
+        """Return the last requests of clients to any broker with their answers, each with the `node_id` of its broker.
+        `number` and `after` count the requests of one broker.
+        """
+        wanted = {name: value for name, value in locals().items() if name != "self"}
+        found: list[SeenRequest] = []
+        for node_id, node in self._brokers_that_run().items():
+            for each in node.requests(**wanted):
+                found.append({**each, "node_id": node_id})
+        return sorted(found, key=lambda each: int(each["time"]))[-limit:]
+
+    def clear_requests(self) -> None:
+        """Empty the request logs of all brokers."""
+        for node in self._brokers_that_run().values():
+            node.clear_requests()
+
+    def wait_for_request(
+        self,
+        api: str | None = None,
+        *,
+        version: int | None = None,
+        client_id: str | None = None,
+        principal: str | None = None,
+        connection: int | None = None,
+        topic: str | None = None,
+        group: str | None = None,
+        transactional_id: str | None = None,
+        error: str | None = None,
+        since: datetime.datetime | float | None = None,
+        after: int | None = None,
+        waiting: bool = True,
+        n: int = 1,
+        bodies: bool = False,
+        timeout: float = 10,
+    ) -> list[SeenRequest]:
+        """Wait until the logs of all brokers together have `n` matching requests; return the requests."""
+        wanted = {name: value for name, value in locals().items() if name not in ("self", "timeout", "n")}
+        found: list[SeenRequest] = []
+
+        def there() -> bool:
+            found[:] = self.requests(**wanted)
+            return len(found) >= n
+
+        wait_until(there, lambda: f"the logs of all brokers have {len(found)} such requests, not {n}", timeout)
+        return found

@@ -1,4 +1,4 @@
-"""A broker in a container, for tests that keep all their services there (testcontainers-python).
+"""A broker in a container, for tests with all services in containers (testcontainers-python).
 
     with PykafkaContainer() as kafka:
         producer = Producer({"bootstrap.servers": kafka.get_bootstrap_server()})
@@ -36,7 +36,7 @@ class PykafkaContainer(DockerContainer):
         self.waiting_for(LogMessageWaitStrategy(_READY))
 
     def start(self) -> Self:
-        """Returns when clients may connect."""
+        """Start the container and wait until clients may connect."""
         self.with_env("KAFKA_LISTENERS", f"PLAINTEXT://:{PORT},NETWORK://:{NETWORK_PORT}")
         self.with_env("KAFKA_ADVERTISED_LISTENERS", f"PLAINTEXT://{self.get_bootstrap_server()}")
         self.with_env("KAFKA_LISTENER_SECURITY_PROTOCOL_MAP", "PLAINTEXT:PLAINTEXT,NETWORK:PLAINTEXT")
@@ -47,16 +47,16 @@ class PykafkaContainer(DockerContainer):
         """The address for clients on this machine."""
         return f"{self.get_container_host_ip()}:{self.host_port}"
 
-    get_bootstrap_servers = get_bootstrap_server  # as testcontainers' own Kafka has it
+    get_bootstrap_servers = get_bootstrap_server  # the name in testcontainers' own Kafka
 
 
 def variable(name: str) -> str:
-    """The variable of a setting: `log.retention.ms` is KAFKA_LOG_RETENTION_MS."""
+    """Return the variable of a setting: `log.retention.ms` is KAFKA_LOG_RETENTION_MS."""
     return "KAFKA_" + name.replace("_", "__").replace("-", "___").replace(".", "_").upper()
 
 
 def _free_port() -> int:
-    """The broker has to know it before the container has it."""
+    """Return a free port: the broker needs the port before the container has one."""
     with socket.socket() as sock:
         sock.bind(("", 0))
         return int(sock.getsockname()[1])

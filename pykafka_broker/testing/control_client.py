@@ -1,8 +1,8 @@
 """The control API from Python, with the standard library only.
 
-Rule: a call returns what the broker has answered, or raises `ControlError` with the sentence that it has answered. It
-may be used from several threads: a call takes a connection that no other call uses, and leaves it for the next one.
-`close` closes the connections that are left, and so does the end of the client itself.
+Rule: a call returns the broker's answer, or raises `ControlError` with the broker's sentence. It may be used from
+several threads: a call takes a connection that no other call uses, and leaves it for the next one. `close` closes idle
+connections, and so does the end of the client itself.
 """
 
 from __future__ import annotations
@@ -19,8 +19,10 @@ DEFAULT_TIMEOUT_S = 60.0
 
 
 def told_to_the_test(raised: Any) -> bool:
-    """Whether pytest shows the line of the test alone: the broker has refused or ended, an assertion has failed, or an
-    argument is wrong. Any other exception is a defect here and is shown whole. For `__tracebackhide__` of a module.
+    """Tell whether pytest shows only the line of the test, for `__tracebackhide__` of a module.
+
+    So it does if the broker has refused or ended, an assertion has failed, or an argument is wrong. Any other exception
+    is a defect here and is shown whole.
     """
     return raised is not None and raised.errisinstance((AssertionError, OSError, RuntimeError, TypeError, ValueError))
 
@@ -29,8 +31,9 @@ __tracebackhide__ = told_to_the_test
 
 
 class ControlError(RuntimeError):
-    """The broker has refused an operation. `status` is HTTP's, `code` the name of Kafka's error where one is behind it,
-    `more` what else the broker has said.
+    """A refusal of the broker.
+
+    `status` is HTTP's, `code` the name of Kafka's error where one is behind it, `more` further data of the broker.
     """
 
     def __init__(self, status: int, detail: str, code: str | None = None, more: Mapping[str, Any] | None = None):
@@ -41,7 +44,7 @@ class ControlError(RuntimeError):
 
 
 class ControlClient:
-    """`url` is what the broker has printed after "control on"."""
+    """A client of the control API. url: printed by the broker after "control on"."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self._host, self._port = address_of(url)
@@ -59,8 +62,16 @@ class ControlClient:
         query: Mapping[str, Any] | None = None,
         timeout_s: float = DEFAULT_TIMEOUT_S,
     ) -> Any:
-        """One operation. `body` is JSON, or text where the operation takes text; what is None in `body` or `query` is
-        left out. Raises ControlError, or OSError, which names the URL, if the broker can't be reached.
+        """Call an operation and return the answer.
+
+        Args:
+            body: JSON, or text where the operation takes text.
+            query: parameters. None in `body` or `query` is left out.
+            timeout_s: the time-out in seconds.
+
+        Raises:
+            ControlError: the broker refuses the operation.
+            OSError: the broker can't be reached; the error names the URL.
         """
         target, headers, data = written_call(path, body, query, self._token)
         try:
@@ -68,7 +79,7 @@ class ControlClient:
         except http.client.RemoteDisconnected as error:
             raise ConnectionError(f"{self.url}: {error}") from error
         except ConnectionError as error:
-            error.filename = self.url  # so it says who is not there
+            error.filename = self.url  # so the error names the address
             raise
 
     def _exchange(
@@ -78,8 +89,9 @@ class ControlClient:
         return self._ask(connection, method, target, data, headers, timeout_s)
 
     def _open_idle(self) -> http.client.HTTPConnection | None:
-        """Return an idle connection that the broker has not closed. So a call is never sent twice: the first one may
-        have been carried out.
+        """Return an idle connection, unless the broker has closed all idle connections.
+
+        So a call is never sent twice: the first one may have been carried out.
         """
         while self._idle:
             try:
@@ -108,13 +120,13 @@ class ControlClient:
             response = connection.getresponse()
             answer = response.status, response.headers.get_content_type(), response.read()
         except BaseException:
-            connection.close()  # half an answer may be left on it
+            connection.close()  # half an answer may be left
             raise
         self._idle.append(connection)
         return answer
 
     def close(self) -> None:
-        """Close the connections that no call uses. Another call opens a new one."""
+        """Close idle connections. Another call opens a new connection."""
         _close_all(self._idle)
 
 
@@ -124,7 +136,7 @@ def _close_all(connections: list[http.client.HTTPConnection]) -> None:
 
 
 def _is_open(connection: http.client.HTTPConnection) -> bool:
-    """Whether an idle connection is neither closed by the broker nor holds bytes that nobody has asked for."""
+    """Tell whether an idle connection is still open, and without unexpected bytes."""
     if connection.sock is None:
         return False
     connection.sock.settimeout(0)
@@ -138,7 +150,7 @@ def _is_open(connection: http.client.HTTPConnection) -> bool:
 
 
 def in_path(part: str) -> str:
-    """A name as part of a path."""
+    """Quote a name for a path."""
     return quote(part, safe="")
 
 
@@ -153,7 +165,7 @@ def address_of(url: str) -> tuple[str, int | None]:
 def written_call(
     path: str, body: Mapping[str, Any] | str | None, query: Mapping[str, Any] | None, token: str | None
 ) -> tuple[str, dict[str, str], bytes | None]:
-    """Return a call's target, headers and body as they are sent."""
+    """Return a call's target, headers and body for the wire."""
     target = path
     if query and (given := {name: _text(value) for name, value in query.items() if value is not None}):
         target += "?" + urlencode(given)
@@ -171,7 +183,7 @@ def _text(value: Any) -> str:
 
 
 def read_answer(status: int, content_type: str, data: bytes) -> Any:
-    """Return what an operation has answered. Raises ControlError where that is a refusal."""
+    """Return the answer of an operation. Raises ControlError for a refusal."""
     is_json = content_type in ("application/json", "application/problem+json")
     answer: Any = json.loads(data) if is_json else data.decode()
     if status < 400:

@@ -1,50 +1,316 @@
-"""What a test may ask of a broker whose control API is open, as methods.
+"""Operations on a broker with an open control API, as methods.
 
-Rule: a method is one operation of the control API with the same name and parameters, and says no more than it; what
-the broker refuses is `ControlError`. The blocks come from the rooms below: data, state, waits, and objects for time and
-faults.
+Rule: a method is one operation of the control API with the same name and parameters, and says no more than it; a
+refusal is `ControlError`. The methods are in mixins: data and waits in `data`, requests and faults in `traffic`, the
+rest here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from typing import Any
 
+from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
 from pykafka_broker.testing.client_settings import client_settings
-from pykafka_broker.testing.clock import HasClock
-from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.incidents import Incidents
-from pykafka_broker.testing.membership import Membership
-from pykafka_broker.testing.state import State
+from pykafka_broker.testing.control_client import ControlClient, in_path, told_to_the_test
+from pykafka_broker.testing.data import Handle, Waits
 from pykafka_broker.testing.traffic import Traffic
-from pykafka_broker.testing.waits import Waits
+
+# -- time
+
 
 __tracebackhide__ = told_to_the_test
 
+_LONG_S = 600.0
 
-class Controlled(Waits, State, HasClock, Traffic, Incidents, Membership):
-    """A broker that is reached by its control API."""
+
+class BrokerClock(Handle):
+    """The broker's clock. Everything timed in the broker follows the clock."""
+
+    def __init__(self, control: ControlClient) -> None:
+        self._control = control
+
+    @property
+    def control(self) -> ControlClient:
+        return self._control
+
+    def __repr__(self) -> str:
+        return f"<Clock of {self._control.url}>"
+
+    def now(self) -> int:
+        """The timestamp of a record written now, in epoch milliseconds."""
+        return int(self._control.call("GET", "/clock")["now_ms"])
+
+    @property
+    def frozen(self) -> bool:
+        """Whether the clock stands."""
+        return bool(self._control.call("GET", "/clock")["frozen"])
+
+    def advance(
+        self,
+        by: timedelta | None = None,
+        *,
+        weeks: float = 0,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+    ) -> int:
+        """Move the clock on; all events on the way happen, each at the right time, before the call returns.
+
+        Args:
+            by: the time to add, beside weeks, days, hours, minutes, seconds and milliseconds.
+
+        Returns:
+            The new time in epoch milliseconds.
+
+        Raises:
+            TypeError: no time is given, or `by` is no timedelta.
+        """
+        whole = timedelta(days, seconds, 0, milliseconds, minutes, hours, weeks)
+        if by is not None:
+            if not isinstance(by, timedelta):
+                raise TypeError(f"advance({by!r}) of what? advance(seconds={by!r}), or a timedelta")
+            whole += by
+        elif not whole:
+            raise TypeError("advance by how much? advance(minutes=10), or a timedelta")
+        return self._moved("advance", {"ms": round(whole / timedelta(milliseconds=1))})
+
+    def freeze(self) -> int:
+        """Stop the clock and return the time."""
+        return self._moved("freeze")
+
+    def resume(self) -> int:
+        """Let the clock run on and return the time."""
+        return self._moved("resume")
+
+    def set(self, now: datetime | int) -> int:
+        """Set the clock and return the time. Forwards is like `advance`; backwards changes only the timestamps of
+        records.
+
+        Args:
+            now: a datetime, or epoch milliseconds.
+        """
+        now_ms = round(now.timestamp() * 1000) if isinstance(now, datetime) else now
+        return self._moved("set", {"now_ms": now_ms})
+
+    def _moved(self, how: str, body: dict[str, Any] | None = None) -> int:
+        return int(self._control.call("POST", f"/clock/{how}", body, timeout_s=_LONG_S)["now_ms"])
+
+
+class HasClock(Handle):
+    """A broker with a clock under control."""
+
+    @property
+    def clock(self) -> BrokerClock:
+        """The broker's clock: `broker.clock.advance(minutes=10)`."""
+        return BrokerClock(self.control)
+
+
+# -- state
+
+
+class WholeState(Handle):
+    """The whole state of a broker: reset, snapshots."""
+
+    def reset(self, keep: Iterable[str] = ()) -> None:
+        """Reset the broker to the state before the first client; clients stay connected.
+
+        Topics, records, groups, offsets, transactions, dynamic configs, quotas and faults are removed, and the clock
+        shows the real time. Snapshots always stay.
+
+        Args:
+            keep: the things to keep: topics (without their records), configs, quotas, acls, users, clock.
+
+        Raises:
+            TypeError: `keep` is a text instead of a list.
+        """
+        if isinstance(keep, str):
+            raise TypeError(f"keep must be a list of names: keep=[{keep!r}]")
+        self.control.call("POST", "/reset", {"keep": list(keep)}, timeout_s=_LONG_S)
+
+    def snapshot(self, name: str) -> Snapshot:
+        """Keep the whole state under a name, open transactions included. Returns name and size_bytes."""
+        taken: Snapshot = self.control.call("POST", _path(name), timeout_s=_LONG_S)
+        return taken
+
+    def restore(self, name: str) -> None:
+        """Restore the state of a snapshot. Clients stay connected. A snapshot can be restored again."""
+        self.control.call("POST", f"{_path(name)}/restore", timeout_s=_LONG_S)
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return name and size_bytes of each snapshot."""
+        found: list[Snapshot] = self.control.call("GET", "/snapshots")
+        return found
+
+    def delete_snapshot(self, name: str) -> None:
+        """Forget a snapshot."""
+        self.control.call("DELETE", _path(name))
+
+
+def _path(name: str) -> str:
+    return f"/snapshots/{in_path(name)}"
+
+
+# -- incidents
+
+
+class Incidents(Handle):
+    """Incidents of a broker."""
+
+    def bump_leader_epoch(self, topic: str, partition: int = 0) -> int:
+        """Elect the partition's leader anew, so the leader epoch grows; returns the new epoch."""
+        body = {"topic": topic, "partition": partition}
+        return int(self.control.call("POST", "/incidents/leader-epoch", body)["leader_epoch"])
+
+    def move_coordinator(
+        self, group: str | None = None, transactional_id: str | None = None, away_ms: int = 100
+    ) -> None:
+        """Take the coordinator away for some time, and bring the coordinator back.
+
+        While the clock is frozen, the call does not wait for that.
+
+        Args:
+            group: the coordinator's group, None for a transactional id.
+            transactional_id: the coordinator's transactional id, None for a group.
+            away_ms: how long the coordinator is away, by the broker's clock.
+        """
+        body = {"group": group, "transactional_id": transactional_id, "away_ms": away_ms}
+        self.control.call("POST", "/incidents/coordinator", body)
+
+    def expire_member(self, group: str, member: str) -> None:
+        """End the session of a member.
+
+        Args:
+            group: the group.
+            member: a member id, `group.instance.id` or client id.
+        """
+        self.control.call("POST", "/incidents/member", {"group": group, "member": member})
+
+    def compact(self, topic: str) -> list[LogSize]:
+        """Compact a topic now, up to the end of the log; returns the logs' sizes afterwards."""
+        found: list[LogSize] = self.control.call("POST", "/incidents/compaction", {"topic": topic})
+        return found
+
+    def apply_retention(self, topic: str) -> list[LogSize]:
+        """Apply a topic's retention now; returns the logs' sizes afterwards."""
+        found: list[LogSize] = self.control.call("POST", "/incidents/retention", {"topic": topic})
+        return found
+
+    def fill_disk(self) -> None:
+        """Refuse all writes to any disk, until `free_disk`."""
+        self.control.call("POST", "/incidents/full-disk")
+
+    def free_disk(self) -> None:
+        """Free space on the disks."""
+        self.control.call("DELETE", "/incidents/full-disk")
+
+    def pause(self) -> None:
+        """Stop to answer clients, like a stopped process, until `unpause`."""
+        self.control.call("POST", "/incidents/pause")
+
+    def unpause(self) -> None:
+        """Continue after `pause`."""
+        self.control.call("DELETE", "/incidents/pause")
+
+
+# -- nodes of a cluster
+
+
+class NodeControl(Handle):
+    """A node of a cluster: its view of the other nodes, and its network."""
+
+    def cluster(self) -> ClusterState:
+        """Return the cluster's id, the leader of the metadata, and the brokers."""
+        found: ClusterState = self.control.call("GET", "/cluster")
+        return found
+
+    def partition(self, topic: str, partition: int = 0) -> PartitionState:
+        """Return leader, leader epoch, replicas and replicas in sync of a partition.
+
+        The leader also tells log_start_offset and high_watermark, the bounds for consumers.
+
+        Args:
+            topic: the name of the topic.
+            partition: the index of the partition.
+
+        Raises:
+            ControlError: the partition does not exist.
+        """
+        found: PartitionState = self.control.call("GET", f"/topics/{in_path(topic)}/partitions/{partition}")
+        return found
+
+    def coordinator(self, group: str | None = None, transactional_id: str | None = None) -> int:
+        """Return the id of a group's or transactional id's coordinator.
+
+        Args:
+            group: the group, None for a transactional id.
+            transactional_id: the transactional id, None for a group.
+        """
+        query = {"group": group, "transactional_id": transactional_id}
+        return int(self.control.call("GET", "/coordinator", query=query)["node_id"])
+
+    def move_leader(self, topic: str, leader: int, partition: int = 0) -> PartitionState:
+        """Make a replica in sync the leader; for the leader of the metadata.
+
+        Args:
+            topic: the name of the topic.
+            leader: the id of the broker that shall lead.
+            partition: the index of the partition.
+        """
+        body = {"topic": topic, "partition": partition, "leader": leader}
+        found: PartitionState = self.control.call("POST", "/incidents/leader", body)
+        return found
+
+    def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
+        """Restore the dynamic settings of the cluster's first start; for the leader of the metadata.
+
+        Settings are configs of brokers and groups, quotas, ACLs and users.
+
+        Args:
+            keep: the settings to keep.
+        """
+        found: ClusterState = self.control.call("POST", "/cluster/settings/reset", {"keep": list(keep)})
+        return found
+
+    def cut_off(self, nodes: Iterable[int]) -> None:
+        """Break the connections from the node to other nodes, until `rejoin`."""
+        self.control.call("POST", "/incidents/network", {"nodes": list(nodes)})
+
+    def rejoin(self) -> None:
+        """Let the node reach all others again."""
+        self.control.call("DELETE", "/incidents/network")
+
+
+# -- the broker
+
+
+class Controlled(Waits, WholeState, HasClock, Traffic, Incidents, NodeControl):
+    """A broker behind a control API."""
 
     @property
     def control_url(self) -> str:
-        """Where the control API is, for other languages; `/openapi.json` there describes it."""
+        """The address of the control API, for other languages; see `/openapi.json` for a description."""
         return self.control.url
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for a client's setting of that name."""
+        """The addresses for a client's `bootstrap.servers`."""
         raise NotImplementedError
 
     @property
     def listeners(self) -> dict[str, str]:
-        """The addresses that it listens on, by the name of the listener."""
+        """The addresses of the broker by name of the listener."""
         return dict(self.control.call("GET", "/broker")["listeners"])
 
     def get_bootstrap_server(self) -> str:
-        """The same by the name that testcontainers' KafkaContainer has for it."""
+        """Return `bootstrap_servers`, under the name in testcontainers' KafkaContainer."""
         return self.bootstrap_servers
 
     def client_config(self, client: str) -> dict[str, Any]:
-        """What a client needs to reach the broker: "confluent", "kafka-python", "aiokafka", "java" or "spark".
+        """Return the settings of a client: "confluent", "kafka-python", "aiokafka", "java" or "spark".
 
         Producer(broker.client_config("confluent"))
         KafkaConsumer("topic", **broker.client_config("kafka-python"))

@@ -1,26 +1,70 @@
-"""Topics, records and groups of a broker, without a client."""
+"""Topics, records and groups of a broker, without a client; waits and assertions about them.
+
+Rule: waits do not poll: the broker answers when the condition holds. A condition that does not come true, or does not
+hold, is an AssertionError that tells the state instead.
+"""
 
 from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
-from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Group, GroupSummary, Topic
-from pykafka_broker.testing.control_client import in_path, told_to_the_test
-from pykafka_broker.testing.handle import Handle
-from pykafka_broker.testing.record import Record, RecordLike, from_answer, said, several, to_request
+from pykafka_broker.testing.answers import (
+    CommittedPartition,
+    ConfigValue,
+    Connection,
+    Group,
+    GroupSummary,
+    Topic,
+    Transaction,
+)
+from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path, told_to_the_test
+from pykafka_broker.testing.record import (
+    ANY,
+    Headers,
+    NewContent,
+    NewRecord,
+    Record,
+    RecordLike,
+    from_answer,
+    said,
+    several,
+    to_expectation,
+    to_request,
+)
+
+# -- the base of all parts
+
+
+class BrokerError(RuntimeError):
+    """The broker did not start or did not end, or is not running; the text has the end of the log."""
+
+
+class Handle:
+    """A broker, or a part of a broker, behind a control API."""
+
+    @property
+    def control(self) -> ControlClient:
+        """The control API."""
+        raise NotImplementedError
+
+
+# -- topics, records and groups
+
 
 __tracebackhide__ = told_to_the_test
 
-AT_ONCE = 1_000  # records in one call
+AT_ONCE = 1_000  # records in a call
 _PART_CHARACTERS = 4 << 20
 _LONG_S = 600.0
 
 
 class Data(Handle):
-    """What a test may ask of topics, records and groups."""
+    """Topics, records and groups, for a test."""
 
     # -- topics
 
@@ -33,9 +77,16 @@ class Data(Handle):
         replication_factor: int | None = None,
         exist_ok: bool = False,
     ) -> Topic:
-        """Make a topic of one partition, or of as many as are named; `config` are Kafka's topic configs. With
-        `exist_ok` the topic may be there already, with the partitions and configs that are named. Returns name,
-        topic_id, partitions and config. Raises ControlError where Kafka refuses it.
+        """Create a topic and return name, topic_id, partitions and config.
+
+        Args:
+            partitions: by default one.
+            config: Kafka's topic configs.
+            replication_factor: by default one.
+            exist_ok: the topic may exist already, with the given partitions and configs.
+
+        Raises:
+            ControlError: Kafka would refuse the topic.
         """
         body = {
             "name": name,
@@ -48,43 +99,58 @@ class Data(Handle):
         return topic
 
     def alter_config(self, topic: str, config: Mapping[str, ConfigValue | None]) -> Topic:
-        """Set configs of a topic; None takes one back to its default. Returns the topic."""
+        """Set configs of a topic and return the topic.
+
+        Args:
+            topic: the name of the topic.
+            config: the new values; None restores a default.
+        """
         path = f"/topics/{in_path(topic)}/config"
         changed: Topic = self.control.call("POST", path, {"config": dict(config)})
         return changed
 
     def add_partitions(self, topic: str, *, total: int) -> Topic:
-        """Add partitions to a topic, so that it has `total` of them. Returns the topic."""
+        """Add partitions to a topic and return the topic.
+
+        Args:
+            topic: the name of the topic.
+            total: the number of partitions afterwards.
+        """
         grown: Topic = self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
         return grown
 
     def delete_topic(self, topic: str) -> None:
-        """Delete a topic with its records."""
+        """Delete a topic with all records."""
         self.control.call("DELETE", f"/topics/{in_path(topic)}")
 
     def topics(self, internal: bool = False) -> list[Topic]:
-        """All topics; with `internal` also Kafka's own."""
+        """Return all topics; with `internal` also Kafka's own topics."""
         topics: list[Topic] = self.control.call("GET", "/topics", query={"internal": internal})
         return topics
 
     def topic(self, topic: str) -> Topic:
-        """One topic."""
+        """Return a topic."""
         found: Topic = self.control.call("GET", f"/topics/{in_path(topic)}")
         return found
 
     # -- records
 
     def produce(self, topic: str, records: Iterable[RecordLike]) -> list[tuple[int, int]]:
-        """Write records and return partition and offset of each, once they are committed.
+        """Write records and return partition and offset of each, after the commit.
 
-        A record is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps `headers`,
-        `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys and values are text,
-        bytes or what JSON can say, None for none.
+        Args:
+            topic: the name of the topic.
+            records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
+                `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
+                and values are text, bytes or JSON values, None for none.
+
+        Returns:
+            Partition and offset of each record.
         """
         return self._write(topic, list(map(to_request, several(f"produce({topic!r}", records))))
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-        """Write records as the control API takes them (`NewRecord` in its `/openapi.json`)."""
+        """Write records in the form of the control API (`NewRecord` in `/openapi.json`)."""
         written: list[tuple[int, int]] = []
         for start in range(0, len(requests), AT_ONCE):
             written += self._write_part(topic, requests[start : start + AT_ONCE])
@@ -93,7 +159,7 @@ class Data(Handle):
     def _write_part(
         self, topic: str, requests: Sequence[Mapping[str, Any]], producer: Mapping[str, Any] | None = None
     ) -> list[tuple[int, int]]:
-        """Write records in one call, which may be repeated if it names a producer."""
+        """Write records in a single call, which may be repeated with a producer."""
         body = {"records": requests, "producer": producer}
         answer = self.control.call("POST", f"/topics/{in_path(topic)}/records", body)
         return [(each["partition"], each["offset"]) for each in answer]
@@ -107,42 +173,57 @@ class Data(Handle):
         limit: int | None = None,
         key: str | bytes | None = None,
     ) -> list[Record]:
-        """The records of a topic, or of one partition, each from that offset on; at most `limit` of them; with a `key`
-        those of that key. No group and no offset is touched. With `isolation_level="read_uncommitted"` records of open
-        and aborted transactions are among them and say so (`record.transaction`).
+        """Return the records of a topic; no group and no offset is touched.
+
+        Args:
+            partition: None for all partitions.
+            from_offset: the first offset in each partition.
+            isolation_level: with "read_uncommitted", records of open and aborted transactions are returned too and say
+                so (`record.transaction`).
+            limit: the most records to return.
+            key: return only the records of this key.
         """
         if partition is None:
-            numbers: Iterable[int] = range(self.topic(topic)["partitions"])
+            indexes: Iterable[int] = range(self.topic(topic)["partitions"])
         else:
-            numbers = (partition,)
+            indexes = (partition,)
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
-        for number in numbers:
+        for index in indexes:
             offset, more = from_offset, True
             while more and (limit is None or len(found) < limit):
                 most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
-                asked = {"partition": number, "from_offset": offset, "limit": most, **query}
+                asked = {"partition": index, "from_offset": offset, "limit": most, **query}
                 page = self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
                 found += map(from_answer, page["records"])
-                offset, more = page["next_offsets"][str(number)], page["more"]
+                offset, more = page["next_offsets"][str(index)], page["more"]
         return found
 
     def delete_records(
         self, topic: str, before_offset: int | None = None, partition: int | None = None
     ) -> dict[int, int]:
-        """Delete the records in front of an offset, of one partition or of all; all records where no offset is named.
-        Returns the first offset that is left, by partition.
+        """Delete the records before an offset; returns the new first offsets by partition.
+
+        Args:
+            before_offset: None for all records.
+            partition: None for all partitions.
         """
         query = {"before_offset": before_offset, "partition": partition}
         left = self.control.call("DELETE", f"/topics/{in_path(topic)}/records", query=query)
-        return {int(number): offset for number, offset in left.items()}
+        return {int(index): offset for index, offset in left.items()}
 
-    # -- all of it
+    # -- seed, dump and reset
 
     def seed(self, source: str | os.PathLike[str] | Iterable[str]) -> dict[str, int]:
-        """Make the topics, records and offsets that a file of JSON Lines names, or the lines themselves; the control
-        API's `seed` says how they look. Returns how many there were of each. Raises ControlError at a line that can't
-        be taken.
+        """Create the topics, records and offsets of a JSON Lines file, or of lines.
+
+        The control API's `seed` describes the lines.
+
+        Returns:
+            The number of topics, records and offsets.
+
+        Raises:
+            ControlError: a line is invalid.
         """
         if isinstance(source, (str, os.PathLike)):
             with open(source, encoding="utf-8") as file:
@@ -157,7 +238,7 @@ class Data(Handle):
         return seeded
 
     def dump(self, path: str | os.PathLike[str] | None = None) -> str:
-        """All topics, records and offsets of groups as JSON Lines, which `seed` takes; also written to `path`."""
+        """Return all topics, records and offsets of groups as JSON Lines for `seed`; also written to `path`."""
         text: str = self.control.call("GET", "/dump", timeout_s=_LONG_S)
         if path is not None:
             with open(path, "w", encoding="utf-8") as file:
@@ -167,27 +248,39 @@ class Data(Handle):
     # -- groups
 
     def groups(self) -> list[GroupSummary]:
-        """All groups: group_id, type, state, protocol_type and the number of members."""
+        """Return all groups: group_id, type, state, protocol_type and the number of members."""
         groups: list[GroupSummary] = self.control.call("GET", "/groups")
         return groups
 
     def group(self, group: str) -> Group:
-        """One group, with its members and its offsets."""
+        """Return a group with members and offsets."""
         found: Group = self.control.call("GET", f"/groups/{in_path(group)}")
         return found
 
     def lag(self, group: str) -> int:
-        """How many records the group has still to read of the topics that it has committed offsets of;
-        `group(...)["offsets"]` has it for each partition.
+        """Return the number of records still to read in the partitions with committed offsets.
+
+        `group(...)["offsets"]` has the number for each partition.
         """
         return int(self.control.call("GET", f"/groups/{in_path(group)}/lag")["lag"])
 
     def delete_group(self, group: str) -> None:
-        """Delete a group with its committed offsets. Raises ControlError while it has members."""
+        """Delete a group with committed offsets. Raises ControlError while the group has members."""
         self.control.call("DELETE", f"/groups/{in_path(group)}")
 
     def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
-        """Commit an offset for a group, which is made where there is none. Raises ControlError while it has members."""
+        """Commit an offset for a group; a missing group is created.
+
+        Args:
+            group: the group.
+            topic: the name of the topic.
+            offset: the offset of the next record to read.
+            partition: the index of the partition.
+            metadata: a text kept with the offset.
+
+        Raises:
+            ControlError: the group has members.
+        """
         body = {"topic": topic, "offset": offset, "partition": partition, "metadata": metadata}
         self.control.call("POST", f"/groups/{in_path(group)}/offsets", body)
 
@@ -198,9 +291,15 @@ class Data(Handle):
         to: str | int | datetime.datetime = "earliest",
         partition: int | None = None,
     ) -> list[CommittedPartition]:
-        """Commit new offsets for a group: "earliest", "latest", an offset, or the first offset of a time. All topics
-        that the group has committed offsets of where none is named. Returns what is committed then, as
-        `group(...)["offsets"]`. Raises ControlError while the group has members.
+        """Commit new offsets for a group and return all committed offsets, as `group(...)["offsets"]`.
+
+        Args:
+            topic: None for all topics with committed offsets.
+            to: "earliest", "latest", an offset, or a time.
+            partition: None for all partitions.
+
+        Raises:
+            ControlError: the group has members.
         """
         body: dict[str, Any] = {"topic": topic, "partition": partition}
         if isinstance(to, datetime.datetime):
@@ -212,7 +311,7 @@ class Data(Handle):
 
 
 def _parts(lines: Iterable[str]) -> Iterator[str]:
-    """Whole lines, a few megabytes at once."""
+    """Yield whole lines, a few megabytes at once."""
     gathered: list[str] = []
     size = 0
     for line in lines:
@@ -223,3 +322,273 @@ def _parts(lines: Iterable[str]) -> Iterator[str]:
             gathered, size = [], 0
     if gathered:
         yield "\n".join(gathered)
+
+
+# -- waits
+
+
+_NOT_IN_TIME = 408
+_DOES_NOT_HOLD = 417
+POLL_S = 0.01
+_SPARE_S = 30.0  # for the answer itself, on a busy machine
+N = TypeVar("N")
+T = TypeVar("T")
+Step = Callable[[N], T]  # an operation on a node
+
+
+class RecordsDiffer(AssertionError):
+    """A difference between the records of a topic and the expected records.
+
+    `expected` are the records as the test named them, `found` the `Record`s of the topic, at most the first 5,000.
+    """
+
+    def __init__(self, says: str, expected: Sequence[RecordLike] = (), found: Sequence[Record] = ()) -> None:
+        super().__init__(says)
+        self.expected = list(expected)
+        self.found = list(found)
+
+
+class WaitTimeout(AssertionError, TimeoutError):
+    """The end of a wait in vain; the text tells the state."""
+
+
+class Waits(Data):
+    """Waits of a test. A `timeout` is in seconds."""
+
+    def wait_for_group(
+        self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
+    ) -> Group:
+        """Wait until the group exists with the given state and members, and return the group.
+
+        Args:
+            group: the group.
+            state: the state ("Stable", "Empty", ...), None for any.
+            members: the exact number of members, None for any.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: the group was not so in time.
+        """
+        found: Group = self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
+        return found
+
+    def wait_for_records(
+        self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
+    ) -> list[Record]:
+        """Wait until the topic has enough records, and return the first `n` records.
+
+        Args:
+            topic: the name of the topic.
+            n: the least number of records.
+            timeout: in seconds.
+            isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
+
+        Raises:
+            WaitTimeout: the topic had fewer records in time.
+        """
+        __tracebackhide__ = True
+        body = {"topic": topic, "n": n, "isolation_level": isolation_level}
+        page = self._ask("waits/records", timeout, body)
+        return self._whole(page, topic, n, isolation_level)[:n]
+
+    def wait_for_record(
+        self,
+        topic: str,
+        *,
+        key: NewContent = ANY,
+        value: NewContent = ANY,
+        headers: Headers | None = None,
+        partition: int | None = None,
+        timeout: float = 10,
+        isolation_level: str = "read_committed",
+    ) -> Record:
+        """Wait for a record with the key, value and headers, and return the first match.
+
+        Args:
+            topic: the name of the topic.
+            key, value, headers, partition: as in `produce`; a field that is not given is not compared, and a dict is
+                compared with the record's JSON.
+            timeout: in seconds.
+            isolation_level: "read_uncommitted" finds records of open and aborted transactions too.
+
+        Raises:
+            WaitTimeout: there was no such record in time.
+        """
+        __tracebackhide__ = True
+        record = to_expectation(NewRecord(value, key, headers, partition=partition))
+        body = {"topic": topic, "record": record, "isolation_level": isolation_level}
+        return from_answer(self._ask("waits/record", timeout, body))
+
+    def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
+        """Wait until the group has committed offsets and few records still to read; return the lag.
+
+        Args:
+            group: the group.
+            lag: the most records still to read.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: the lag was larger in time, or nothing was committed.
+        """
+        return int(self._ask("waits/lag", timeout, {"group": group, "lag": lag})["lag"])
+
+    def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
+        """Wait for a state of a transaction, and return the transaction.
+
+        Args:
+            transactional_id: the transactional id.
+            state: the state ("Ongoing", "CompleteCommit", ...).
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: the transaction was in another state in time.
+        """
+        body = {"transactional_id": transactional_id, "state": state}
+        found: Transaction = self._ask("waits/transaction", timeout, body)
+        return found
+
+    def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
+        """Wait until enough clients are connected, and return the connections.
+
+        Args:
+            client_id: the client id, in which `*` stands for anything; None for any.
+            n: the least number of connections; 0 waits until there is none.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: there were too few connections in time, or too many.
+        """
+        body = {"client_id": client_id, "n": n}
+        found: list[Connection] = wait(self.control, "waits/connections", timeout, body)
+        return found
+
+    def assert_records(
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
+    ) -> list[Record]:
+        """Assert that the topic has exactly the given records, and return them.
+
+        Records of one partition are compared in their order.
+
+        Args:
+            records: records as for `produce`. None is a tombstone, or no key; a dict is compared with the record's
+                JSON; fields that are left out, and `ANY`, are not compared.
+            timeout: seconds to wait for the records.
+
+        Raises:
+            RecordsDiffer: the topic has other records.
+        """
+        __tracebackhide__ = True
+        expected = several(f"assert_records({topic!r}", records)
+        page = self._assert("assertions/records", topic, expected, timeout, isolation_level)
+        return self._whole(page, topic, len(expected), isolation_level)
+
+    def assert_contains(
+        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
+    ) -> None:
+        """Assert that the topic has the given records, in any order and among others.
+
+        Args:
+            records: as for `assert_records`.
+            timeout: seconds to wait for the records.
+
+        Raises:
+            RecordsDiffer: a record is missing.
+        """
+        __tracebackhide__ = True
+        expected = several(f"assert_contains({topic!r}", records)
+        self._assert("assertions/contains", topic, expected, timeout, isolation_level)
+
+    def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
+        __tracebackhide__ = True
+        records = list(map(to_expectation, expected))
+        try:
+            return self._ask(path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level})
+        except RecordsDiffer as differ:
+            differ.expected = expected
+            raise
+
+    def _whole(self, page: Mapping[str, Any], topic: str, n: int, isolation_level: str) -> list[Record]:
+        """Return the records of a page, and the records behind up to `n`."""
+        if page["more"] and len(page["records"]) < n:
+            return self.records(topic, isolation_level=isolation_level, limit=n)
+        return list(map(from_answer, page["records"]))
+
+    def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
+        """Assert the end of a topic: no record is added for some time.
+
+        Args:
+            topic: the name of the topic.
+            within_ms: how long to wait, in milliseconds.
+            isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
+
+        Raises:
+            RecordsDiffer: a record was added.
+        """
+        __tracebackhide__ = True
+        body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
+        _call(self.control, "assertions/no-more", body, within_ms / 1000)
+
+    def _ask(self, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
+        __tracebackhide__ = True
+        return wait(self.control, path, timeout, body)
+
+
+def wait(control: ControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
+    """Call an operation with a wait of up to `timeout` seconds."""
+    __tracebackhide__ = True
+    check_timeout(timeout)
+    return _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
+
+
+def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: float) -> Any:
+    __tracebackhide__ = True
+    try:
+        return control.call("POST", f"/{path}", body, timeout_s=timeout + _SPARE_S)
+    except ControlError as error:
+        if error.status == _NOT_IN_TIME:
+            raise WaitTimeout(str(error)) from None
+        if error.status == _DOES_NOT_HOLD:
+            raise RecordsDiffer(str(error), found=list(map(from_answer, error.more.get("records", ())))) from None
+        raise
+
+
+def check_timeout(timeout: float) -> None:
+    """Raise TypeError for a timeout which is no number."""
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
+
+
+def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout: float) -> None:
+    """Poll a condition over several brokers.
+
+    Args:
+        holds: the condition.
+        instead: returns the present state for the error.
+        timeout: in seconds.
+
+    Raises:
+        WaitTimeout: the condition did not hold in time; the text has the state and the last refusal.
+    """
+    __tracebackhide__ = True
+    check_timeout(timeout)
+    deadline, problem = time.monotonic() + timeout, ""
+    while True:
+        try:
+            if holds():
+                return
+            problem = ""
+        except (ControlError, BrokerError, OSError) as error:
+            problem = f": {error}"
+        if time.monotonic() > deadline:
+            raise WaitTimeout(f"after {timeout} s {instead()}{problem}")
+        time.sleep(POLL_S)
+
+
+def all_at_once(nodes: Iterable[N], step: Step[N, T]) -> list[T]:
+    """Do a step with all nodes at the same time and return the results in order.
+
+    The first error is raised, once all steps have ended.
+    """
+    listed = list(nodes)
+    with ThreadPoolExecutor(max(1, len(listed))) as pool:
+        return list(pool.map(step, listed))

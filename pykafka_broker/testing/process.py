@@ -1,7 +1,7 @@
-"""The broker's process as an object.
+"""The broker's process as an object; and a broker that runs elsewhere.
 
-Rule: the child listens on a port that the kernel chose and says so on its standard output; it reads its standard input
-only to learn that its parent is gone.
+Rule: the child listens on a port that the kernel chose and prints it on its standard output; it reads its standard
+input only to learn that its parent is gone.
 """
 
 from __future__ import annotations
@@ -23,14 +23,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-if TYPE_CHECKING:
-    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-    from pykafka_broker.testing.security.wish import Security
-
 from pykafka_broker.system import CONTINUE, CREATION_FLAGS, KILL, PROCESS_GROUP, STOP
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
-from pykafka_broker.testing.handle import BrokerError
+from pykafka_broker.testing.data import BrokerError
+
+if TYPE_CHECKING:
+    from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+    from pykafka_broker.testing.security_spec import SecuritySpec
+
+
+# -- a process
+
 
 __tracebackhide__ = told_to_the_test
 
@@ -42,23 +46,30 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class KafkaBroker(Controlled):
-    """One broker on a free port of the loopback interface.
+    """A broker on a free port of the loopback interface, in a process of its own.
 
-    `config` are Kafka's broker configs (`{"log.retention.ms": 1000}`; Kafka's documentation, "Broker Configs"), values
-    as text, numbers, booleans or lists. A name that Kafka does not know raises ValueError, unless
-    `allow_unknown_config` says otherwise. Without `data_dir` the broker keeps its data in a temporary directory, which
-    `close` removes. At `log_level` "debug" its log has every request.
-    Its control API is open: what a test may ask of it beyond Kafka's protocol are methods too.
-    Its groups have short heartbeat intervals, unless `config` sets them; with `quick_groups=False` they are Kafka's.
-    To clients it is the newest release of Kafka; `emulate="2.8"` makes it an older one, 0.8 or what came after that.
-    With `strict=False` it does some things sooner than Kafka does (docs/old-releases.md).
-    `security` is "ssl", "sasl_plaintext" or "sasl_ssl"; with `users` (`{"alice": "secret"}`) and `acls`
-    (`["alice may read topic orders"]`) it has certificates, passwords and rights of its own (docs/security.md);
-    `client_config` hands out what a client needs to log in.
-    With `schema_registry=True` there is a schema registry at `schema_registry_url` (docs/schema-registry.md).
-    Use it with `with`, started or not, or call `start` and `close`; `stop`, `kill` and `restart` leave data and port as
-    they are.
-    `async with` gives an `AsyncKafkaBroker`, whose methods of these names are awaited.
+    Its control API is open, with an operation for each method. Its groups have short heartbeat intervals. Use it with
+    `with`, started or not, or call `start` and `close`; `stop`, `kill` and `restart` keep data and port. `async with`
+    gives an `AsyncKafkaBroker`, whose methods of these names are awaited.
+
+    Args:
+        config: Kafka's broker configs (`{"log.retention.ms": 1000}`; Kafka's documentation, "Broker Configs"), with
+            values as text, numbers, booleans or lists.
+        allow_unknown_config: accept configs that no release of Kafka knows; otherwise they raise ValueError.
+        data_dir: the data directory; None for a temporary directory, which `close` removes.
+        host: the address to listen on.
+        port: the port to listen on; 0 for a free port.
+        start_timeout_s: seconds to wait for the start.
+        log_level: at "debug" the log has every request.
+        quick_groups: False for Kafka's heartbeat intervals; `config` wins in any case.
+        emulate: the release of Kafka that clients see, "2.8", from 0.8 on; by default the newest.
+        strict: False to do some things sooner than Kafka does (docs/old-releases.md).
+        security: "ssl", "sasl_plaintext" or "sasl_ssl" (docs/security.md).
+        users: names, or names with passwords (`{"alice": "secret"}`); `client_config` has the settings for a login.
+        acls: rights as sentences (`["alice may read topic orders"]`).
+        mechanisms: the SASL mechanisms.
+        client_auth: whether clients need certificates: "required", "requested" or "none".
+        schema_registry: start a schema registry at `schema_registry_url` (docs/schema-registry.md).
     """
 
     def __init__(
@@ -98,7 +109,7 @@ class KafkaBroker(Controlled):
         self.strict = strict
         self.schema_registry = schema_registry
         self._schema_registry_url = ""
-        self._security: Security | None = None
+        self._security: SecuritySpec | None = None
         self._inner_listener = ""
         if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
             self._security = self._secured(
@@ -112,22 +123,22 @@ class KafkaBroker(Controlled):
         self._own_directory()
 
     def _own_directory(self) -> None:
-        """Let the temporary directory go with this object."""
+        """Tie the temporary directory to the life of the object."""
         self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
 
-    def _secured(self, protocol: str | None, **wanted: Any) -> Security:
-        from pykafka_broker.testing.security.wish import Security
+    def _secured(self, protocol: str | None, **wanted: Any) -> SecuritySpec:
+        from pykafka_broker.testing.security_spec import SecuritySpec
 
         if "listeners" in self.config:
             raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
-        return Security(protocol, host=self.host, **wanted)
+        return SecuritySpec(protocol, host=self.host, **wanted)
 
-    def join(self, inner_listener: str, security: Security | None) -> None:
+    def join(self, inner_listener: str, security: SecuritySpec | None) -> None:
         """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
         self._inner_listener, self._security = inner_listener, security
 
     def _configured_dir(self) -> str | None:
-        """The first of the directories that the config names."""
+        """Return the first configured data directory."""
         dirs = self.config.get("log.dirs", self.config.get("log.dir"))
         return None if dirs is None else dirs.split(",")[0].strip()
 
@@ -137,19 +148,19 @@ class KafkaBroker(Controlled):
 
     @property
     def port(self) -> int:
-        """The port that it listens on. Raises BrokerError before a start where none was named."""
+        """The port of the broker. Raises BrokerError before a start without a given port."""
         if not self._port:
             raise BrokerError("the broker has no address yet: start it first, by `with` or start()")
         return self._port
 
     @property
     def bootstrap_servers(self) -> str:
-        """The address for a client's setting of that name. Raises BrokerError as `port` does."""
+        """The addresses for a client's `bootstrap.servers`. Raises BrokerError as `port` does."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
     def _address(self) -> str:
-        """The same, with port 0 for one that is still to be chosen."""
+        """Return the address, with port 0 for a port still to be chosen."""
         return self.bootstrap_servers if self._port else f"{f'[{self.host}]' if ':' in self.host else self.host}:0"
 
     @property
@@ -162,26 +173,26 @@ class KafkaBroker(Controlled):
 
     @property
     def schema_registry_url(self) -> str:
-        """Where the schema registry is, for a serializer's `schema.registry.url`."""
+        """The address of the schema registry, for a serializer's `schema.registry.url`."""
         if not self._schema_registry_url:
             raise BrokerError("there is no schema registry: make the broker with schema_registry=True, and start it")
         return self._schema_registry_url
 
     @property
     def pid(self) -> int:
-        """The id of its process, the last one if that has ended."""
+        """The id of the process, or of the last process after its end."""
         if self._process is None:
             raise BrokerError("the broker was never started")
         return self._process.pid
 
     @property
     def running(self) -> bool:
-        """Whether the process is there."""
+        """Whether the process is running."""
         return self._process is not None and self._process.poll() is None
 
     @property
     def log(self) -> str:
-        """The end of what the broker has logged since it was made, restarts included."""
+        """The end of the broker's log, restarts included."""
         return self.log_since(0)
 
     @property
@@ -190,7 +201,7 @@ class KafkaBroker(Controlled):
         return self.log_path.stat().st_size if self.log_path.exists() else 0
 
     def log_since(self, size: int) -> str:
-        """What came after the first `size` bytes of the log, at most its last 16 kB."""
+        """Return the log after the first `size` bytes, at most the last 16 kB."""
         with contextlib.suppress(FileNotFoundError), self.log_path.open("rb") as file:
             file.seek(max(size, file.seek(0, os.SEEK_END) - LOG_TAIL_BYTES))
             return file.read().decode(errors="replace")
@@ -198,7 +209,7 @@ class KafkaBroker(Controlled):
 
     def start(self) -> Self:
         """Start the process and wait until clients may connect."""
-        __tracebackhide__ = True  # a test whose broker does not start is shown the line that started it
+        __tracebackhide__ = True  # a failed start is shown at the test's own line
         if self.running:
             raise BrokerError("the broker is already running")
         if not self._cleanup.alive:
@@ -212,7 +223,7 @@ class KafkaBroker(Controlled):
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=_environment(),
-                # Ctrl-C is for the tests: in a debugger they go on, and clients are closed in peace
+                # Ctrl-C is for the tests: a debugger continues, and clients can be closed
                 creationflags=CREATION_FLAGS,
                 process_group=PROCESS_GROUP,
             )
@@ -224,9 +235,9 @@ class KafkaBroker(Controlled):
         return self
 
     def _command(self) -> list[str]:
-        # -P: what lies in the current directory is the tests', and no module of the broker's
+        # -P: modules in the current directory belong to the tests, not to the broker
         command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
-        command += ["--remove-with-parent", str(self._directory)]  # who is killed can't tidy up
+        command += ["--remove-with-parent", str(self._directory)]  # a killed process can't remove its directory
         command += ["--log-level", self.log_level]
         if self.quick_groups:
             command.append("--quick-groups")
@@ -260,10 +271,10 @@ class KafkaBroker(Controlled):
 
     @property
     def _properties(self) -> Path:
-        """What is secret goes by a file: everybody sees a command line."""
+        """Write secrets to a file of settings: a command line is visible to all users."""
         return self._directory / "security.properties"
 
-    def _write_security(self, security: Security) -> None:
+    def _write_security(self, security: SecuritySpec) -> None:
         from pykafka_broker.config.properties import format_properties
 
         config = security.write(self._certificates)
@@ -272,14 +283,17 @@ class KafkaBroker(Controlled):
         security.write_first_records(Path(self.config.get("metadata.log.dir", self.data_dir)))
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """What a client needs to reach the broker: "confluent", "kafka-python", "aiokafka", "java" or "spark", and
-        "schema-registry" for the client of that; on a broker with users as one of them, the first where none is named,
-        by a SASL mechanism, likewise.
+        """Return the settings of a client: "confluent", "kafka-python", "aiokafka", "java", "spark" or
+        "schema-registry".
 
-        Producer(broker.client_config("confluent"))
-        KafkaConsumer("topic", **broker.client_config("kafka-python", user="alice"))
-        spark.readStream.format("kafka").options(**broker.client_config("spark", mechanism="SCRAM-SHA-512"))
-        SchemaRegistryClient(broker.client_config("schema-registry"))
+        Args:
+            user: the user of the login; by default the first one.
+            mechanism: the SASL mechanism of the login; by default the first one.
+
+            Producer(broker.client_config("confluent"))
+            KafkaConsumer("topic", **broker.client_config("kafka-python", user="alice"))
+            spark.readStream.format("kafka").options(**broker.client_config("spark", mechanism="SCRAM-SHA-512"))
+            SchemaRegistryClient(broker.client_config("schema-registry"))
         """
         if client == "schema-registry":
             return {"url": self.schema_registry_url}
@@ -306,7 +320,7 @@ class KafkaBroker(Controlled):
             self.host = host.strip("[]")
 
     def _await_line(self, process: subprocess.Popen[bytes], begin: str, deadline: float) -> str:
-        """What stands after `begin` in the next line of its standard output."""
+        """Return the rest of the next line of standard output, after `begin`."""
         __tracebackhide__ = True
         line = _read_line(process, deadline)
         if line is None:
@@ -325,22 +339,22 @@ class KafkaBroker(Controlled):
         self._end(KILL, 10)
 
     def give_up(self) -> None:
-        """Send SIGKILL to the process, if there is one, and wait for nothing: for a start that nobody waits for any
-        more, from another thread.
-        """
+        """Send SIGKILL to the process and do not wait: for a cancelled start, from another thread."""
         if self._process is not None:
             self._process.kill()
 
     def restart(self) -> None:
-        """`stop` and `start` on the same port and data."""
+        """Stop and start the broker on the same port and data."""
         __tracebackhide__ = True
         self.stop()
         self.start()
 
     def _make_usable(self, *, empty: bool) -> None:
-        """Undo what an earlier test did to the process, for the next test: a broker that was stopped, killed or closed
-        is started again, one that was paused or whose disk was full goes on. With `empty` it is reset as well. Where it
-        does not start on its data, or can't be reset, it begins with new data.
+        """Undo an earlier test's effects on the process, for the next test.
+
+        A broker that was stopped, killed or closed is started again; one that was paused or whose disk was full
+        continues. With `empty` it is reset as well. If it does not start on its data, or can't be reset, it begins with
+        new data.
         """
         __tracebackhide__ = True
         try:
@@ -367,7 +381,7 @@ class KafkaBroker(Controlled):
         self.start()
 
     def _begin_anew(self) -> None:
-        """Start on other ports and without data. What a test has named as its directory is not removed."""
+        """Start on other ports and without data. A directory named by a test is not removed."""
         self.kill()
         if self.data_dir.is_relative_to(self._directory):
             shutil.rmtree(self.data_dir, ignore_errors=True)
@@ -375,7 +389,9 @@ class KafkaBroker(Controlled):
         self.start()
 
     def fork(self) -> KafkaBroker:
-        """Start another broker with all that this one has now, on a port and with data of its own; `close` ends it."""
+        """Start another broker with the present state, on a new port and with new data directories; `close` ends the
+        fork.
+        """
         own = {"listeners", "advertised.listeners", "log.dirs", "log.dir"}
         fork = KafkaBroker(
             {name: value for name, value in self.config.items() if name not in own},
@@ -398,7 +414,7 @@ class KafkaBroker(Controlled):
         return fork.start()
 
     def close(self) -> None:
-        """`stop`, then remove what is temporary."""
+        """Stop the broker and remove temporary files."""
         try:
             self.stop()
         finally:
@@ -437,7 +453,7 @@ class KafkaBroker(Controlled):
 
     async def __aenter__(self) -> AsyncKafkaBroker:
         __tracebackhide__ = True
-        # Here, as asyncio is most of what this module would cost those who have no event loop.
+        # Imported here: asyncio would be most of this module's import time for tests without an event loop.
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
         return await AsyncKafkaBroker.of(self).__aenter__()
@@ -451,7 +467,7 @@ class KafkaBroker(Controlled):
 
 
 def config_text(value: object) -> str:
-    """A value of a broker config as Kafka writes it."""
+    """Return a value of a broker config in Kafka's form."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (list, tuple)):
@@ -460,14 +476,14 @@ def config_text(value: object) -> str:
 
 
 def config_texts(config: Mapping[str, object] | None) -> dict[str, str]:
-    """Broker configs as Kafka writes them. Raises TypeError where they are no mapping."""
+    """Return broker configs in Kafka's form. Raises TypeError for a wrong type."""
     if config is not None and not isinstance(config, Mapping):
         raise TypeError(f'config must be a dict of broker configs, such as {{"num.partitions": 3}}, not {config!r}')
     return {name: config_text(value) for name, value in (config or {}).items()}
 
 
 def check_known(names: Iterable[str]) -> None:
-    """Raises ValueError for a broker config that no release of Kafka knows, with the names that are like it."""
+    """Check for unknown broker configs. Raises ValueError with similar names."""
     from pykafka_broker.config.broker import unknown_configs
     from pykafka_broker.config.registry import broker_keys
     from pykafka_broker.control.problems import did_you_mean
@@ -483,17 +499,20 @@ def _check(name: str, value: object, kind: type | tuple[type, ...], must_be: str
 
 
 def _environment() -> dict[str, str]:
-    """Ours, without what would be a setting of the broker: a test's broker has the settings that the test gave it."""
+    """Return the environment without settings of a broker: a test's broker has the test's settings."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
     inherited.pop("CLUSTER_ID", None)
-    root = str(Path(__file__).parents[2])  # the package that is imported here is the one that is started
+    root = str(Path(__file__).parents[2])  # starts the same package as imported here
     if root in (sysconfig.get_path("purelib"), site.getusersitepackages()):
-        return inherited  # it is found; on PYTHONPATH whatever else is installed would come before the standard library
+        return inherited  # found without PYTHONPATH, where other packages would come before the standard library
     return inherited | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
 
 
 def _read_line(process: subprocess.Popen[bytes], deadline: float) -> str | None:
-    """The next line of standard output, shorter if the process ends before; None when the time is over."""
+    """Return the next line of standard output, None after the deadline.
+
+    The line is shorter if the process ends within it.
+    """
     assert process.stdout is not None
     received = b""
     with selectors.DefaultSelector() as selector:
@@ -501,8 +520,37 @@ def _read_line(process: subprocess.Popen[bytes], deadline: float) -> str | None:
         while not received.endswith(b"\n"):
             if not selector.select(max(0.0, deadline - time.monotonic())):
                 return None
-            piece = os.read(process.stdout.fileno(), 1)  # what follows the line is for the next call
+            piece = os.read(process.stdout.fileno(), 1)  # the bytes behind the line are for the next call
             if not piece:
                 break
             received += piece
     return received.decode()
+
+
+# -- a broker elsewhere
+
+
+class RemoteBroker(Controlled):
+    """A running broker elsewhere: `RemoteBroker("http://127.0.0.1:9644")`."""
+
+    def __init__(self, control_url: str, token: str | None = None) -> None:
+        self._client = ControlClient(control_url, token)
+
+    @property
+    def control(self) -> ControlClient:
+        return self._client
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses for a client's `bootstrap.servers`."""
+        return str(self.control.call("GET", "/broker")["bootstrap_servers"])
+
+    def close(self) -> None:
+        """Close the connections to the broker, which keeps running."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

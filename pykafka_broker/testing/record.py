@@ -1,8 +1,8 @@
-"""Records as a test writes, expects and sees them.
+"""Records as a test writes, expects and reads them.
 
 Rule: key and value are text where they are UTF-8 and bytes where they are not; `value_bytes` and `key_bytes` are always
-bytes, `json()` is the value as JSON. A field is also there as `record["value"]`. A record to be written and a record
-that is expected are given in the same forms, which `fields_of` reads.
+bytes, `json()` is the value as JSON. A field is also there as `record["value"]`. A record to be written and an expected
+record have the same forms, which `fields_of` reads.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 Content = str | bytes | None
-# Text, bytes, or what JSON can say; a mapping or a sequence is written as JSON.
+# Text, bytes, or a JSON value; a mapping or a sequence is written as JSON.
 NewContent: TypeAlias = str | bytes | bytearray | memoryview | float | Collection[object] | None
 Headers: TypeAlias = Mapping[str, NewContent] | Iterable[tuple[str, NewContent]]
 
@@ -31,8 +31,10 @@ ANY: Any = _Any()
 
 @dataclass(frozen=True)
 class Record:
-    """A record of a topic. `timestamp` is in epoch milliseconds; `headers` are pairs, as a name may come twice.
-    `transaction` is "committed", "aborted" or "open", and None for a record that was written outside a transaction.
+    """A record of a topic. `timestamp` is in epoch milliseconds.
+
+    `headers` are pairs, as a name may come twice. `transaction` is "committed", "aborted" or "open", and None for a
+    record that was written outside a transaction.
     """
 
     topic: str
@@ -60,7 +62,7 @@ class Record:
         return _bytes(self.value)
 
     def json(self) -> Any:
-        """What the value says as JSON. Raises ValueError if it is none."""
+        """Return the value as JSON. Raises ValueError for a value without JSON."""
         if self.value is None:
             return None
         return json.loads(self.value)
@@ -68,8 +70,10 @@ class Record:
 
 @dataclass(frozen=True)
 class NewRecord:
-    """A record to be written, or one that is expected, without a guess which dict is a record and which is JSON:
-    `NewRecord(value={"value": 3, "unit": "C"})`. Fields that are left out are written as none and are not compared.
+    """A record to write or to expect, as explicit fields: `NewRecord(value={"value": 3, "unit": "C"})`.
+
+    A dict alone may be a record or a JSON value; here both are clear. Fields that are left out are written as none and
+    are not compared.
     """
 
     value: NewContent = ANY
@@ -87,7 +91,7 @@ def _bytes(content: Content) -> bytes | None:
 
 
 def from_answer(answer: Mapping[str, Any]) -> Record:
-    """A record as the control API tells it."""
+    """Read a record of the control API."""
     return Record(
         answer["topic"],
         answer["partition"],
@@ -107,12 +111,12 @@ def _content(answer: Mapping[str, Any], name: str) -> Content:
 
 
 def to_request(record: Any) -> dict[str, Any]:
-    """A record to be written as the control API takes it. Raises TypeError for what is no record."""
+    """Return a record to write for the control API. Raises TypeError for another value."""
     return _body({name: given for name, given in fields_of(record).items() if given is not None})
 
 
 def to_expectation(record: Any) -> dict[str, Any]:
-    """A record that is expected as the control API takes it: what is None is expected to be null. Raises TypeError."""
+    """Return an expected record for the control API: None is expected to be null. Raises TypeError."""
     return _body(fields_of(record))
 
 
@@ -120,8 +124,14 @@ _FIELDS = ("value", "key", "headers", "timestamp", "partition")
 
 
 def fields_of(record: Any) -> dict[str, Any]:
-    """The fields that a record names, from a `NewRecord`, a `Record`, a pair of key and value, a dict with `value` or
-    `key` among its names, or a value alone. Raises TypeError where it is none of them.
+    """Return the fields of a record.
+
+    Args:
+        record: a `NewRecord`, a `Record`, a pair of key and value, a dict with `value` or `key` among its names, or a
+            value alone.
+
+    Raises:
+        TypeError: the argument is none of them.
     """
     if isinstance(record, Record):
         names = ("key", "value", "headers", "timestamp")
@@ -159,14 +169,14 @@ def _body(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def said(name: str, content: Any) -> dict[str, Any]:
-    """A key or value as the control API takes it."""
+    """Return a key or value for the control API."""
     if isinstance(content, (bytes, bytearray, memoryview)):
         return {f"{name}_base64": base64.b64encode(content).decode()}
     return {name: content}
 
 
 def several(where: str, records: Iterable[Any]) -> list[Any]:
-    """Records in a list. Raises TypeError where it is one only."""
+    """Return records as a list. Raises TypeError for a single record."""
     one = isinstance(records, (str, bytes, bytearray, Mapping, Record, NewRecord))
     if one or not isinstance(records, Iterable):
         raise TypeError(f"records must be several, such as a list of them: {where}, [...])")

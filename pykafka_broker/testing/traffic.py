@@ -1,6 +1,6 @@
-"""What clients ask, and what is in their way, as methods.
+"""Requests of clients and faults in their way, as methods.
 
-Rule: a method is one operation of the control API and says no more than it; a wait that ends in vain is `WaitTimeout`.
+Rule: a method is one operation of the control API and says no more than it; a wait in vain raises `WaitTimeout`.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from typing import Any
 
 from pykafka_broker.testing.answers import ChaosState, Connection, FaultState, SeenRequest
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
-from pykafka_broker.testing.handle import Handle
-from pykafka_broker.testing.waits import wait
+from pykafka_broker.testing.data import Handle, wait
 
 __tracebackhide__ = told_to_the_test
 
 
 class Fault:
-    """A fault that was added to a broker."""
+    """A fault on a broker."""
 
     def __init__(self, control: ControlClient, id: int) -> None:
         self._control = control
@@ -28,21 +27,29 @@ class Fault:
         return f"<Fault {self.id}>"
 
     def describe(self) -> FaultState:
-        """Its hits, and what it was added with."""
+        """Return the fault's arguments and hits."""
         found: FaultState = self._control.call("GET", f"/faults/{self.id}")
         return found
 
     @property
     def hits(self) -> int:
-        """How many requests it has affected; also after its end."""
+        """The number of affected requests; also after the end of the fault."""
         return int(self.describe()["hits"])
 
     def wait(self, n: int = 1, timeout: float = 10) -> int:
-        """Wait until it has affected that many requests; returns its hits."""
+        """Wait until the fault has affected enough requests; returns the hits.
+
+        Args:
+            n: the least number of hits.
+            timeout: in seconds.
+
+        Raises:
+            WaitTimeout: there were fewer hits in time.
+        """
         return int(wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"])
 
     def remove(self) -> int:
-        """End it; requests that it held are carried out now. Returns its hits. A second time does nothing."""
+        """End the fault and return the hits; held requests are carried out now. A second call does nothing."""
         return int(self._control.call("DELETE", f"/faults/{self.id}")["hits"])
 
     def __enter__(self) -> Fault:
@@ -86,7 +93,9 @@ class Faults:
         throttle_ms: int = 0,
         connect: str | None = None,
     ) -> Fault:
-        """Disturb requests that fit all that is named; `docs/faults.md` has what each does. With `with`, only there."""
+        """Disturb matching requests; `docs/faults.md` has each argument. In a `with` block the fault ends with the
+        block.
+        """
         body = {name: value for name, value in locals().items() if name != "self"}
         if api is not None and not isinstance(api, str):
             body["api"] = list(api)
@@ -96,39 +105,52 @@ class Faults:
         return Fault(self._control, int(self._control.call("POST", "/faults", body)["id"]))
 
     def all(self) -> list[FaultState]:
-        """All of them, in the order in which they were added."""
+        """Return all faults in the order of addition."""
         found: list[FaultState] = self._control.call("GET", "/faults")
         return found
 
     def clear(self) -> None:
-        """End all of them, chaos included."""
+        """End all faults, chaos included."""
         self._control.call("DELETE", "/faults")
 
     def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
-        """Disturb that share of all requests at random, the same ones from the same seed."""
+        """Disturb a share of all requests at random.
+
+        Args:
+            seed: the same seed gives the same faults.
+            rate: the share of all requests, 0 to 1.
+        """
         found: ChaosState = self._control.call("POST", "/chaos", {"seed": seed, "rate": float(rate)})
         return found
 
 
 class Traffic(Handle):
-    """A broker whose clients are watched and disturbed."""
+    """A broker's requests, connections and faults."""
 
     @property
     def faults(self) -> Faults:
-        """What clients have to cope with on purpose."""
+        """The faults of the broker."""
         return Faults(self.control)
 
     def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
-        """Disturb that share of all requests at random, the same ones from the same seed; a rate of 0 ends it."""
+        """Disturb a share of all requests at random.
+
+        Args:
+            seed: the same seed gives the same faults.
+            rate: the share of all requests, 0 to 1; 0 ends the chaos.
+        """
         return self.faults.chaos(seed, rate)
 
     def connections(self, client_id: str | None = None) -> list[Connection]:
-        """Who is connected: connection, client_id, principal, software, client, listener. A `*` stands for anything."""
+        """Return the connections of clients: connection, client_id, principal, software, client, listener.
+
+        A `*` in `client_id` stands for anything.
+        """
         found: list[Connection] = self.control.call("GET", "/connections", query={"client_id": client_id})
         return found
 
     def metrics(self) -> str:
-        """What Prometheus is told at `/metrics`."""
+        """Return the metrics for Prometheus, as `/metrics` does."""
         return str(self.control.call("GET", "/metrics"))
 
     def requests(
@@ -149,8 +171,11 @@ class Traffic(Handle):
         bodies: bool = False,
         limit: int = 1000,
     ) -> list[SeenRequest]:
-        """The last requests of clients with their answers. `since` is a time: a datetime, seconds since 1970 as
-        `time.time()` has them, or milliseconds as an int; `after` is a request's `number`.
+        """Return the last requests of clients with the answers.
+
+        Args:
+            since: a datetime, seconds since 1970 as `time.time()` has them, or milliseconds as an int.
+            after: a request's `number`.
         """
         query = {name: value for name, value in locals().items() if name != "self"}
         query["since"] = epoch_ms(since)
@@ -180,7 +205,14 @@ class Traffic(Handle):
         bodies: bool = False,
         timeout: float = 10,
     ) -> list[SeenRequest]:
-        """Wait until the log has so many such requests; returns them."""
+        """Wait until the log has enough matching requests; returns the requests.
+
+        Args:
+            n: the least number of requests.
+            timeout: in seconds.
+
+        The other arguments are those of `requests`.
+        """
         body = {name: value for name, value in locals().items() if name not in ("self", "timeout")}
         body["since"] = epoch_ms(since)
         found: list[SeenRequest] = wait(self.control, "waits/request", timeout, body)
@@ -188,7 +220,7 @@ class Traffic(Handle):
 
 
 def epoch_ms(time: datetime.datetime | float | None) -> int | None:
-    """Milliseconds since 1970."""
+    """Return a time as milliseconds since 1970."""
     if time is None or isinstance(time, int):
         return time
     return int((time.timestamp() if isinstance(time, datetime.datetime) else time) * 1000)

@@ -1,13 +1,13 @@
 """Kafka's command line tools: `pykafka-broker topics --bootstrap-server localhost:9092 --list`.
 
 Rule: flags, standard output and exit codes are those of the scripts of Apache Kafka 4.3 (`kafka-topics.sh` and its
-siblings), also where they surprise; what they print to standard error is told more shortly. A tool is a module with
+siblings), also where they surprise; texts on standard error are shorter. A tool is a module with
 
-    SUMMARY: str                                one line for `pykafka-broker help`
     def options(parser: ToolParser) -> None     its flags
     async def run(tool: Tool) -> int            its exit code
 
-and speaks with any Kafka through `pykafka_broker.client`. `TOOLS` lists them; nothing of them is imported by a broker.
+and talks to any Kafka through `pykafka_broker.client`. `TOOLS` lists the tools, with a line each for
+`pykafka-broker help`; no part of them is imported by a broker.
 """
 
 from __future__ import annotations
@@ -47,7 +47,8 @@ TOOLS = {
 
 
 def drop_output() -> None:
-    """Discard what is still to be written to standard output, which takes no more: Python's own try at exit would end
-    the process with exit code 120.
+    """Discard the rest of standard output, which takes no more.
+
+    Python's own attempt at exit would end the process with exit code 120.
     """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

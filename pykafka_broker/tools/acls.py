@@ -1,20 +1,220 @@
 """`kafka-acls`.
 
-Rule: nothing is removed without `--force` or a `y` on standard input.
+Rule: no ACL is removed without `--force` or a `y` on standard input.
 """
 
 from __future__ import annotations
 
+import argparse
 from collections import defaultdict
 from collections.abc import Iterable
 
-from pykafka_broker.client.acls import Acl, Pattern, create_acls, delete_acls, describe_acls
+from pykafka_broker.client.acls import (
+    AclBinding,
+    AclEntry,
+    ResourcePattern,
+    create_acls,
+    delete_acls,
+    describe_acls,
+    split_principal,
+)
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.tools.acl_flags import Nonsense, add_flags, check, patterns, principals, to_add, to_remove
-from pykafka_broker.tools.frame import Tool, ToolParser
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS
+from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, conflict
 
-SUMMARY = "add, list and remove ACLs"
+# -- flags
+
+
+_SAID_BY = {
+    "topic": AclResourceType.TOPIC,
+    "group": AclResourceType.GROUP,
+    "transactional_id": AclResourceType.TRANSACTIONAL_ID,
+    "delegation_token": AclResourceType.DELEGATION_TOKEN,
+    "user_principal": AclResourceType.USER,
+}
+_CLUSTER = ResourcePattern(AclResourceType.CLUSTER, CLUSTER_NAME, PatternType.LITERAL)
+_OF_PRODUCERS = {
+    AclResourceType.TOPIC: (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE),
+    AclResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE),
+}
+_OF_CONSUMERS = {
+    AclResourceType.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE),
+    AclResourceType.GROUP: (AclOperation.READ,),
+}
+_SUPPORTED = {
+    **OPERATIONS,
+    AclResourceType.TRANSACTIONAL_ID: (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
+    AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
+    AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
+}
+_NO_RESOURCE = (
+    "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
+    "--delegation-token <Delegation Token ID>"
+)
+
+Wanted = dict[ResourcePattern, list[AclEntry]]
+
+
+class Nonsense(Exception):
+    """A senseless value, which Kafka's tool finds late and reports on standard output."""
+
+
+def add_flags(parser: ToolParser) -> None:
+    parser.add_argument("--list", action="store_true", help="list ACLs, of the resources that are named or of all")
+    parser.add_argument("--add", action="store_true", help="add ACLs")
+    parser.add_argument("--remove", action="store_true", help="remove ACLs")
+    parser.add_argument("--force", action="store_true", help="do not ask before removing")
+    parser.add_argument("--topic", action="append", metavar="NAME", help="topic, or * for all")
+    parser.add_argument("--group", action="append", metavar="NAME", help="group, or * for all")
+    parser.add_argument("--cluster", action="store_true", help="the cluster itself")
+    parser.add_argument("--transactional-id", action="append", metavar="ID", help="transactional id, or * for all")
+    parser.add_argument("--delegation-token", action="append", metavar="ID", help="delegation token, or * for all")
+    parser.add_argument("--user-principal", action="append", metavar="PRINCIPAL", help="user as a resource")
+    parser.add_argument(
+        "--resource-pattern-type",
+        default="LITERAL",
+        metavar="TYPE",
+        help="literal (default) or prefixed, and for --list and --remove also any or match",
+    )
+    parser.add_argument("--allow-principal", action="append", metavar="PRINCIPAL", help="who may, as User:name")
+    parser.add_argument("--deny-principal", action="append", metavar="PRINCIPAL", help="who may not, as User:name")
+    parser.add_argument("--allow-host", action="append", metavar="HOST", help="from where they may; * by default")
+    parser.add_argument("--deny-host", action="append", metavar="HOST", help="from where they may not; * by default")
+    parser.add_argument("--principal", action="append", metavar="PRINCIPAL", help="list only what is about this one")
+    parser.add_argument("--operation", action="append", metavar="OPERATION", help="what they may; All by default")
+    parser.add_argument("--producer", action="store_true", help="all that a producer needs")
+    parser.add_argument("--consumer", action="store_true", help="all that a consumer needs")
+    parser.add_argument("--idempotent", action="store_true", help="with --producer: an idempotent one")
+
+
+def check(options: argparse.Namespace) -> None:
+    """Check which flags go together. Raises ToolUsageError."""
+    if [options.list, options.add, options.remove].count(True) != 1:
+        raise ToolUsageError("Command must include exactly one action: --list, --add, --remove.")
+    if options.list:
+        _refuse(options, "list", "producer", "consumer", "allow_host", "allow_principal", "deny_host", "deny_principal")
+    for role in ("producer", "consumer"):
+        if getattr(options, role):
+            _refuse(options, role, "operation", "deny_principal", "deny_host")
+    if options.producer and not options.topic:
+        raise ToolUsageError("With --producer you must specify a --topic")
+    if options.idempotent and not options.producer:
+        raise ToolUsageError("The --idempotent option is only available if --producer is set")
+    only = not (options.cluster or (options.transactional_id and not options.producer))
+    if options.consumer and not (options.topic and options.group and only):
+        raise ToolUsageError(
+            "With --consumer you must specify a --topic and a --group and no --cluster or --transactional-id option "
+            "should be specified."
+        )
+    if options.principal and not options.list:
+        raise ToolUsageError("The --principal option is only available if --list is set")
+
+
+def _refuse(options: argparse.Namespace, flag: str, *others: str) -> None:
+    for other in others:
+        if getattr(options, other):
+            raise conflict(flag, other)
+
+
+def patterns(options: argparse.Namespace, *, needed: bool) -> list[ResourcePattern]:
+    """Return the resources named by flags.
+
+    Raises:
+        Nonsense: a value makes no sense.
+        ToolUsageError: resources are `needed` and none is named.
+    """
+    kind = _pattern_type(options.resource_pattern_type)
+    found = []
+    for flag, resource in _SAID_BY.items():
+        of = PatternType.LITERAL if resource is AclResourceType.USER else kind
+        found += [ResourcePattern(resource, name.strip(), of) for name in getattr(options, flag) or ()]
+    if kind is PatternType.LITERAL and (options.cluster or options.idempotent):
+        found.append(_CLUSTER)
+    if needed and not found:
+        raise ToolUsageError(_NO_RESOURCE)
+    return list(dict.fromkeys(found))
+
+
+def to_add(options: argparse.Namespace) -> Wanted:
+    """Return the entries to add for each resource. Raises ToolUsageError and Nonsense."""
+    kind = _pattern_type(options.resource_pattern_type)
+    if kind not in (PatternType.LITERAL, PatternType.PREFIXED):
+        raise ToolUsageError(f"A '--resource-pattern-type' value of '{kind.name}' is not valid when adding acls.")
+    wanted = to_remove(options)
+    if not any(wanted.values()):
+        raise ToolUsageError("You must specify one of: --allow-principal, --deny-principal when trying to add ACLs.")
+    return wanted
+
+
+def to_remove(options: argparse.Namespace) -> Wanted:
+    """Return the entries to remove for each resource, as `to_add`; no entries stand for all of a resource."""
+    named = patterns(options, needed=True)
+    if not (options.producer or options.consumer):
+        entries = _entries(options, _operations(options))
+        for each in named:
+            _check_operations(each.type, entries)
+        return dict.fromkeys(named, entries)
+    wanted: Wanted = {}
+    for needs in ([_OF_PRODUCERS] if options.producer else []) + ([_OF_CONSUMERS] if options.consumer else []):
+        for each in named:
+            if each.type in needs:
+                wanted.setdefault(each, []).extend(_entries(options, needs[each.type]))
+    if options.idempotent:
+        wanted[_CLUSTER] = _entries(options, (AclOperation.IDEMPOTENT_WRITE,))
+    return {each: list(dict.fromkeys(entries)) for each, entries in wanted.items()}
+
+
+def principals(given: Iterable[str] | None) -> list[str]:
+    """Return the given principals, or all users for none. Raises Nonsense."""
+    found = [each.strip() for each in given or ()]
+    try:
+        for each in found:
+            split_principal(each)
+    except ClientError as error:
+        raise Nonsense(str(error)) from None
+    return found
+
+
+def _entries(options: argparse.Namespace, operations: Iterable[AclOperation]) -> list[AclEntry]:
+    operations = list(operations)
+    return [
+        AclEntry(principal, host.strip(), operation, permission)
+        for permission, who, hosts in (
+            (AclPermissionType.ALLOW, options.allow_principal, options.allow_host),
+            (AclPermissionType.DENY, options.deny_principal, options.deny_host),
+        )
+        for principal in principals(who)
+        for host in hosts or ["*"]
+        for operation in operations
+    ]
+
+
+def _operations(options: argparse.Namespace) -> list[AclOperation]:
+    """Return the given operations; UNKNOWN for unknown names, which no resource has."""
+    known = {each.name.replace("_", ""): each for each in AclOperation}
+    given = [each.strip().upper() for each in options.operation or ["All"]]
+    return [known.get(each, AclOperation.UNKNOWN) for each in given]
+
+
+def _check_operations(kind: AclResourceType, entries: Iterable[AclEntry]) -> None:
+    allowed = {AclOperation.ALL, *(AclOperation(each) for each in _SUPPORTED[AclResourceType(kind)])}
+    if any(each.operation not in allowed for each in entries):
+        listed = ", ".join(each.name for each in sorted(allowed))
+        raise ToolUsageError(f"ResourceType {kind.name} only supports operations [{listed}]")
+
+
+def _pattern_type(text: str) -> PatternType:
+    known = {each.name: each for each in PatternType if each is not PatternType.UNKNOWN}
+    if text.upper() not in known:
+        raise Nonsense(f"Cannot parse argument '{text}' of option resource-pattern-type")
+    return known[text.upper()]
+
+
+# -- the tool
+
+
 _FAILED = "Error while executing ACL command: "
 
 
@@ -40,21 +240,21 @@ async def run(tool: Tool) -> int:
 
 
 async def _add(tool: Tool, client: Client) -> None:
-    added: list[Acl] = []
+    added: list[AclBinding] = []
     for pattern, entries in to_add(tool.options).items():
-        there = {each.entry for each in await describe_acls(client, Acl(pattern))}
+        there = {each.entry for each in await describe_acls(client, AclBinding(pattern))}
         for entry in filter(there.__contains__, entries):
             tool.print(f"Acl (pattern={pattern}, entry={entry}) already exists.")
         new = [entry for entry in entries if entry not in there]
         if new:
             tool.print(f"Adding ACLs for resource `{pattern}`: \n \t" + "\n\t".join(map(str, new)) + "\n")
-            await create_acls(client, [Acl(pattern, entry) for entry in new])
-            added += [Acl(pattern, entry) for entry in new]
+            await create_acls(client, [AclBinding(pattern, entry) for entry in new])
+            added += [AclBinding(pattern, entry) for entry in new]
     tool.result = _plain(added)
 
 
 async def _remove(tool: Tool, client: Client) -> None:
-    gone: list[Acl] = []
+    gone: list[AclBinding] = []
     for pattern, entries in to_remove(tool.options).items():
         if entries:
             listed = "\n\t".join(map(str, entries))
@@ -62,7 +262,9 @@ async def _remove(tool: Tool, client: Client) -> None:
         else:
             asked = f"Are you sure you want to delete all ACLs for resource filter `{pattern}`? (y/n)"
         if tool.options.force or _agreed(tool, asked):
-            gone += await delete_acls(client, [Acl(pattern, entry) for entry in entries] or [Acl(pattern)])
+            gone += await delete_acls(
+                client, [AclBinding(pattern, entry) for entry in entries] or [AclBinding(pattern)]
+            )
     tool.result = _plain(gone)
 
 
@@ -72,9 +274,9 @@ def _agreed(tool: Tool, question: str) -> bool:
 
 
 async def _list(tool: Tool, client: Client) -> None:
-    wanted = [Acl(each) for each in patterns(tool.options, needed=False)] or [Acl()]
+    wanted = [AclBinding(each) for each in patterns(tool.options, needed=False)] or [AclBinding()]
     who = principals(tool.options.principal)
-    found: set[Acl] = set()
+    found: set[AclBinding] = set()
     for each in wanted:
         found.update(await describe_acls(client, each))
     shown = [each for each in sorted(found) if not who or each.entry.principal in who]
@@ -86,8 +288,8 @@ async def _list(tool: Tool, client: Client) -> None:
         _show(tool, [each for each in shown if each.entry.principal == principal])
 
 
-def _show(tool: Tool, acls: Iterable[Acl]) -> None:
-    by_resource: dict[Pattern, list[Acl]] = defaultdict(list)
+def _show(tool: Tool, acls: Iterable[AclBinding]) -> None:
+    by_resource: dict[ResourcePattern, list[AclBinding]] = defaultdict(list)
     for each in acls:
         by_resource[each.pattern].append(each)
     for pattern, of in by_resource.items():
@@ -97,8 +299,8 @@ def _show(tool: Tool, acls: Iterable[Acl]) -> None:
         tool.print()
 
 
-def _plain(acls: Iterable[Acl]) -> list[dict[str, str | None]]:
-    """As `--json` shows them."""
+def _plain(acls: Iterable[AclBinding]) -> list[dict[str, str | None]]:
+    """Return ACLs for `--json`."""
     return [
         {
             "resource_type": pattern.type.name,

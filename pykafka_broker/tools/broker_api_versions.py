@@ -8,8 +8,6 @@ from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion
 from pykafka_broker.tools.frame import Tool, ToolParser
 
-SUMMARY = "which versions of which requests each broker serves"
-
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()

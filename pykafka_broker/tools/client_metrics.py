@@ -10,10 +10,8 @@ from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs,
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.runtime import uuid_text
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.usage import given, never_with, one_of
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, one_of
 
-SUMMARY = "list, describe, alter and delete subscriptions to the metrics of clients"
 FAILURE = "Error while executing client metrics command : "
 
 _ACTIONS = ("alter", "delete", "describe", "list")
@@ -41,12 +39,12 @@ async def run(tool: Tool) -> int:
             never_with(tool, action, flag)
     never_with(tool, "list", "name")
     if action == "alter" and given(tool, "name") == given(tool, "generate_name"):
-        raise UsageError("One of --name or --generate-name must be specified with --alter.")
+        raise ToolUsageError("One of --name or --generate-name must be specified with --alter.")
     if action == "delete" and not given(tool, "name"):
-        raise UsageError("A client metrics resource name must be specified with --delete.")
+        raise ToolUsageError("A client metrics resource name must be specified with --delete.")
     changes = _changes(tool)
     if tool.options.bootstrap_server is None:
-        raise UsageError("--bootstrap-server must be specified.")
+        raise ToolUsageError("--bootstrap-server must be specified.")
     try:
         async with tool.connect() as client:
             if action == "list":
@@ -67,7 +65,7 @@ async def run(tool: Tool) -> int:
 def _changes(tool: Tool) -> list[ConfigChange]:
     interval = tool.options.interval
     if interval and not (interval.isascii() and interval.removeprefix("-").isdigit()):
-        raise UsageError("Invalid interval value. Enter an integer, or leave empty to reset.")
+        raise ToolUsageError("Invalid interval value. Enter an integer, or leave empty to reset.")
     found = []
     for flag, key in _KEYS.items():
         text = getattr(tool.options, flag)

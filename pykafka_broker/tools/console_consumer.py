@@ -1,7 +1,7 @@
 """`kafka-console-consumer`.
 
-Rule: without `--partition` it is a member of a group, of its own if none is named, which then commits nothing. It ends
-with 0 when nothing comes for `--timeout-ms`, and also when a broker refuses what it asks for.
+Rule: without `--partition` the consumer is a member of a group; if none is named, of a new group, in which nothing is
+committed. The exit code is 0 when no record comes for `--timeout-ms`, and also when a broker refuses a request.
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
-from pykafka_broker.tools.console_output import Output, add_formatter
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.properties_of import Old, add_properties, properties_of
-from pykafka_broker.tools.record_text import Consumed
-from pykafka_broker.tools.topic_names import subscribed
-from pykafka_broker.tools.usage import given, never_with, one_of, required
-
-SUMMARY = "print records of topics"
+from pykafka_broker.tools.console_output import Consumed, Output, add_formatter
+from pykafka_broker.tools.frame import (
+    Old,
+    Tool,
+    ToolParser,
+    ToolUsageError,
+    add_properties,
+    given,
+    never_with,
+    one_of,
+    properties_of,
+    required,
+    subscribed,
+)
 
 _OLD = Old("consumer.config", "consumer-property")
 _LEVELS = ("read_committed", "read_uncommitted")
@@ -44,7 +50,7 @@ async def run(tool: Tool) -> int:
     required(tool, "bootstrap_server")
     one_of(tool, "topic", "include")
     if "" in (tool.options.topic, tool.options.include):
-        raise UsageError("Topics to read have to have a name")
+        raise ToolUsageError("Topics to read have to have a name")
     offset = _offset(tool)
     properties = _properties(tool)
     wanted = [tool.options.topic] if tool.options.topic is not None else subscribed(tool.options.include)
@@ -67,12 +73,12 @@ async def run(tool: Tool) -> int:
 
 
 def _offset(tool: Tool) -> int:
-    """From which one is read, or one of the constants. Raises UsageError."""
+    """Return the offset to start at, or a constant of ListOffsets. Raises ToolUsageError."""
     given_offset = tool.options.offset
     if tool.options.partition is not None and tool.options.topic is None:
-        raise UsageError("The topic is required when partition is specified.")
+        raise ToolUsageError("The topic is required when partition is specified.")
     if given(tool, "offset") and tool.options.partition is None:
-        raise UsageError("The partition is required when offset is specified.")
+        raise ToolUsageError("The partition is required when offset is specified.")
     never_with(tool, "offset", "from_beginning")
     never_with(tool, "group", "partition")
     if given_offset is None:
@@ -85,7 +91,7 @@ def _offset(tool: Tool) -> int:
         offset = -1
     if offset < 0:
         wrong = f"The provided offset value '{given_offset}' is incorrect."
-        raise UsageError(f"{wrong} Valid values are 'earliest', 'latest', or a non-negative long.")
+        raise ToolUsageError(f"{wrong} Valid values are 'earliest', 'latest', or a non-negative long.")
     return offset
 
 
@@ -94,11 +100,11 @@ def _properties(tool: Tool) -> dict[str, str]:
     reset = found.get("auto.offset.reset")
     if tool.options.from_beginning and reset not in (None, "earliest"):
         one = "please remove one option"
-        raise UsageError(f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', {one}")
+        raise ToolUsageError(f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', {one}")
     found.setdefault("auto.offset.reset", "earliest" if tool.options.from_beginning else "latest")
     groups = {each for each in (tool.options.group, found.get("group.id")) if each is not None}
     if len(groups) > 1:
-        raise UsageError(f"The group ids provided in different places do not match: {', '.join(sorted(groups))}")
+        raise ToolUsageError(f"The group ids provided in different places do not match: {', '.join(sorted(groups))}")
     if groups:
         [found["group.id"]] = groups
     else:
@@ -107,18 +113,18 @@ def _properties(tool: Tool) -> dict[str, str]:
     if tool.options.isolation_level is not None:
         found["isolation.level"] = tool.options.isolation_level
     if found.setdefault("isolation.level", "read_uncommitted") not in _LEVELS:
-        raise UsageError(f"isolation.level must be one of {', '.join(_LEVELS)}")
+        raise ToolUsageError(f"isolation.level must be one of {', '.join(_LEVELS)}")
     found.setdefault("client.id", "console-consumer")
     return found
 
 
 def _assign(tool: Tool, consumer: Consumer, offset: int) -> None:
-    place = (tool.options.topic, tool.options.partition)
-    consumer.assign([place])
+    partition = (tool.options.topic, tool.options.partition)
+    consumer.assign([partition])
     if offset >= 0:
-        consumer.seek(place, offset)
+        consumer.seek(partition, offset)
     else:
-        consumer.seek_to_time(place, offset)
+        consumer.seek_to_time(partition, offset)
 
 
 async def _print(consumer: Consumer | GroupConsumer, output: Output) -> None:

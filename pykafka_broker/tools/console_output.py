@@ -1,22 +1,203 @@
-"""What the console consumers have in common: formatters, their flags, and where records are printed.
+"""Output of the console consumers: formatters, deserializers, their flags, and the printing of records.
 
-Rule: a formatter is chosen by the name of Kafka's class; bytes go to standard output as they are.
+Rule: a formatter is chosen by the name of Kafka's class. Properties are those of Kafka's DefaultMessageFormatter:
+`print.key` and its like say which parts are printed, with `key.separator` between them. Bytes go to standard output as
+they are, unless a deserializer gives them a meaning.
 """
 
 from __future__ import annotations
 
 import base64
+import struct
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer, long
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.config.values import format_value
+from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.records.record import Record
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, deprecated, merged
 from pykafka_broker.tools.progress import NOTHING, Bar
-from pykafka_broker.tools.properties_of import deprecated, merged
-from pykafka_broker.tools.record_text import Consumed, Formatter
+
+# -- text of bytes
+
+
+_JAVA = "org.apache.kafka.common.serialization."
+_TIMES = ("CreateTime", "LogAppendTime")
+Meaning = Callable[[bytes], bytes]
+
+
+class Consumed(NamedTuple):
+    """A record and its place. `deliveries` is None for a record without a share group."""
+
+    partition: TopicPartition
+    record: Record
+    timestamp_type: int
+    leader_epoch: int
+    deliveries: int | None = None
+
+
+class RecordFormatter:
+    """The text of a record (Kafka: DefaultMessageFormatter).
+
+    Raises:
+        ClientError: a deserializer refuses the bytes.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        shown = {name.removeprefix("print."): value for name, value in properties.items() if name.startswith("print.")}
+        self._shown = {name for name, value in shown.items() if value.strip().lower() == "true"}
+        if shown.get("value", "true").strip().lower() == "true":
+            self._shown.add("value")
+        self._separator = properties.get("key.separator", "\t").encode()
+        self._end = properties.get("line.separator", "\n").encode()
+        self._between_headers = properties.get("headers.separator", ",").encode()
+        self._null = properties.get("null.literal", "null").encode()
+        self._key = _meaning(properties, "key")
+        self._value = _meaning(properties, "value")
+        self._header = _meaning(properties, "headers")
+
+    def text(self, consumed: Consumed) -> bytes:
+        record, shown = consumed.record, self._shown
+        columns = []
+        if "timestamp" in shown:
+            kind = _TIMES[consumed.timestamp_type]
+            columns.append(b"NO_TIMESTAMP" if record.timestamp < 0 else f"{kind}:{record.timestamp}".encode())
+        if "partition" in shown:
+            columns.append(b"Partition:%d" % consumed.partition.partition)
+        if "offset" in shown:
+            columns.append(b"Offset:%d" % record.offset)
+        if "delivery" in shown:
+            columns.append(b"Delivery:%d" % consumed.deliveries if consumed.deliveries else b"Delivery:NOT_PRESENT")
+        if "epoch" in shown:
+            columns.append(b"Epoch:NOT_PRESENT")  # Kafka's script does not hand the epoch to the formatter
+        if "headers" in shown:
+            columns.append(self._headers(record))
+        if "key" in shown:
+            columns.append(self._part(record.key, self._key))
+        if "value" in shown:
+            columns.append(self._part(record.value, self._value))
+        return self._separator.join(columns) + self._end if columns else b""
+
+    def _part(self, data: bytes | None, meaning: Meaning) -> bytes:
+        return meaning(self._null if data is None else data)  # as in Kafka's formatter
+
+    def _headers(self, record: Record) -> bytes:
+        pairs = [
+            name.encode("utf-8", "surrogateescape") + b":" + self._part(value, self._header)
+            for name, value in record.headers
+        ]
+        return self._between_headers.join(pairs) if pairs else b"NO_HEADERS"
+
+
+def _meaning(properties: Mapping[str, str], part: str) -> Meaning:
+    """Return the deserializer of a part of the record.
+
+    Its own properties stand behind the part's name: `key.deserializer.NAME`.
+    """
+    own = f"{part}.deserializer."
+    kind = "key" if part == "key" else "value"
+    encoding = properties.get(f"{own}{kind}.deserializer.encoding") or properties.get(f"{own}deserializer.encoding")
+    return deserializer(properties.get(f"{part}.deserializer"), encoding)
+
+
+def deserializer(name: str | None, encoding: str | None = None) -> Meaning:
+    """Return the function of Java's class `name` from bytes to text.
+
+    Bytes stay as they are for an unknown class or encoding, as with Kafka's script.
+    """
+    short = (name or "").removeprefix(_JAVA)
+    if encoding is None or short not in ("StringDeserializer", "UUIDDeserializer"):
+        return _DESERIALIZERS.get(short, bytes)
+    known = "utf-16-be" if encoding.upper() == "UTF-16" else encoding  # Java's, unless the bytes say otherwise
+    try:
+        "".encode(known)
+    except LookupError:
+        return bytes
+    meaning = _DESERIALIZERS[short]
+    return lambda data: meaning(data.decode(known, "replace").encode())
+
+
+def _number(form: str, kind: str) -> Meaning:
+    wanted = struct.Struct(form)
+
+    def read(data: bytes) -> bytes:
+        if len(data) != wanted.size:
+            raise ClientError(f"Size of data received by {kind}Deserializer is not {wanted.size}")
+        number = wanted.unpack(data)[0]
+        return (format_value(_fewest_digits(data) if form == ">f" else number) or "").encode()
+
+    return read
+
+
+def _fewest_digits(data: bytes) -> float:
+    """Return the shortest decimal number for a float of 32 bits: 3.14, not the exact value."""
+    number: float = struct.unpack(">f", data)[0]
+    short = (float(f"{number:.{digits}g}") for digits in range(2, 10))
+    return next((each for each in short if _packed(each) == data), number)
+
+
+def _packed(number: float) -> bytes | None:
+    try:
+        return struct.pack(">f", number)
+    except OverflowError:  # rounded up, and too large
+        return None
+
+
+def _boolean(data: bytes) -> bytes:
+    if data not in (b"\0", b"\1"):
+        raise ClientError("Unexpected byte received by BooleanDeserializer")
+    return b"true" if data == b"\1" else b"false"
+
+
+def _text(data: bytes) -> bytes:
+    return data.decode("utf-8", "replace").encode()
+
+
+def _uuid(data: bytes) -> bytes:
+    import uuid
+
+    try:
+        return str(uuid.UUID(data.decode())).encode()
+    except ValueError:
+        raise ClientError("Error parsing data into UUID") from None
+
+
+def _buffer(data: bytes) -> bytes:
+    """Return Java's text for a ByteBuffer, which does not show the content."""
+    return f"java.nio.HeapByteBuffer[pos=0 lim={len(data)} cap={len(data)}]".encode()
+
+
+def _void(data: bytes) -> bytes:
+    raise ClientError("Data should be null for a VoidDeserializer.")
+
+
+def _escaped(data: bytes) -> bytes:
+    r"""Return the text of `Bytes.toString`: printable bytes unchanged, all others as \x00."""
+    return "".join(chr(each) if 0x20 <= each <= 0x7E and each != 0x5C else f"\\x{each:02X}" for each in data).encode()
+
+
+_DESERIALIZERS: dict[str, Meaning] = {
+    "StringDeserializer": _text,
+    "ByteArrayDeserializer": bytes,
+    "ByteBufferDeserializer": _buffer,
+    "BytesDeserializer": _escaped,
+    "IntegerDeserializer": _number(">i", "Integer"),
+    "LongDeserializer": _number(">q", "Long"),
+    "ShortDeserializer": _number(">h", "Short"),
+    "FloatDeserializer": _number(">f", "Float"),
+    "DoubleDeserializer": _number(">d", "Double"),
+    "BooleanDeserializer": _boolean,
+    "UUIDDeserializer": _uuid,
+    "VoidDeserializer": _void,
+}
+
+
+# -- records
+
 
 _TOOLS = "org.apache.kafka.tools.consumer."
 DEFAULT = f"{_TOOLS}DefaultMessageFormatter"
@@ -43,7 +224,7 @@ def add_formatter(parser: ToolParser) -> None:
 
 
 def formatter_of(tool: Tool) -> Text:
-    """Raises UsageError and ClientError."""
+    """Return the formatter of the flags. Raises ToolUsageError and ClientError."""
     properties = merged(tool, "formatter_config", "formatter_property", "property")
     deprecated(tool, "property", "formatter-property")
     for flag in ("key_deserializer", "value_deserializer"):
@@ -51,11 +232,11 @@ def formatter_of(tool: Tool) -> Text:
             properties[flag.replace("_", ".")] = name
     before, package, name = tool.options.formatter.rpartition(_TOOLS)
     if before or not package:
-        raise UsageError(f"there is no formatter {tool.options.formatter}")
+        raise ToolUsageError(f"there is no formatter {tool.options.formatter}")
     if name == "DefaultMessageFormatter":
-        return Formatter(properties).text
+        return RecordFormatter(properties).text
     if name == "LoggingMessageFormatter":
-        return Formatter(properties).text
+        return RecordFormatter(properties).text
     if name == "NoOpMessageFormatter":
         return lambda _: b""
     from pykafka_broker.tools.internal_records import FORMATTERS
@@ -63,13 +244,17 @@ def formatter_of(tool: Tool) -> Text:
     try:
         return FORMATTERS[name]
     except KeyError:
-        raise UsageError(f"there is no formatter {tool.options.formatter}") from None
+        raise ToolUsageError(f"there is no formatter {tool.options.formatter}") from None
 
 
 class Output:
-    """Where records are printed, and how many were. Raises ClientError for one that can't be, unless they are skipped.
+    """The printing and counting of records.
 
-    `most` None: without end.
+    Args:
+        most: the number of records to print, None for no end.
+
+    Raises:
+        ClientError: a record can't be printed, and `--skip-message-on-error` is not given.
     """
 
     def __init__(self, tool: Tool, *, skip_errors: bool = False) -> None:
@@ -84,7 +269,7 @@ class Output:
 
     @property
     def left(self) -> int:
-        """How many may be polled for now."""
+        """Return how many more records to poll."""
         return 500 if self.most is None else min(500, self.most - self.count)
 
     @property
@@ -92,7 +277,7 @@ class Output:
         return self.most is not None and self.count >= self.most
 
     def print(self, consumed: Consumed) -> bool:
-        """Whether the record could be printed; it counts anyway."""
+        """Print a record and count it; returns whether the record could be printed."""
         self.count += 1
         self._bar.update()
         if self._tool.options.json:
@@ -109,8 +294,11 @@ class Output:
         return True
 
     async def polled(self, poll: Callable[[int, int], Awaitable[list[Chunk]]], who: str) -> AsyncIterator[Chunk]:
-        """What comes, until it is enough or --timeout-ms bring nothing. poll: is given how long to wait and how many to
-        take at most; who: for what is said of an error that ends it.
+        """Yield records until `most` have come, or none has come for `--timeout-ms`.
+
+        Args:
+            poll: called with the time to wait in milliseconds and the most records to return.
+            who: the name of the consumer in the text of an error that ends the records.
         """
         timeout_ms = self._tool.options.timeout_ms
         wait_ms = _FOR_EVER_MS if timeout_ms is None or timeout_ms < 0 else timeout_ms
@@ -127,7 +315,7 @@ class Output:
 
     @contextmanager
     def progress(self) -> Iterator[None]:
-        """A bar, unless the records themselves are on the screen."""
+        """Show a progress bar, unless records are printed on the same screen."""
         if sys.stdout.isatty():
             yield
             return
@@ -136,7 +324,7 @@ class Output:
         self._bar = NOTHING
 
     def event(self, name: str) -> None:
-        """For Kafka's system tests."""
+        """Print an event, for Kafka's system tests."""
         if self._tool.options.enable_systest_events:
             self._tool.print(name)
 
@@ -147,7 +335,7 @@ class Output:
 
 
 def write(data: bytes) -> None:
-    """To standard output, which takes text only when a test looks on."""
+    """Write bytes to standard output, or text if a test has replaced standard output."""
     binary = getattr(sys.stdout, "buffer", None)
     if binary is None:
         sys.stdout.write(data.decode("utf-8", "replace"))
@@ -156,7 +344,7 @@ def write(data: bytes) -> None:
 
 
 def as_data(consumed: Consumed) -> dict[str, Any]:
-    """A record as JSON has it; what is no text is told as `{"base64": ...}`."""
+    """Return a record for JSON, with `{"base64": ...}` for bytes that are no text."""
     record = consumed.record
     found: dict[str, Any] = {
         "topic": consumed.partition.topic,

@@ -1,26 +1,191 @@
 """`kafka-console-producer`.
 
-Rule: what is not delivered is told on standard error, and the exit code stays 0, as with Kafka's script; with `--sync`
-it ends the tool with 1, and so does a line that can't be read.
+Rule: a failed delivery is reported on standard error, and the exit code stays 0, as with Kafka's script; with `--sync`
+it ends the tool with 1, and so does a line that can't be read. Standard input is read in a thread, which may be left
+behind. A line ends with LF, CR LF or CR, as in Java's BufferedReader.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+import os
+import re
+import stat
+import threading
+from collections.abc import AsyncIterator, Mapping
+from concurrent.futures import CancelledError
+from contextlib import suppress
+from io import UnsupportedOperation
+from typing import Any, NamedTuple, TextIO
 
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import integer, long
-from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
-from pykafka_broker.tools.input_lines import lines_of, size_of
-from pykafka_broker.tools.line_reader import Line, LineReader
+from pykafka_broker.records.record import Headers
+from pykafka_broker.tools.frame import (
+    FAILED,
+    Old,
+    Tool,
+    ToolParser,
+    ToolUsageError,
+    add_properties,
+    deprecated,
+    merged,
+    properties_of,
+    required,
+)
 from pykafka_broker.tools.progress import NOTHING, Bar
-from pykafka_broker.tools.properties_of import Old, add_properties, deprecated, merged, properties_of
-from pykafka_broker.tools.usage import required
 
-SUMMARY = "send lines of standard input as records"
+# -- lines
+
+
+_AT_ONCE = 64 << 10
+_END = re.compile(rb"\r\n|\n|\r")
+
+
+def size_of(stdin: TextIO) -> int | None:
+    """Return the size of standard input in bytes, None if unknown."""
+    try:
+        found = os.fstat(stdin.fileno())
+    except UnsupportedOperation:  # text of a test
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+async def lines_of(stdin: TextIO) -> AsyncIterator[list[bytes]]:
+    """Yield lines of standard input without line ends, as soon as possible. Raises ClientError."""
+    rest = b""
+    async for chunk in _chunks(stdin):
+        found = _END.split(rest + chunk)
+        rest = found.pop()
+        if chunk.endswith(b"\r"):  # the LF may come later
+            rest = found.pop() + b"\r"
+        if found:
+            yield found
+    if rest:
+        yield [rest.removesuffix(b"\r")]
+
+
+async def _chunks(stdin: TextIO) -> AsyncIterator[bytes]:
+    try:
+        descriptor = stdin.fileno()
+    except UnsupportedOperation:  # text of a test
+        yield stdin.buffer.read()
+        return
+    loop, chunks = asyncio.get_running_loop(), asyncio.Queue[bytes | OSError](2)
+
+    def hand_over(found: bytes | OSError) -> None:
+        putting = chunks.put(found)
+        try:
+            asyncio.run_coroutine_threadsafe(putting, loop).result()
+        finally:
+            putting.close()  # a coroutine of an ended loop, which never began
+
+    def read() -> None:
+        with suppress(RuntimeError, CancelledError):  # nobody is there any more
+            try:
+                while chunk := os.read(descriptor, _AT_ONCE):
+                    hand_over(chunk)
+                hand_over(b"")
+            except OSError as error:
+                hand_over(error)
+
+    threading.Thread(target=read, name="standard input", daemon=True).start()
+    while chunk := await chunks.get():
+        if isinstance(chunk, OSError):
+            raise ClientError(f"standard input can't be read: {chunk.strerror}")
+        yield chunk
+
+
+# -- line readers
+
+
+class ParsedLine(NamedTuple):
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class LineReader:
+    """The reader of lines as records.
+
+    Raises:
+        ClientError: a line lacks a part, and `ignore.error` is not set.
+    """
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self._keys = _is(properties, "parse.key")
+        self._headers = _is(properties, "parse.headers")
+        self._lenient = _is(properties, "ignore.error")
+        self._key_separator = properties.get("key.separator", "\t")
+        self._delimiter = properties.get("headers.delimiter", "\t")
+        self._separator = properties.get("headers.separator", ",")
+        self._pair_separator = properties.get("headers.key.separator", ":")
+        self._null = properties.get("null.marker")
+        self._number = 0
+        self._check()
+
+    def _check(self) -> None:
+        """Check for ambiguous separators. Raises ClientError."""
+        named = {
+            "headers.delimiter": self._delimiter,
+            "headers.separator": self._separator,
+            "headers.key.separator": self._pair_separator,
+        }
+        for first, second in (
+            ("headers.delimiter", "headers.separator"),
+            ("headers.delimiter", "headers.key.separator"),
+            ("headers.separator", "headers.key.separator"),
+        ):
+            if named[first] == named[second]:
+                raise ClientError(f"{first} and {second} may not be equal")
+        if self._null is not None:
+            for name, separator in {"key.separator": self._key_separator, **named}.items():
+                if self._null == separator:
+                    raise ClientError(f"null.marker and {name} may not be equal")
+
+    def read(self, text: str) -> ParsedLine:
+        self._number += 1
+        headers, rest = self._cut(text, self._headers, self._delimiter, "headers delimiter")
+        key, value = self._cut(rest, self._keys, self._key_separator, "key separator")
+        found = [] if headers is None or headers == self._null else self._pairs(headers)
+        return ParsedLine(None if key is None else self._bytes(key), self._bytes(value), found)
+
+    def _cut(self, text: str, wanted: bool, separator: str, what: str) -> tuple[str | None, str]:
+        if not wanted:
+            return None, text
+        if not separator:  # found at once, as by Java's String.indexOf
+            return "", text
+        before, found, after = text.partition(separator)
+        if found:
+            return before, after
+        if self._lenient:
+            return None, text
+        raise ClientError(f"No {what} found on line number {self._number}: '{text}'")
+
+    def _pairs(self, text: str) -> Headers:
+        found: Headers = []
+        for pair in text.split(self._separator) if self._separator else text:
+            name, separator, value = pair.partition(self._pair_separator) if self._pair_separator else ("", "at", pair)
+            if not separator and not self._lenient:
+                raise ClientError(f"No header key separator found in pair '{pair}' on line number {self._number}")
+            if name == self._null:
+                raise ClientError(f"Header keys should not be equal to the null marker '{name}' as they can't be null")
+            found.append((name, self._bytes(value) if separator else None))
+        return found
+
+    def _bytes(self, text: str) -> bytes | None:
+        return None if text == self._null else text.encode("utf-8", "surrogateescape")
+
+
+def _is(properties: Mapping[str, str], name: str) -> bool:
+    return properties.get(name, "").strip().lower() == "true"
+
+
+# -- the tool
+
 
 _WARNING = "Warning: --{} is deprecated and will be removed in a future version. Use --{} instead."
 _UNTIL_5 = "Warning: --{} is deprecated and will be removed in Apache Kafka 5.0. Use --{} instead."
@@ -70,7 +235,7 @@ async def run(tool: Tool) -> int:
     required(tool, "bootstrap_server", "topic")
     properties = _properties(tool)
     if tool.options.line_reader != _READER:
-        raise UsageError(f"{tool.options.line_reader} is not known, only {_READER}")
+        raise ToolUsageError(f"{tool.options.line_reader} is not known, only {_READER}")
     reader = LineReader(merged(tool, "reader_config", "reader_property", "property"))
     deprecated(tool, "property", "reader-property", _WARNING)
     async with Client(tool.options.bootstrap_server, properties) as client, Producer(client) as producer:
@@ -86,7 +251,7 @@ async def run(tool: Tool) -> int:
 
 
 def _properties(tool: Tool) -> dict[str, str]:
-    """Flags that were given win over the file, and defaults of the tool over nothing."""
+    """Return the producer's properties: flags win over the file, and the file over the tool's defaults."""
     found, options = properties_of(tool, _OLD), vars(tool.options)
     for flag, (key, default) in _NUMBERS.items():
         if options[flag] is not None:
@@ -111,7 +276,7 @@ def _properties(tool: Tool) -> dict[str, str]:
 
 
 class _Sender:
-    """Lines on their way."""
+    """The lines in flight."""
 
     def __init__(self, tool: Tool, producer: Producer) -> None:
         self.delivered: list[dict[str, Any]] = []
@@ -137,8 +302,8 @@ class _Sender:
         if self._prompt:
             print(">", end="", flush=True)
 
-    async def _send(self, line: Line) -> None:
-        """Raises ClientError with `--sync`."""
+    async def _send(self, line: ParsedLine) -> None:
+        """Send a line. Raises ClientError with `--sync`."""
         topic, send = self._tool.options.topic, self._producer.send
         if self._tool.options.sync:
             self._tell(await self._producer.deliver(topic, line.value, line.key, headers=line.headers))

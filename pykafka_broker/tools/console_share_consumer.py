@@ -1,21 +1,25 @@
 """`kafka-console-share-consumer`.
 
-Rule: records are accepted as they are printed, unless they are to be released or rejected; those that were fetched and
-not printed are released at the end. It ends with 0 when nothing comes for `--timeout-ms`, and also when a broker
-refuses what it asks for.
+Rule: records are accepted as they are printed, unless flags ask for a release or a rejection; records that were fetched
+and not printed are released at the end. The exit code is 0 when no record comes for `--timeout-ms`, and also when a
+broker refuses a request.
 """
 
 from __future__ import annotations
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.share_consumer import ACCEPT, REJECT, RELEASE, ShareConsumer
-from pykafka_broker.tools.console_output import Output, add_formatter
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.properties_of import Old, add_properties, properties_of
-from pykafka_broker.tools.record_text import Consumed
-from pykafka_broker.tools.usage import never_with, required
-
-SUMMARY = "print records of a topic as a member of a share group"
+from pykafka_broker.tools.console_output import Consumed, Output, add_formatter
+from pykafka_broker.tools.frame import (
+    Old,
+    Tool,
+    ToolParser,
+    ToolUsageError,
+    add_properties,
+    never_with,
+    properties_of,
+    required,
+)
 
 _OLD = Old("consumer-config", "consumer-property")
 _GROUP = "console-share-consumer"
@@ -52,7 +56,7 @@ def _properties(tool: Tool) -> dict[str, str]:
     found = properties_of(tool, _OLD)
     groups = {each for each in (tool.options.group, found.get("group.id")) if each is not None}
     if len(groups) > 1:
-        raise UsageError(f"The group ids provided in different places do not match: {', '.join(sorted(groups))}")
+        raise ToolUsageError(f"The group ids provided in different places do not match: {', '.join(sorted(groups))}")
     found["group.id"] = groups.pop() if groups else _GROUP
     found.setdefault("client.id", _GROUP)
     return found

@@ -1,6 +1,7 @@
 """`kafka-consumer-perf-test`.
 
-Rule: the time until the first partitions are assigned is that of the rebalance, all other time is that of fetching.
+Rule: the time until the first partitions are assigned counts as the time of the rebalance, all other time as the time
+of fetching.
 """
 
 from __future__ import annotations
@@ -11,14 +12,19 @@ from datetime import datetime
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.properties import integer, long, read_properties
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.frame import (
+    Tool,
+    ToolParser,
+    ToolUsageError,
+    given,
+    never_with,
+    one_of,
+    pairs,
+    required,
+    subscribed,
+)
 from pykafka_broker.tools.java_time import date_form
 from pykafka_broker.tools.progress import Bar
-from pykafka_broker.tools.properties_of import pairs
-from pykafka_broker.tools.topic_names import subscribed
-from pykafka_broker.tools.usage import given, never_with, one_of, required
-
-SUMMARY = "measure how fast records are read"
 
 _MB = 1 << 20
 _FIGURES = (
@@ -60,7 +66,7 @@ async def run(tool: Tool) -> int:
     one_of(tool, "topic", "include")
     never_with(tool, "command_config", "consumer_config")
     if options.reporting_interval <= 0:
-        raise UsageError("Reporting interval must be greater than 0.")
+        raise ToolUsageError("Reporting interval must be greater than 0.")
     properties = _properties(tool)
     if given(tool, "messages"):
         tool.print("Warning: --messages is deprecated. Use --num-records instead.")
@@ -95,7 +101,7 @@ def _print_header(tool: Tool) -> None:
 
 
 class _Test:
-    """One run. Times are in milliseconds of the steady clock, which begins as the wall clock's."""
+    """A run of the test. Times are milliseconds of the steady clock, which starts at the wall clock's time."""
 
     def __init__(self, tool: Tool, client: Client) -> None:
         self._tool = tool

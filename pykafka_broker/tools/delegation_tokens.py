@@ -1,6 +1,7 @@
 """`kafka-delegation-tokens`.
 
-Rule: a token's hash is printed only where Kafka's tool prints it too: it is what the user came for.
+Rule: the HMAC of a token is its password. It is printed only where Kafka's tool prints it too: it is what the user came
+for.
 """
 
 from __future__ import annotations
@@ -9,17 +10,96 @@ import base64
 import binascii
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from pykafka_broker.client.acls import split_principal
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.delegation_tokens import Token, create_token, describe_tokens, expire_token, renew_token
-from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.errors import ClientError, check
 from pykafka_broker.client.properties import long
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.usage import never_with, required
+from pykafka_broker.protocol.messages.create_delegation_token_request import (
+    CreatableRenewers,
+    CreateDelegationTokenRequest,
+)
+from pykafka_broker.protocol.messages.describe_delegation_token_request import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
+from pykafka_broker.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
+from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, never_with, required
 
-SUMMARY = "create, renew, expire and describe delegation tokens"
+# -- tokens
+
+
+_HIGHEST = 3  # of CreateDelegationToken
+_FOR_OTHERS = 3  # the first version with another owner (KIP-373)
+
+
+class Token(NamedTuple):
+    """A delegation token; times are milliseconds since the epoch."""
+
+    token_id: str
+    hmac: bytes
+    owner: str
+    requester: str
+    renewers: list[str]
+    issued_ms: int
+    expires_ms: int
+    max_ms: int
+
+    def __repr__(self) -> str:
+        return f"Token({self.token_id}, owner={self.owner})"
+
+
+async def create_token(client: Client, owner: str | None, renewers: Sequence[str], max_lifetime_ms: int) -> Token:
+    """Create a token. owner: None for the user of the connection. Raises ClientError."""
+    renewing = [CreatableRenewers(*split_principal(each)) for each in renewers]
+    request = CreateDelegationTokenRequest(renewers=renewing, max_lifetime_ms=max_lifetime_ms)
+    if owner is not None:
+        request.owner_principal_type, request.owner_principal_name = split_principal(owner)
+    versions = None if owner is None else (_FOR_OTHERS, _HIGHEST)
+    made = await client.ask_controller(request, call="createDelegationToken", versions=versions, repeatable=False)
+    check(made.error_code)
+    whose = f"{made.principal_type}:{made.principal_name}"
+    requester = f"{made.token_requester_principal_type}:{made.token_requester_principal_name}"
+    times = made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms
+    asked_by = whose if requester == ":" else requester  # before KIP-373 always the owner
+    return Token(made.token_id, bytes(made.hmac), whose, asked_by, list(renewers), *times)
+
+
+async def renew_token(client: Client, hmac: bytes, period_ms: int) -> int:
+    """Renew a token; returns the new expiry time. Raises ClientError."""
+    answer = await client.ask_controller(RenewDelegationTokenRequest(hmac, period_ms), call="renewDelegationToken")
+    check(answer.error_code)
+    return int(answer.expiry_timestamp_ms)
+
+
+async def expire_token(client: Client, hmac: bytes, period_ms: int) -> int:
+    """Change the expiry time of a token; returns the new time. Raises ClientError."""
+    answer = await client.ask_controller(ExpireDelegationTokenRequest(hmac, period_ms), call="expireDelegationToken")
+    check(answer.error_code)
+    return int(answer.expiry_timestamp_ms)
+
+
+async def describe_tokens(client: Client, owners: Sequence[str]) -> list[Token]:
+    """Return the visible tokens of the owners, or of all owners for none. Raises ClientError."""
+    request = DescribeDelegationTokenRequest([DescribeDelegationTokenOwner(*split_principal(each)) for each in owners])
+    answer = await client.ask(request, call="describeDelegationToken")
+    check(answer.error_code)
+    found = []
+    for each in answer.tokens:
+        owner = f"{each.principal_type}:{each.principal_name}"
+        requester = f"{each.token_requester_principal_type}:{each.token_requester_principal_name}"
+        renewers = [f"{one.principal_type}:{one.principal_name}" for one in each.renewers]
+        times = each.issue_timestamp, each.expiry_timestamp, each.max_timestamp
+        asked_by = owner if requester == ":" else requester
+        found.append(Token(each.token_id, bytes(each.hmac), owner, asked_by, renewers, *times))
+    return found
+
+
+# -- the tool
+
+
 _ROW = "{:<15} {:<30} {:<15} {:<15} {:<25} {:<15} {:<15} {:<15}"
 _OTHERS = {
     "create": ("hmac", "renew_time_period", "expiry_time_period"),
@@ -49,7 +129,7 @@ async def run(tool: Tool) -> int:
     chosen = tool.options
     actions = [each for each in _OTHERS if getattr(chosen, each)]
     if len(actions) != 1:
-        raise UsageError("Command must include exactly one action: --create, --renew, --expire or --describe")
+        raise ToolUsageError("Command must include exactly one action: --create, --renew, --expire or --describe")
     required(tool, "bootstrap_server", "command_config")
     never_with(tool, actions[0], *_OTHERS[actions[0]])
     if actions[0] == "create":
@@ -111,7 +191,7 @@ def _show(tool: Tool, tokens: Sequence[Token]) -> None:
 
 
 def _plain(token: Token) -> dict[str, Any]:
-    """As `--json` shows it."""
+    """Return a token as `--json` shows a token."""
     return token._asdict() | {"hmac": base64.b64encode(token.hmac).decode()}
 
 
@@ -120,12 +200,12 @@ def _listed(principals: Sequence[str]) -> str:
 
 
 def _date(ms: int) -> str:
-    """To the minute, in local time, as Kafka's tool shows it."""
+    """Return a time to the minute, in local time, as Kafka's tool prints times."""
     return datetime.fromtimestamp(ms / 1000).isoformat(timespec="minutes")
 
 
 def _bytes(hmac: str) -> bytes:
-    """Raises ClientError, which does not repeat it."""
+    """Decode an HMAC. Raises ClientError, whose text does not repeat the HMAC."""
     try:
         return base64.b64decode(hmac, validate=True)
     except (binascii.Error, ValueError):

@@ -1,6 +1,6 @@
 """`kafka-delete-records`.
 
-Rule: what a partition refuses is printed in its line, and the exit code is 0 all the same.
+Rule: a partition's error is printed in its line, and the exit code is 0 all the same.
 """
 
 from __future__ import annotations
@@ -8,17 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.leaders import Answered, Place, ask_leaders, by_topic
+from pykafka_broker.client.leaders import Answered, ask_leaders, by_topic
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from pykafka_broker.tools.frame import Tool, ToolParser
+from pykafka_broker.tools.frame import Tool, ToolParser, required
 from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
-from pykafka_broker.tools.usage import required
 
-SUMMARY = "delete records of partitions up to an offset"
 _VERSION = 1  # of the file
 
 
@@ -36,48 +35,50 @@ async def run(tool: Tool) -> int:
     async with tool.connect() as client:
         offsets = _offsets(tool.options.offset_json_file)
 
-        def make(places: list[Place]) -> DeleteRecordsRequest:
+        def make(partitions: list[TopicPartition]) -> DeleteRecordsRequest:
             topics = [
-                DeleteRecordsTopic(topic, [DeleteRecordsPartition(index, offsets[topic, index]) for index in indexes])
-                for topic, indexes in by_topic(places)
+                DeleteRecordsTopic(
+                    topic, [DeleteRecordsPartition(index, offsets[TopicPartition(topic, index)]) for index in indexes]
+                )
+                for topic, indexes in by_topic(partitions)
             ]
             return DeleteRecordsRequest(topics, client.request_timeout_ms)
 
         tool.print("Executing records delete operation")
         found = await ask_leaders(client, offsets, make, _read, call="deleteRecords")
         tool.print("Records delete operation completed:")
-    tool.result = [_told(tool, place, found[place]) for place in offsets]
+    tool.result = [_told(tool, partition, found[partition]) for partition in offsets]
     return 0
 
 
-def _offsets(path: str) -> dict[Place, int]:
-    """Raises ClientError."""
+def _offsets(path: str) -> dict[TopicPartition, int]:
+    """Read the offset of each partition from a file. Raises ClientError."""
     content = json_object(read_json(path))
     version = json_number(content.get("version", _VERSION))
     if version != _VERSION:
         raise ClientError(f"Not supported version field value {version}")
     if "partitions" not in content:
         raise ClientError("Missing partitions field")
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
     for each in map(json_object, json_array(content["partitions"])):
-        place = json_text(field(each, "topic")), json_number(field(each, "partition"))
-        if place in found:
-            raise ClientError(f"Offset json file contains duplicate topic partitions: {place[0]}-{place[1]}")
-        found[place] = json_number(field(each, "offset"), long=True)
+        partition = TopicPartition(json_text(field(each, "topic")), json_number(field(each, "partition")))
+        if partition in found:
+            raise ClientError(f"Offset json file contains duplicate topic partitions: {partition}")
+        found[partition] = json_number(field(each, "offset"), long=True)
     return found
 
 
 def _read(answer: Any) -> Answered:
     return {
-        (topic.name, each.partition_index): (each.error_code, each.low_watermark)
+        TopicPartition(topic.name, each.partition_index): (each.error_code, each.low_watermark)
         for topic in answer.topics
         for each in topic.partitions
     }
 
 
-def _told(tool: Tool, place: Place, found: int | ClientError) -> dict[str, object]:
-    row: dict[str, object] = {"topic": place[0], "partition": place[1]}
-    name = f"{place[0]}-{place[1]}"
+def _told(tool: Tool, partition: TopicPartition, found: int | ClientError) -> dict[str, object]:
+    row: dict[str, object] = {"topic": partition[0], "partition": partition[1]}
+    name = f"{partition}"
     if isinstance(found, ClientError):
         tool.print(f"partition: {name}\terror: {found.java}")
         return row | {"error": str(found)}

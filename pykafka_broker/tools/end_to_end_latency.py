@@ -1,6 +1,6 @@
-"""`kafka-end-to-end-latency`: one record after the other is sent and waited for.
+"""`kafka-end-to-end-latency`: sends one record after the other and waits for each.
 
-Rule: flags have names since Kafka 4.2; the five or six words of older scripts are taken, too.
+Rule: flags have names since Kafka 4.2; the five or six words of older scripts are accepted, too.
 """
 
 from __future__ import annotations
@@ -12,17 +12,14 @@ from collections.abc import Sequence
 from pykafka_broker.client.cluster import Client, Leaders
 from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.leaders import Found, list_offsets
+from pykafka_broker.client.leaders import ListedOffset, list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import read_properties
-from pykafka_broker.protocol.enums import LATEST
+from pykafka_broker.protocol.enums import LATEST, TopicPartition
 from pykafka_broker.records.record import Headers, Record
 from pykafka_broker.server.system_clock import nanoseconds
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, required
 from pykafka_broker.tools.statistics import percentiles
-from pykafka_broker.tools.usage import required
-
-SUMMARY = "measure how long a record takes from a producer to a consumer"
 
 _WORDS = ("bootstrap_server", "topic", "num_records", "producer_acks", "record_size", "command_config")
 _OLD = (
@@ -53,7 +50,7 @@ async def run(tool: Tool) -> int:
     count, make = _number(tool, "num_records", 1), _Parts(tool)
     if tool.options.producer_acks not in ("1", "all"):
         wrong = "Invalid value for --producer-acks. Latency testing requires synchronous acknowledgement."
-        raise UsageError(f"{wrong} Please use '1' or 'all'.")
+        raise ToolUsageError(f"{wrong} Please use '1' or 'all'.")
     path = tool.options.command_config
     properties = ({} if path is None else read_properties(path)) | {
         "acks": tool.options.producer_acks,
@@ -82,41 +79,41 @@ def _take_words(tool: Tool, words: Sequence[str]) -> None:
     if len(words) not in (5, 6):
         usage = "Usage: bootstrap-server topic num-records producer-acks record-size [optional] command-config"
         found = f"Expected 5 or 6 positional arguments, but got {len(words)}."
-        raise UsageError(f"Invalid number of arguments. {found} {usage}")
+        raise ToolUsageError(f"Invalid number of arguments. {found} {usage}")
     tool.print(_OLD)
     for name, word in zip(_WORDS, words, strict=False):
         setattr(tool.options, name, word)
 
 
 def _number(tool: Tool, name: str, least: int) -> int:
-    """An int of Java's. Raises UsageError."""
+    """Return an option as a Java int. Raises ToolUsageError."""
     text = getattr(tool.options, name)
     spelt = name.replace("_", "-")
     if not re.fullmatch(r"[-+]?\d{1,10}", text, re.ASCII) or abs(int(text)) > _LARGEST:
-        raise UsageError(f"Cannot parse argument '{text}' of option {spelt}")
+        raise ToolUsageError(f"Cannot parse argument '{text}' of option {spelt}")
     if int(text) < least:
-        raise UsageError(f"Value for --{spelt} must be at least {least}.")
+        raise ToolUsageError(f"Value for --{spelt} must be at least {least}.")
     return int(text)
 
 
 async def _begin(tool: Tool, client: Client, consumer: Consumer) -> None:
-    """Read all partitions from their ends on; a topic that is not there is made."""
+    """Start to read all partitions at the end; a missing topic is created."""
     topic = tool.options.topic
     found = await client.metadata([topic])
     if not found.topics or found.topics[0].error_code:
         made = "Will create topic with 1 partition(s) and replication factor = 1"
         tool.print(f'Topic "{topic}" does not exist. {made}')
     count = len(await Leaders(client, create=True).of(topic, client.api_timeout_ms))
-    places = [(topic, each) for each in range(count)]
-    consumer.assign(places)
-    for place, end in (await list_offsets(client, dict.fromkeys(places, LATEST))).items():
-        if not isinstance(end, Found):
+    partitions = [TopicPartition(topic, each) for each in range(count)]
+    consumer.assign(partitions)
+    for partition, end in (await list_offsets(client, dict.fromkeys(partitions, LATEST))).items():
+        if not isinstance(end, ListedOffset):
             raise end
-        consumer.seek(place, end.offset)
+        consumer.seek(partition, end.offset)
 
 
 class _Parts:
-    """Of the records that are sent. Raises UsageError."""
+    """The keys, values and headers to send. Raises ToolUsageError."""
 
     def __init__(self, tool: Tool) -> None:
         self._value = _number(tool, "record_size", 0)
@@ -136,7 +133,7 @@ class _Parts:
 
 
 async def _one(tool: Tool, producer: Producer, consumer: Consumer, make: _Parts, number: int) -> float:
-    """The latency of one record, in milliseconds."""
+    """Send and receive a record; returns the latency in milliseconds."""
     key, headers, value = make.key(), make.headers(), make.value()
     began = nanoseconds()
     await producer.deliver(tool.options.topic, value, key, headers=headers)

@@ -6,7 +6,7 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer
 from pykafka_broker.client.quorum import api_versions, update_features
 from pykafka_broker.cluster.features import METADATA_VERSION, default_levels
-from pykafka_broker.cluster.format_request import (
+from pykafka_broker.cluster.formatting import (
     FormatError,
     feature_dependencies,
     metadata_version,
@@ -14,9 +14,7 @@ from pykafka_broker.cluster.format_request import (
     version_mapping,
 )
 from pykafka_broker.protocol.enums import UpgradeType
-from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
-
-SUMMARY = "describe, upgrade, downgrade and disable features of a cluster"
+from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 
 _DONE = {"upgrade": "upgraded", "downgrade": "downgraded", "disable": "disabled"}
 _MAX_LEVEL = 32767
@@ -48,7 +46,7 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     options = tool.options
     if options.bootstrap_server is None and options.bootstrap_controller is None:
-        raise UsageError("You must specify either --bootstrap-controller or --bootstrap-server")
+        raise ToolUsageError("You must specify either --bootstrap-controller or --bootstrap-server")
     command = options.command
     try:
         if command == "version-mapping":
@@ -131,14 +129,14 @@ def _outcome(command: str, name: str, level: int, refused: ClientError | None, d
 
 
 def _wanted(tool: Tool, command: str) -> dict[str, int]:
-    """The level of each feature that was named. Raises UsageError, FormatError."""
+    """Return the level of each named feature. Raises ToolUsageError and FormatError."""
     options = tool.options
     if command == "disable":
         pairs = [(name, 0) for name in options.feature]
     else:
         if options.release_version is not None:
             if options.metadata is not None or options.feature:
-                raise UsageError("Can not specify `release-version` with other feature flags.")
+                raise ToolUsageError("Can not specify `release-version` with other feature flags.")
             level = metadata_version(options.release_version)
             levels = {METADATA_VERSION: level, **default_levels(level)}
             return {name: each for name, each in levels.items() if each or command == "downgrade"}
@@ -148,11 +146,11 @@ def _wanted(tool: Tool, command: str) -> dict[str, int]:
             pairs.append((METADATA_VERSION, metadata_version(options.metadata)))
         pairs += [_level_of(text) for text in options.feature]
     if not pairs:
-        raise UsageError(f"You must specify at least one feature to {command}")
+        raise ToolUsageError(f"You must specify at least one feature to {command}")
     found: dict[str, int] = {}
     for name, level in pairs:
         if name in found:
-            raise UsageError(f"Feature {name} was specified more than once.")
+            raise ToolUsageError(f"Feature {name} was specified more than once.")
         found[name] = level
     return found
 
@@ -160,9 +158,9 @@ def _wanted(tool: Tool, command: str) -> dict[str, int]:
 def _level_of(text: str) -> tuple[str, int]:
     name, equals, number = text.partition("=")
     if not equals:
-        raise UsageError(f"Can't parse feature=level string {text}: equals sign not found.")
+        raise ToolUsageError(f"Can't parse feature=level string {text}: equals sign not found.")
     if not number.isascii() or not number.removeprefix("-").isdigit() or int(number) > _MAX_LEVEL:
-        raise UsageError(f"Can't parse feature=level string {text}: unable to parse {number} as a short.")
+        raise ToolUsageError(f"Can't parse feature=level string {text}: unable to parse {number} as a short.")
     if int(number) < 0:
-        raise UsageError("Cannot specify a negative version level.")
+        raise ToolUsageError("Cannot specify a negative version level.")
     return name.strip(), int(number)

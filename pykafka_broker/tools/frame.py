@@ -1,8 +1,9 @@
-"""What all tools have in common: their flags, how they connect, where they print, and how they end.
+"""The frame of every tool: flags, connection, output and exit code; properties and topic patterns from flags.
 
-Rule: a wrong use is one line on standard error and exit code 1, as with Kafka's scripts; so is what a broker refuses
-and what can't be reached, without a stack trace. `--json` replaces what is printed on standard output by one JSON
-value.
+Rule: a wrong use is one line on standard error and exit code 1, as with Kafka's scripts. So are a refused request and
+an unreachable broker, without a stack trace. `--json` replaces the text on standard output by one JSON value. In code a
+flag is named as in the options (`if_exists`), in texts as on the command line. A flag wins over a file of properties,
+and a flag that is deprecated in Kafka 4 excludes its successor.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Any, NoReturn, TextIO
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from pykafka_broker import __version__
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.protocol.runtime import EncodeError
-from pykafka_broker.tools import drop_output
+from pykafka_broker.tools import TOOLS, drop_output
 from pykafka_broker.tools.progress import NOTHING, Bar, bar
+
+# -- the frame
+
 
 FAILED = 1  # wrong usage too, as with Kafka's scripts
 INTERRUPTED = 130
@@ -37,26 +41,28 @@ _BY_ARGPARSE4J = ("transactions", *_GLADLY_HELPING, *_HELPING_AT_ONCE)
 _LOG = logging.getLogger("pykafka_broker")
 
 
-class UsageError(Exception):
-    """The flags make no sense; the text says why, in the words of Kafka's script. hint: what may have been meant."""
+class ToolUsageError(Exception):
+    """A wrong use of flags, in the words of Kafka's script. hint: a likely intention."""
 
     def __init__(self, text: str, hint: str = "") -> None:
         super().__init__(text)
         self.hint = hint
 
 
-class Misread(UsageError):
-    """A flag has a value that can't be read, or more values than one. Kafka's scripts read values late, and some tell
-    such a fault as they tell a failed request: their modules say how that begins (`FAILURE`).
+class Misread(ToolUsageError):
+    """A flag with an unreadable value, or with more values than allowed.
+
+    Kafka's scripts read values late, and some report such a fault as a failed request: their modules say how that text
+    begins (`FAILURE`).
     """
 
 
 class _Once(argparse.Action):
-    """A flag with a value. Kafka's scripts refuse one that is given twice."""
+    """A flag with a value, which Kafka's scripts refuse the second time."""
 
     def __call__(self, parser: Any, options: argparse.Namespace, value: Any, flag: str | None = None) -> None:
         given: set[str] = vars(options).setdefault("_given", set())
-        if value == self.const is not None:  # a flag that may have a value, and has none
+        if value == self.const is not None:  # a flag with an optional value, without a value
             value = getattr(options, self.dest) or value
         elif flag is not None and self.dest in given:
             raise Misread(f"Found multiple arguments for option {_bare(flag)}, but you asked for only one")
@@ -66,7 +72,7 @@ class _Once(argparse.Action):
 
 
 class _Help(argparse.Action):
-    """`--help`: a wrong use to most of Kafka's scripts, which print it on standard error, and fail."""
+    """`--help`: a wrong use for most of Kafka's scripts, with the help on standard error and a failure."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
         name = parser.prog.rpartition(" ")[2]
@@ -75,10 +81,10 @@ class _Help(argparse.Action):
 
 
 class ToolParser(argparse.ArgumentParser):
-    """Flags as Kafka's scripts take them: `--flag value` and `--flag=value`.
+    """A parser of flags as Kafka's scripts take them: `--flag value` and `--flag=value`.
 
-    Most of them (JOpt Simple) take `-flag` too, and each value once; some (argparse4j) take flags that are shortened
-    where that is clear, and the last one of several values.
+    Most scripts (JOpt Simple) take `-flag` too, and each value once. Some (argparse4j) take unambiguous abbreviations
+    of flags, and the last one of several values.
     """
 
     def __init__(self, name: str, summary: str) -> None:
@@ -89,13 +95,13 @@ class ToolParser(argparse.ArgumentParser):
         if not self._shortens:
             self.register("action", None, _Once)
         self._refuses_words = self._shortens
-        self._in_full: dict[str, str] = {}  # commands, by how they were shortened
+        self._in_full: dict[str, str] = {}  # commands by their abbreviations
         self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this, and exit")
         self.add_argument("--version", action="version", version=__version__)
         self.add_argument("--json", action="store_true", help="print what was found or done as JSON")
 
     def add_connection(self, *, controllers: bool = False, config: str = "--command-config") -> None:
-        """`--bootstrap-server` and the file of properties of the client; `controllers`: `--bootstrap-controller`."""
+        """Add `--bootstrap-server` and the client's file of properties; with `controllers` `--bootstrap-controller`."""
         where = self.add_mutually_exclusive_group() if controllers else self
         where.add_argument("--bootstrap-server", metavar="HOST:PORT,...", help="brokers to connect to")
         if controllers:
@@ -103,15 +109,15 @@ class ToolParser(argparse.ArgumentParser):
         self.add_argument(config, dest="command_config", metavar="FILE", help="properties of the client")
 
     def add_commands(self) -> Commands:
-        """The tool has commands of its own (`transactions list`), one of which has to be given: `options.command`."""
+        """Add commands (`transactions list`), of which the user gives exactly one: `options.command`."""
         return Commands(self)
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
-        """Words that belong to no flag are left alone, as Kafka's scripts do it. Raises UsageError."""
+        """Parse the flags; words without a flag are ignored, as by Kafka's scripts. Raises ToolUsageError."""
         options, rest = self.parse_known_args(self._joined(arguments))
         unknown = [each for each in rest if each.startswith("-") or self._refuses_words]
         if unknown:
-            raise UsageError(self._unrecognized(unknown[0]), self._meant(unknown[0]))
+            raise ToolUsageError(self._unrecognized(unknown[0]), self._meant(unknown[0]))
         if self._in_full:
             options.command = self._in_full[options.command]
         return options
@@ -126,20 +132,20 @@ class ToolParser(argparse.ArgumentParser):
         return f"; did you mean {meant[0]}?" if meant else ""
 
     def _joined(self, arguments: Sequence[str]) -> list[str]:
-        """What stands behind a flag with a value is its value, also where it begins with a dash."""
+        """Join a flag with the word behind, which is the value also with a dash in front."""
         found: list[str] = []
         for each in arguments:
             before = self._option_string_actions.get(found[-1]) if found else None
             if each.startswith("-") and before is not None and before.nargs is None:
                 found[-1] += f"={each}"
             elif each == "--" and not self._shortens:
-                break  # what follows are words, which are left alone
+                break  # words follow, which are ignored
             else:
                 found.append(each if self._shortens else self._spelt(each))
         return found
 
     def _spelt(self, text: str) -> str:
-        """With two dashes, and without what stands behind a flag that takes no value."""
+        """Return a flag with two dashes, and without a value if the flag takes none."""
         flag, equals, value = text.partition("=")
         if flag.startswith("-") and f"-{flag}" in self._option_string_actions:
             flag = f"-{flag}"
@@ -150,11 +156,11 @@ class ToolParser(argparse.ArgumentParser):
         raise _in_argparse4js_words(message) if self._shortens else _in_jopts_words(message)
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """Take a command that is shortened where that is clear, as argparse4j does. Raises UsageError."""
+        """Accept an unambiguous abbreviation of a command, as argparse4j does. Raises ToolUsageError."""
         if isinstance(action.choices, dict) and value not in action.choices:
             meant = [name for name in action.choices if name.startswith(value)]
             if len(meant) > 1:
-                raise UsageError(f"ambiguous command: {value} could match {', '.join(meant)}")
+                raise ToolUsageError(f"ambiguous command: {value} could match {', '.join(meant)}")
             if meant:
                 action.choices[value] = action.choices[meant[0]]
                 self._in_full[value] = meant[0]
@@ -165,24 +171,24 @@ def _bare(flag: str) -> str:
     return flag.lstrip("-")
 
 
-def _in_jopts_words(message: str) -> UsageError:
-    """Tell what is wrong with a flag, as JOpt Simple says it."""
+def _in_jopts_words(message: str) -> ToolUsageError:
+    """Return the error about a flag in the words of JOpt Simple."""
     if missing := re.fullmatch(r"argument (\S+): expected .* arguments?", message):
-        return UsageError(f"Option {_bare(missing[1].rpartition('/')[2])} requires an argument")
+        return ToolUsageError(f"Option {_bare(missing[1].rpartition('/')[2])} requires an argument")
     if wrong := re.fullmatch(r"argument (\S+): invalid .* value: '(.*)'", message, re.DOTALL):
         return Misread(f"Cannot parse argument '{wrong[2]}' of option {_bare(wrong[1].rpartition('/')[2])}")
-    return UsageError(message)
+    return ToolUsageError(message)
 
 
-def _in_argparse4js_words(message: str) -> UsageError:
-    """Tell what is wrong with a flag, as argparse4j says it."""
+def _in_argparse4js_words(message: str) -> ToolUsageError:
+    """Return the error about a flag in the words of argparse4j."""
     if missing := re.fullmatch(r"the following arguments are required: (.*, )?(\S+)", message):
         flag = missing[2]
-        return UsageError(f"argument {flag} is required" if flag.startswith("-") else "too few arguments")
+        return ToolUsageError(f"argument {flag} is required" if flag.startswith("-") else "too few arguments")
     if wrong := re.fullmatch(r"argument (\S+): invalid (\w+) value: '(.*)'", message, re.DOTALL):
         flag, kind, value = wrong[1], wrong[2].capitalize(), wrong[3]
-        return UsageError(f"argument {flag}: could not convert '{value}' to {kind} (For input string: \"{value}\")")
-    return UsageError(message.removeprefix("argument COMMAND: "))
+        return ToolUsageError(f"argument {flag}: could not convert '{value}' to {kind} (For input string: \"{value}\")")
+    return ToolUsageError(message.removeprefix("argument COMMAND: "))
 
 
 class _CommandParser(argparse.ArgumentParser):
@@ -191,7 +197,7 @@ class _CommandParser(argparse.ArgumentParser):
 
 
 class Commands:
-    """Those of one tool."""
+    """The commands of a tool."""
 
     def __init__(self, parser: ToolParser) -> None:
         self._prog = parser.prog
@@ -200,32 +206,34 @@ class Commands:
         )
 
     def add(self, name: str, summary: str) -> argparse.ArgumentParser:
-        """The parser of its flags."""
-        it = self._parsers.add_parser(name, prog=f"{self._prog} {name}", description=summary, help=summary)
-        it.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print what was found as JSON")
-        return it
+        """Add a command and return the parser of the command's flags."""
+        command = self._parsers.add_parser(name, prog=f"{self._prog} {name}", description=summary, help=summary)
+        command.add_argument(
+            "--json", action="store_true", default=argparse.SUPPRESS, help="print what was found as JSON"
+        )
+        return command
 
 
 def explained(error: Exception) -> str:
-    """Return what standard error is told: the error and, in a line of its own, its cause."""
-    text = error.java if isinstance(error, Refused | TimedOut) else str(error)
+    """Return an error's text for standard error, with the cause on a second line."""
+    text = error.java if isinstance(error, KafkaError | TimedOut) else str(error)
     return f"{text}\nCaused by: {error.__cause__}" if isinstance(error.__cause__, ClientError) else text
 
 
 class Tool:
-    """One run of a tool: its options, and where it reads and prints."""
+    """A run of a tool: options, input and output."""
 
     def __init__(self, options: argparse.Namespace, arguments: Sequence[str] = ()) -> None:
         self.options = options
         self.arguments = arguments
-        self.by_argparse4j = False  # as Kafka's script is, which has words of its own for a missing flag
-        self.action = ""  # the one of several flags that says what to do
-        self.result: Any = None  # what `--json` prints
-        self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO())  # a closed one has nothing to tell
+        self.by_argparse4j = False  # the script is parsed by argparse4j, with its own texts
+        self.action = ""  # the flag with the action, among several
+        self.result: Any = None  # printed by `--json`
+        self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO())  # a closed standard input is empty
         self._bar: Bar = NOTHING
 
     def print(self, text: str = "") -> None:
-        """A line on standard output, unless JSON is asked for."""
+        """Print a line on standard output, unless JSON is asked for."""
         if not self.options.json:
             self._bar.clear()
             print(text)
@@ -233,20 +241,22 @@ class Tool:
 
     @contextmanager
     def progress(self, what: str, total: int | None, unit: str) -> Iterator[Bar]:
-        """Something on which is told how far it is: `bar.update(n)`. total None: nobody knows how much it is."""
+        """Show a progress bar, updated by `bar.update(n)`. total: None if unknown."""
         with bar(what, total, unit) as self._bar:
             yield self._bar
         self._bar = NOTHING
 
     def warn(self, text: str) -> None:
-        """A line on standard error."""
+        """Print a line on standard error."""
         self._bar.clear()
         print(text, file=sys.stderr)
         self._bar.refresh()
 
     def fail(self, text: str, cause: ClientError | None = None) -> int:
-        """Print an error on standard output, as Kafka's script does, and its cause on standard error, where the script
-        prints a stack trace. With `--json` standard output takes nothing but data. Returns the exit code.
+        """Print an error on standard output, as Kafka's script does; returns the exit code.
+
+        The cause goes to standard error, where the script prints a stack trace. With `--json` only the error is
+        printed, on standard error.
         """
         self.result = None
         if self.options.json:
@@ -258,17 +268,17 @@ class Tool:
         return FAILED
 
     def properties(self) -> dict[str, str]:
-        """Of the client, from the file that was named. Raises Unusable."""
+        """Return the properties of the client, from the named file. Raises Unusable."""
         path = self.options.command_config
         return {} if path is None else read_properties(path)
 
     def connect(self, extra: dict[str, str] | None = None) -> Client:
-        """A client for the addresses that were named: `async with tool.connect() as client`."""
+        """Return a client for the named addresses: `async with tool.connect() as client`."""
         bootstrap = self.options.bootstrap_server
         controllers = getattr(self.options, "bootstrap_controller", None)
         where = bootstrap if controllers is None else controllers
         if where is None:
-            raise UsageError("--bootstrap-server must be specified")
+            raise ToolUsageError("--bootstrap-server must be specified")
         properties = self.properties() | (extra or {})
         try:
             return Client(where, properties, of_controllers=bootstrap is None)
@@ -281,18 +291,18 @@ def _module(name: str) -> Any:
 
 
 def parser_of(name: str) -> ToolParser:
-    """With the flags of that tool."""
+    """Return a parser with the flags of the tool."""
     module = _module(name)
-    parser = ToolParser(name, module.SUMMARY)
+    parser = ToolParser(name, TOOLS[name])
     module.options(parser)
     return parser
 
 
 def main(name: str, arguments: Sequence[str]) -> int:
-    """Run the tool `name` with what stands behind its name, and return its exit code."""
+    """Run a tool with the arguments behind the name, and return the exit code."""
     module, parser = _module(name), parser_of(name)
     if not _LOG.handlers:
-        _LOG.addHandler(logging.NullHandler())  # what a connection has to tell is in the error that ends the tool
+        _LOG.addHandler(logging.NullHandler())  # the error that ends the tool tells about connections
     try:
         if not arguments and name in _HELPING_AT_ONCE:
             parser.print_help()
@@ -304,11 +314,11 @@ def main(name: str, arguments: Sequence[str]) -> int:
             print(json.dumps(tool.result, indent=2, ensure_ascii=False))
         sys.stdout.flush()
         return status
-    except UsageError as error:
+    except ToolUsageError as error:
         if isinstance(error, Misread) and hasattr(module, "FAILURE") and "--json" not in arguments:
             print(f"{module.FAILURE}{error}")
         print(f"{error}\n{parser.prog} --help shows what there is{error.hint}", file=sys.stderr)
-    except (ClientError, EncodeError) as error:  # a number or a name that no request can have
+    except (ClientError, EncodeError) as error:  # EncodeError: a number or a name too large for a request
         print(explained(error), file=sys.stderr)
     except BrokenPipeError:  # `| head` has seen enough
         drop_output()
@@ -317,7 +327,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
 
 
 def _run(module: Any, tool: Tool) -> int:
-    """In an event loop of its own; Ctrl-C and SIGTERM cancel it, so that members leave their groups."""
+    """Run the tool in a new event loop; Ctrl-C and SIGTERM cancel the tool, so members leave their groups."""
 
     async def run() -> int:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -330,3 +340,147 @@ def _run(module: Any, tool: Tool) -> int:
         return asyncio.run(run())
     except asyncio.CancelledError:
         return 128 + signal.SIGTERM
+
+
+# -- combinations of flags
+
+
+def given(tool: Tool, flag: str) -> bool:
+    """Tell whether a flag was given: with a value, or at all for a flag without values."""
+    value = getattr(tool.options, flag)
+    return not (value is None or value is False or value == [])
+
+
+def one_of(tool: Tool, *flags: str, last: str = " or ") -> str:
+    """Return the only given flag among several. Raises ToolUsageError.
+
+    Args:
+        last: the text before the last flag in the error.
+    """
+    found = [flag for flag in flags if given(tool, flag)]
+    if len(found) != 1:
+        listed = ", ".join(map(_spelt, flags[:-1]))
+        raise ToolUsageError(f"Command must include exactly one action: {listed}{last}{_spelt(flags[-1])}")
+    tool.action = found[0]
+    return tool.action
+
+
+def required(tool: Tool, *flags: str) -> None:
+    """Check for all of the flags. Raises ToolUsageError."""
+    for flag in flags:
+        if not given(tool, flag):
+            if tool.by_argparse4j:
+                raise ToolUsageError(f"argument {_spelt(flag)} is required")
+            raise ToolUsageError(f'Missing required argument "[{_dashed(flag)}]"')
+
+
+def only_with(tool: Tool, flag: str, *others: str) -> None:
+    """Check whether `flag` comes with any of the given actions. Raises ToolUsageError."""
+    if given(tool, flag) and not any(given(tool, other) for other in others):
+        raise conflict(flag, tool.action)
+
+
+def never_with(tool: Tool, flag: str, *others: str) -> None:
+    """Check for flags excluded by `flag`. Raises ToolUsageError."""
+    for other in others:
+        if given(tool, flag) and given(tool, other):
+            raise conflict(flag, other)
+
+
+def conflict(flag: str, other: str) -> ToolUsageError:
+    """Return the error for two flags which exclude each other."""
+    return ToolUsageError(f'Option "[{_dashed(flag)}]" can\'t be used with option "[{_dashed(other)}]"')
+
+
+def _spelt(flag: str) -> str:
+    return f"--{_dashed(flag)}"
+
+
+def _dashed(flag: str) -> str:
+    return flag.replace("_", "-")
+
+
+# -- properties
+
+
+def pairs(texts: Iterable[str] | None) -> dict[str, str]:
+    """Return the names and values of `name=value` texts; a name without a value has an empty value."""
+    return {name: value for name, _, value in (text.partition("=") for text in texts or ())}
+
+
+class Old(NamedTuple):
+    """Deprecated names of `--command-config` and `--command-property`. says: the warning."""
+
+    config: str
+    property: str
+    says: str = "Option --{} is deprecated and will be removed in a future version. Use --{} instead."
+
+
+def deprecated(tool: Tool, flag: str, instead: str, says: str = Old("", "").says) -> None:
+    """Print on standard output, as Kafka's scripts do, if the deprecated `flag` was used."""
+    if given(tool, _dest(flag)):
+        tool.print(says.format(flag, instead))
+
+
+def add_properties(parser: ToolParser, old: Old, what: str) -> None:
+    """Add `--command-property`, and the deprecated names of both flags for properties."""
+    parser.add_argument(
+        "--command-property", action="append", metavar="NAME=VALUE", help=f"property of the {what}, may be repeated"
+    )
+    parser.add_argument(f"--{old.property}", action="append", metavar="NAME=VALUE", help="the same (deprecated)")
+    parser.add_argument(
+        f"--{old.config}", dest=_dest(old.config), metavar="FILE", help="the same as --command-config (deprecated)"
+    )
+
+
+def properties_of(tool: Tool, old: Old) -> dict[str, str]:
+    """Return the client's properties from file and flags. Raises ToolUsageError and Unusable."""
+    found = merged(tool, "command_config", "command_property", _dest(old.property), _dest(old.config))
+    deprecated(tool, old.property, "command-property", old.says)
+    deprecated(tool, old.config, "command-config", old.says)
+    return found
+
+
+def _dest(flag: str) -> str:
+    return flag.replace("-", "_").replace(".", "_")
+
+
+def merged(tool: Tool, config: str, new: str, old: str, old_config: str | None = None) -> dict[str, str]:
+    """Return the properties of a file and of flags, which win over the file.
+
+    Args:
+        config: the option with the file, `old_config` its deprecated name.
+        new: the option with properties, `old` its deprecated name.
+    """
+    never_with(tool, new, old)
+    options = vars(tool.options)
+    path = options[config]
+    if old_config is not None:
+        never_with(tool, config, old_config)
+        path = path or options[old_config]
+    return ({} if path is None else read_properties(path)) | pairs(options[new] or options[old])
+
+
+# -- topics by a regular expression
+
+
+def matcher(text: str) -> Callable[[str], bool]:
+    """Return a function to tell whether a topic is meant by `--topic` or `--include`. Raises ClientError.
+
+    A comma stands for `|`, spaces and quotes at both ends are ignored, and the whole name has to match.
+    """
+    pattern = text.strip().replace(",", "|").replace(" ", "").strip("\"'")
+    try:
+        compiled = re.compile(pattern)
+    except re.error:
+        raise ClientError(f"{pattern} is an invalid regex.") from None
+    return lambda name: compiled.fullmatch(name) is not None
+
+
+def subscribed(text: str) -> Callable[[str], bool]:
+    """Return a function to tell whether a subscription by regular expression has a topic. Raises ClientError."""
+    try:
+        pattern = re.compile(text)
+    except re.error as error:
+        raise ClientError(f"{text} is an invalid regex: {error}") from None
+    return lambda name: pattern.fullmatch(name) is not None

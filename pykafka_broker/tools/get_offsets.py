@@ -1,6 +1,6 @@
 """`kafka-get-offsets`.
 
-Rule: a partition without such an offset has no line; one that refuses is told on standard error and skipped.
+Rule: a partition without such an offset has no line; an error is reported on standard error and the partition skipped.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.leaders import Place, list_offsets
+from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.properties import integer, java_split, long
 from pykafka_broker.client.topics import list_topics
 from pykafka_broker.protocol.enums import (
@@ -20,12 +20,9 @@ from pykafka_broker.protocol.enums import (
     LATEST,
     LATEST_TIERED,
     MAX_TIMESTAMP,
+    TopicPartition,
 )
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError, explained
-from pykafka_broker.tools.topic_names import matcher
-from pykafka_broker.tools.usage import given, required
-
-SUMMARY = "offsets of partitions: the first, the last, or by time"
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, explained, given, matcher, required
 
 _TIMES = {
     "latest": LATEST,
@@ -56,30 +53,30 @@ async def run(tool: Tool) -> int:
     required(tool, "bootstrap_server")
     try:
         return await _run(tool)
-    except UsageError as error:
-        raise UsageError(f"Error occurred: {error}") from None
+    except ToolUsageError as error:
+        raise ToolUsageError(f"Error occurred: {error}") from None
     except ClientError as error:
         raise ClientError(f"Error occurred: {explained(error)}") from None
 
 
 async def _run(tool: Tool) -> int:
     if given(tool, "topic_partitions") and (given(tool, "topic") or given(tool, "partitions")):
-        raise UsageError("--topic-partitions cannot be used with --topic or --partitions")
+        raise ToolUsageError("--topic-partitions cannot be used with --topic or --partitions")
     time = _time(tool.options.time)
     wanted = _by_rules(tool.options.topic_partitions) if given(tool, "topic_partitions") else _by_lists(tool)
     async with tool.connect() as client:
-        places = await _places(client, wanted, tool.options.exclude_internal_topics)
-        if not places:
+        partitions = await _partitions(client, wanted, tool.options.exclude_internal_topics)
+        if not partitions:
             raise ClientError("Could not match any topic-partitions with the specified filters")
-        found = await list_offsets(client, dict.fromkeys(places, time))
+        found = await list_offsets(client, dict.fromkeys(partitions, time))
     tool.result = []
-    for topic, partition in places:
-        place = found[topic, partition]
-        if isinstance(place, ClientError):
-            tool.warn(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {place.java}")
-        elif place.offset >= 0:
-            tool.print(f"{topic}:{partition}:{place.offset}")
-            tool.result.append({"topic": topic, "partition": partition, "offset": place.offset})
+    for topic, partition in partitions:
+        answer = found[TopicPartition(topic, partition)]
+        if isinstance(answer, ClientError):
+            tool.warn(f"Skip getting offsets for topic-partition {topic}-{partition} due to error: {answer.java}")
+        elif answer.offset >= 0:
+            tool.print(f"{topic}:{partition}:{answer.offset}")
+            tool.result.append({"topic": topic, "partition": partition, "offset": answer.offset})
     return 0
 
 
@@ -88,19 +85,19 @@ def _time(text: str) -> int:
         return _TIMES[text] if text in _TIMES else long(text)
     except ValueError:
         known = " / ".join(f"{number} or {name}" for name, number in _TIMES.items())
-        raise UsageError(
+        raise ToolUsageError(
             f"Malformed time argument {text}. Please use {known}, or a specified long format timestamp"
         ) from None
 
 
 def _by_lists(tool: Tool) -> Filter:
-    """`--topic` and `--partitions`."""
+    """Return the filter of `--topic` and `--partitions`."""
     allows = matcher(".*" if tool.options.topic is None else tool.options.topic)
     listed = tool.options.partitions
     try:
         partitions = {integer(each) for each in java_split(",", listed)} if listed else set()
     except ValueError:
-        raise UsageError(
+        raise ToolUsageError(
             "--partitions expects a comma separated list of numeric partition ids, "
             f"but received: {tool.options.partitions}"
         ) from None
@@ -108,7 +105,7 @@ def _by_lists(tool: Tool) -> Filter:
 
 
 def _by_rules(text: str) -> Filter:
-    """`--topic-partitions`: a partition is wanted if one of its rules says so."""
+    """Return the filter of `--topic-partitions`: a partition passes if any of the rules fits."""
     rules = [_rule(each) for each in java_split(",", text)]
     return lambda topic, partition: any(rule(topic, partition) for rule in rules)
 
@@ -116,22 +113,22 @@ def _by_rules(text: str) -> Filter:
 def _rule(text: str) -> Filter:
     match = _RULE.fullmatch(text)
     if match is None:
-        raise UsageError(f"Invalid rule specification: {text}")
+        raise ToolUsageError(f"Invalid rule specification: {text}")
     name, one, first, end = match.groups()
     allows = matcher(name or ".*")
     try:
         low, high = integer(one or first or "0"), integer(end) if end else 1 << 31
     except ValueError as error:
-        raise UsageError(str(error)) from None
+        raise ToolUsageError(str(error)) from None
     if one:
         return lambda topic, partition: allows(topic) and partition == low
     return lambda topic, partition: allows(topic) and low <= partition < high
 
 
-async def _places(client: Client, wanted: Filter, no_internal: bool) -> list[Place]:
+async def _partitions(client: Client, wanted: Filter, no_internal: bool) -> list[TopicPartition]:
     topics = [topic for topic in await list_topics(client) if not (no_internal and topic.is_internal)]
     return [
-        (topic.name or "", each.partition_index)
+        TopicPartition(topic.name or "", each.partition_index)
         for topic in topics
         for each in sorted(topic.partitions, key=lambda each: each.partition_index)
         if wanted(topic.name or "", each.partition_index)

@@ -5,10 +5,8 @@ from __future__ import annotations
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.groups import list_groups
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.usage import never_with, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, never_with, required
 
-SUMMARY = "list groups of all types"
 _FAILURE = "Error while executing groups command : "
 
 _TYPES = ("classic", "consumer", "share", "streams")
@@ -32,7 +30,7 @@ async def run(tool: Tool) -> int:
         never_with(tool, kind, "group_type", "protocol", *_KINDS[number + 1 :])
     wanted = tool.options.group_type
     if wanted is not None and wanted.lower() not in _TYPES:
-        raise UsageError("--group-type must be a valid group type.")
+        raise ToolUsageError("--group-type must be a valid group type.")
     try:
         async with tool.connect() as client:
             found = [each for each in await list_groups(client) if _is_wanted(tool, each)]

@@ -1,7 +1,8 @@
-"""Records of Kafka's own topics as its formatters print them: one JSON object after the other, without an end of line.
+"""Records of Kafka's own topics as its formatters print them: JSON objects without line ends.
 
-Rule: a field stands in the text if the record's version has it; a tagged one unless it has its default. Records of
-another kind than the formatter's are passed over, but not such as can't be read: with those it is another topic.
+Rule: a field is printed if the record's version has it, a tagged field only if it differs from its default. Records of
+another kind than the formatter's are skipped. An unreadable record is an error: the topic is another one. This module
+is imported when a formatter asks for it, with all stored messages.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.runtime import ZERO_UUID, DecodeError, Fields, uuid_text
 from pykafka_broker.protocol.specs import RecordSpec
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
-from pykafka_broker.tools.record_text import Consumed
+from pykafka_broker.tools.console_output import Consumed
 
 _INT16 = struct.Struct(">h")
-_IDS = {"topic_id"}  # all others that end so are text
+_IDS = {"topic_id"}  # all other names ending in `_id` are text
 _LAST = 1 << 15
-_VERSIONS = {  # of fields that not every version has
+_VERSIONS = {  # of fields which some versions lack
     ("OffsetCommitValue", "leader_epoch"): (3, _LAST),
     ("OffsetCommitValue", "expire_timestamp"): (1, 1),
     ("GroupMetadataValue", "current_state_timestamp"): (2, _LAST),
@@ -62,7 +63,7 @@ def _formatter(specs: dict[int, RecordSpec], types: tuple[int, ...]) -> Callable
 
 
 def _number(data: bytes) -> int:
-    """Which kind a key is of, or which version a value has."""
+    """Return the kind of a key, or the version of a value."""
     if len(data) < _INT16.size:
         raise DecodeError(f"{len(data)} bytes are too few")
     return int(_INT16.unpack_from(data)[0])

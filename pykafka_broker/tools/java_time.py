@@ -1,6 +1,6 @@
-"""Times as Kafka's scripts take and print them.
+"""Times as Kafka's scripts read and print them.
 
-Rule: a moment without a zone is in UTC; a duration is that of Java, which knows no months or years.
+Rule: a time without a zone is in UTC; a duration is one of Java, without months or years.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Unparseable(ClientError):
-    """A text that is no moment."""
+    """A text without a time."""
 
     exception = "java.text.ParseException"
 
 
 def timestamp_ms(text: str) -> int:
-    """Of `YYYY-MM-DDThh:mm:ss.sss`, with or without a zone. Raises Unparseable."""
+    """Read `YYYY-MM-DDThh:mm:ss.sss`, with or without a zone. Raises Unparseable."""
     if "T" not in text:
         raise Unparseable("Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
     match = _MOMENT.fullmatch(text)
@@ -47,7 +47,7 @@ def timestamp_ms(text: str) -> int:
 
 
 def duration_ms(text: str) -> int:
-    """Of `PnDTnHnMn.nS`. Raises ClientError."""
+    """Read `PnDTnHnMn.nS`. Raises ClientError."""
     match = _DURATION.fullmatch(text)
     if match is None or match[3] in ("T", "t") or not any(match[at] for at in (2, 4, 5, 6)):
         raise ClientError("Text cannot be parsed to a Duration")
@@ -58,7 +58,7 @@ def duration_ms(text: str) -> int:
 
 
 def date_form(pattern: str) -> Callable[[datetime], str]:
-    """Return what writes a date as Java's SimpleDateFormat of that pattern does, in English. Raises ClientError."""
+    """Return a function to write a date as Java's SimpleDateFormat of the pattern, in English. Raises ClientError."""
     parts: list[str | Callable[[datetime], str]] = []
     for literal, run, _ in _PARTS.findall(pattern):
         if run:
@@ -73,7 +73,7 @@ def date_form(pattern: str) -> Callable[[datetime], str]:
 
 
 def _written(run: str) -> Callable[[datetime], str]:
-    """Return what writes one field of a date; run: its letter, as often as the pattern has it."""
+    """Return a function to write a field of a date. run: the letter, as often as in the pattern."""
     letter, width = run[0], len(run)
     if letter == "X" and width > 3:
         raise ClientError(f"invalid ISO 8601 format: length={width}")
@@ -109,7 +109,7 @@ def _days_before_week(moment: datetime) -> int:
 
 
 def _week_year(moment: datetime) -> tuple[int, int]:
-    """Return the year and the number of the week. The first week of a year is the one with its first of January."""
+    """Return the year and the number of the week. The first week of a year has the first of January."""
     saturday = moment + timedelta(days=6 - _days_before_week(moment))
     return saturday.year, (saturday.timetuple().tm_yday + 6) // 7
 

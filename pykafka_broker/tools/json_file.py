@@ -1,6 +1,6 @@
-"""What a tool reads from a JSON file.
+"""Values of a JSON file.
 
-Rule: the file may have anything in it; whatever is not as it should be ends in a ClientError with Kafka's words.
+Rule: the file may contain anything; an unexpected value ends in a ClientError with Kafka's words.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pykafka_broker.client.errors import ClientError
 
 
 def read_json(path: str) -> Any:
-    """Raises ClientError."""
+    """Read a file. Raises ClientError."""
     try:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError:
@@ -23,21 +23,21 @@ def read_json(path: str) -> Any:
 
 
 def json_object(value: Any) -> dict[str, Any]:
-    """Raises ClientError if it is none."""
+    """Return an object. Raises ClientError for another value."""
     if not isinstance(value, dict):
         raise ClientError(f"Expected JSON object, received {_shown(value)}")
     return value
 
 
 def json_array(value: Any) -> list[Any]:
-    """Raises ClientError if it is none."""
+    """Return an array. Raises ClientError for another value."""
     if not isinstance(value, list):
         raise ClientError(f"Expected JSON array, received {_shown(value)}")
     return value
 
 
 def json_number(value: Any, *, long: bool = False) -> int:
-    """A whole one of 32 or 64 bits. Raises ClientError."""
+    """Return an integer of 32 or 64 bits. Raises ClientError for another value."""
     bits, name = (64, "Long") if long else (32, "Integer")
     if not isinstance(value, int) or isinstance(value, bool) or not -(1 << bits - 1) <= value < 1 << bits - 1:
         raise ClientError(f"Expected `{name}` value, received {_shown(value)}")
@@ -45,14 +45,14 @@ def json_number(value: Any, *, long: bool = False) -> int:
 
 
 def json_text(value: Any) -> str:
-    """Raises ClientError if it is none."""
+    """Return a string. Raises ClientError for another value."""
     if not isinstance(value, str):
         raise ClientError(f"Expected `String` value, received {_shown(value)}")
     return value
 
 
 def field(value: dict[str, Any], name: str) -> Any:
-    """Raises ClientError if there is no such field."""
+    """Return a field of an object. Raises ClientError for a missing field."""
     if name not in value:
         raise ClientError(f"No such field exists: `{name}`")
     return value[name]

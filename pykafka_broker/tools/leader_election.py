@@ -1,6 +1,6 @@
 """`kafka-leader-election`.
 
-Rule: a partition whose leader is already the one that would be elected is no error; any other one that was not elected
+Rule: a partition that already has the leader that would be elected is no error; any other partition without an election
 makes the exit code 1.
 """
 
@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut, check
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, check
 from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
-from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, UsageError
+from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
 
-SUMMARY = "elect leaders of partitions: preferred ones, or unclean ones"
 _TYPES = {"PREFERRED": 0, "UNCLEAN": 1}
 
 
@@ -37,39 +36,48 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     chosen = tool.options
     if chosen.election_type is None:
-        raise UsageError("Missing required option(s): election-type")
-    places = _places(tool)
+        raise ToolUsageError("Missing required option(s): election-type")
+    partitions = _partitions(tool)
     try:
         async with tool.connect() as client:
-            request = ElectLeadersRequest(_TYPES[chosen.election_type], _by_topic(places), client.request_timeout_ms)
+            request = ElectLeadersRequest(
+                _TYPES[chosen.election_type], _by_topic(partitions), client.request_timeout_ms
+            )
             answer = await client.ask_controller(request, call="electLeaders")
             check(answer.error_code)
     except TimedOut:
         text = "Timeout waiting for election results"
         return tool.fail(text, ClientError(text))
-    return _tell(tool, chosen.election_type, answer)
+    return _print_results(tool, chosen.election_type, answer)
 
 
-def _tell(tool: Tool, kind: str, answer: Any) -> int:
+def _print_results(tool: Tool, kind: str, answer: Any) -> int:
     results = [
         (TopicPartition(topic.topic, each.partition_id), each.error_code, each.error_message)
         for topic in answer.replica_election_results
         for each in topic.partition_result
     ]
-    elected = [place for place, code, _ in results if code == ErrorCode.NONE]
-    there = [place for place, code, _ in results if code == ErrorCode.ELECTION_NOT_NEEDED]
-    failed = [(place, Refused(code, text)) for place, code, text in results if place not in (*elected, *there)]
+    elected = [partition for partition, code, _ in results if code == ErrorCode.NONE]
+    there = [partition for partition, code, _ in results if code == ErrorCode.ELECTION_NOT_NEEDED]
+    failed = [
+        (partition, KafkaError(code, text)) for partition, code, text in results if partition not in (*elected, *there)
+    ]
     if elected:
         tool.print(f"Successfully completed leader election ({kind}) for partitions {_listed(elected)}")
     if there:
         tool.print(f"Valid replica already elected for partitions {_listed(there)}")
-    for place, error in failed:
-        tool.print(f"Error completing leader election ({kind}) for partition: {place}: {error.java}")
+    for partition, error in failed:
+        tool.print(f"Error completing leader election ({kind}) for partition: {partition}: {error.java}")
     if failed:
         tool.warn(f"{len(failed)} replica(s) could not be elected")
     tool.result = [
-        {"topic": place.topic, "partition": place.partition, "elected": code == ErrorCode.NONE, "error": _name(code)}
-        for place, code, _ in results
+        {
+            "topic": partition.topic,
+            "partition": partition.partition,
+            "elected": code == ErrorCode.NONE,
+            "error": _name(code),
+        }
+        for partition, code, _ in results
     ]
     return FAILED if failed else 0
 
@@ -78,24 +86,24 @@ def _name(code: int) -> str | None:
     return None if code == ErrorCode.NONE else ErrorCode(code).name
 
 
-def _listed(places: list[TopicPartition]) -> str:
-    return ", ".join(map(str, sorted(places)))
+def _listed(partitions: list[TopicPartition]) -> str:
+    return ", ".join(map(str, sorted(partitions)))
 
 
-def _places(tool: Tool) -> list[TopicPartition] | None:
-    """None for all. Raises UsageError."""
+def _partitions(tool: Tool) -> list[TopicPartition] | None:
+    """Return the partitions of the flags, None for all. Raises ToolUsageError."""
     chosen = tool.options
     ways = [chosen.topic is not None, chosen.all_topic_partitions, chosen.path_to_json_file is not None]
     if ways.count(True) != 1:
-        raise UsageError(
+        raise ToolUsageError(
             "One and only one of the following options is required: topic, all-topic-partitions, path-to-json-file"
         )
     if chosen.topic is not None:
         if chosen.partition is None:
-            raise UsageError("Missing required option(s): partition")
+            raise ToolUsageError("Missing required option(s): partition")
         return [TopicPartition(chosen.topic, chosen.partition)]
     if chosen.partition is not None:
-        raise UsageError("Option partition is only allowed if topic is used")
+        raise ToolUsageError("Option partition is only allowed if topic is used")
     return None if chosen.all_topic_partitions else _in_file(chosen.path_to_json_file)
 
 
@@ -105,14 +113,14 @@ def _in_file(path: str) -> list[TopicPartition]:
         found.append(TopicPartition(json_text(field(each, "topic")), json_number(field(each, "partition"))))
     twice = sorted({each for each in found if found.count(each) > 1})
     if twice:
-        raise UsageError(f"Replica election data contains duplicate partitions: [{_listed(twice)}]")
+        raise ToolUsageError(f"Replica election data contains duplicate partitions: [{_listed(twice)}]")
     return found
 
 
-def _by_topic(places: list[TopicPartition] | None) -> list[TopicPartitions] | None:
-    if places is None:
+def _by_topic(topic_partitions: list[TopicPartition] | None) -> list[TopicPartitions] | None:
+    if topic_partitions is None:
         return None
     topics: dict[str, list[int]] = {}
-    for place in places:
-        topics.setdefault(place.topic, []).append(place.partition)
+    for partition in topic_partitions:
+        topics.setdefault(partition.topic, []).append(partition.partition)
     return [TopicPartitions(topic, partitions) for topic, partitions in topics.items()]

@@ -6,14 +6,11 @@ import json
 from typing import Any
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, check
+from pykafka_broker.client.errors import ClientError, KafkaError, check
 from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
-from pykafka_broker.tools.frame import Tool, ToolParser
-from pykafka_broker.tools.usage import required
-
-SUMMARY = "what is in the log directories of brokers, and how large it is"
+from pykafka_broker.tools.frame import Tool, ToolParser, required
 
 
 def options(parser: ToolParser) -> None:
@@ -41,7 +38,7 @@ async def run(tool: Tool) -> int:
 
 
 def _brokers(text: str, client: Client) -> list[int]:
-    """Those that are asked. Raises ClientError."""
+    """Return the ids of the brokers to ask. Raises ClientError."""
     try:
         wanted = {integer(each) for each in text.split(",") if each} or set(client.nodes)
     except ValueError as error:
@@ -56,7 +53,7 @@ def _brokers(text: str, client: Client) -> list[int]:
 
 
 def _directories(answer: Any, topics: set[str]) -> list[dict[str, object]]:
-    """As Kafka's script prints them."""
+    """Return the directories of an answer as Kafka's script prints them."""
     if not answer.results:
         check(answer.error_code)
     return [
@@ -66,7 +63,7 @@ def _directories(answer: Any, topics: set[str]) -> list[dict[str, object]]:
                 | {"offsetLag": part.offset_lag, "isFuture": part.is_future_key}
                 for topic, part in _partitions(each, topics)
             ],
-            "error": None if each.error_code == ErrorCode.NONE else Refused(each.error_code).exception,
+            "error": None if each.error_code == ErrorCode.NONE else KafkaError(each.error_code).exception,
             "logDir": each.log_dir,
         }
         for each in answer.results
@@ -78,7 +75,7 @@ def _row(node: int, directory: Any, topics: set[str]) -> dict[str, object]:
     return {
         "broker": node,
         "log_dir": directory.log_dir,
-        "error": str(Refused(directory.error_code)) if failed else None,
+        "error": str(KafkaError(directory.error_code)) if failed else None,
         "partitions": [
             {"topic": topic, "partition": part.partition_index, "size": part.partition_size}
             | {"offset_lag": part.offset_lag, "is_future": part.is_future_key}

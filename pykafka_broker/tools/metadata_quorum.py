@@ -9,12 +9,10 @@ from typing import Any
 
 from pykafka_broker.client.errors import ClientError, Unusable
 from pykafka_broker.client.properties import integer, read_properties
-from pykafka_broker.client.quorum import Endpoint, Quorum, add_voter, describe_quorum, remove_voter
+from pykafka_broker.client.quorum import QuorumInfo, RaftVoterEndpoint, add_voter, describe_quorum, remove_voter
 from pykafka_broker.protocol.messages.describe_quorum_response import ReplicaState
 from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-
-SUMMARY = "describe the controllers of a cluster, add and remove one"
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 _COLUMNS = (
     "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status",
@@ -40,7 +38,7 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     options = tool.options
     if options.bootstrap_server is None and options.bootstrap_controller is None:
-        raise UsageError("one of the arguments --bootstrap-server --bootstrap-controller is required")
+        raise ToolUsageError("one of the arguments --bootstrap-server --bootstrap-controller is required")
     await {"describe": _describe, "add-controller": _add, "remove-controller": _remove}[options.command](tool)
     return 0
 
@@ -48,11 +46,11 @@ async def run(tool: Tool) -> int:
 async def _describe(tool: Tool) -> None:
     options = tool.options
     if options.status and options.replication:
-        raise UsageError("Only one of --status or --replication should be specified with describe sub-command")
+        raise ToolUsageError("Only one of --status or --replication should be specified with describe sub-command")
     if not options.status and not options.replication:
-        raise UsageError("One of --status or --replication must be specified with describe sub-command")
+        raise ToolUsageError("One of --status or --replication must be specified with describe sub-command")
     if options.human_readable and not options.replication:
-        raise UsageError("The option --human-readable is only supported along with --replication")
+        raise ToolUsageError("The option --human-readable is only supported along with --replication")
     async with tool.connect() as client:
         quorum = await describe_quorum(client)
         client.clock.tick()
@@ -62,14 +60,14 @@ async def _describe(tool: Tool) -> None:
             _replication(tool, quorum, client.clock.wall if options.human_readable else None)
 
 
-def _leader(quorum: Quorum) -> ReplicaState:
+def _leader(quorum: QuorumInfo) -> ReplicaState:
     for each in quorum.voters:
         if each.replica_id == quorum.leader_id:
             return each
     raise ClientError(f"the leader {quorum.leader_id} is not among the voters")
 
 
-def _status(tool: Tool, cluster_id: str, quorum: Quorum) -> None:
+def _status(tool: Tool, cluster_id: str, quorum: QuorumInfo) -> None:
     leader = _leader(quorum)
     last = min(quorum.voters, key=lambda each: each.log_end_offset)
     lag_ms = -1
@@ -93,7 +91,7 @@ def _status(tool: Tool, cluster_id: str, quorum: Quorum) -> None:
         tool.print(f"{''.join(words) + ':':<24}{text}")
 
 
-def _nodes(quorum: Quorum, states: Iterable[ReplicaState]) -> list[dict[str, Any]]:
+def _nodes(quorum: QuorumInfo, states: Iterable[ReplicaState]) -> list[dict[str, Any]]:
     found = []
     for each in states:
         node: dict[str, Any] = {"id": each.replica_id}
@@ -109,13 +107,13 @@ def _listed(nodes: list[dict[str, Any]]) -> str:
     return json.dumps([{"directoryId" if key == "directory_id" else key: each[key] for key in each} for each in nodes])
 
 
-def _spelt(endpoint: Endpoint) -> str:
+def _spelt(endpoint: RaftVoterEndpoint) -> str:
     host = f"[{endpoint.host}]" if ":" in endpoint.host else endpoint.host
     return f"{endpoint.name}://{host}:{endpoint.port}"
 
 
-def _replication(tool: Tool, quorum: Quorum, wall: int | None) -> None:
-    """wall: times are told as so long before it."""
+def _replication(tool: Tool, quorum: QuorumInfo, wall: int | None) -> None:
+    """Print lag and times of each replica. wall: the time before which times are told, None for timestamps."""
     leader = _leader(quorum)
     followers = [each for each in quorum.voters if each is not leader]
     rows, tool.result = [_COLUMNS], []
@@ -159,11 +157,11 @@ async def _remove(tool: Tool) -> None:
     options = tool.options
     node_id = options.controller_id
     if node_id < 0:
-        raise UsageError(f"Invalid negative --controller-id: {node_id}")
+        raise ToolUsageError(f"Invalid negative --controller-id: {node_id}")
     try:
         directory_id = parse_uuid_text(options.controller_directory_id)
     except ValueError as error:
-        raise UsageError(f"Failed to parse --controller-directory-id: {error}") from None
+        raise ToolUsageError(f"Failed to parse --controller-directory-id: {error}") from None
     if not options.dry_run:
         async with tool.connect() as client:
             await remove_voter(client, node_id, directory_id)
@@ -175,7 +173,7 @@ async def _remove(tool: Tool) -> None:
 async def _add(tool: Tool) -> None:
     path = tool.options.command_config
     if path is None:
-        raise UsageError(
+        raise ToolUsageError(
             "You must supply the configuration file of the controller you are adding when using add-controller."
         )
     settings = read_properties(path)
@@ -219,12 +217,12 @@ def _directory_id(settings: dict[str, str]) -> str:
     return found
 
 
-def _endpoints(settings: dict[str, str]) -> list[Endpoint]:
-    """Of the listeners for controllers; an advertised one goes before the one that is bound."""
+def _endpoints(settings: dict[str, str]) -> list[RaftVoterEndpoint]:
+    """Return the endpoints of the controller listeners, advertised ones first."""
     wanted = [each.strip() for each in settings.get("controller.listener.names", "").split(",") if each.strip()]
     if not wanted:
         raise Unusable("controller.listener.names was not found in the configuration file")
-    found: dict[str, Endpoint] = {}
+    found: dict[str, RaftVoterEndpoint] = {}
     for key in ("advertised.listeners", "listeners"):
         for text in filter(None, (each.strip() for each in settings.get(key, "").split(","))):
             endpoint = _endpoint(text)
@@ -235,9 +233,9 @@ def _endpoints(settings: dict[str, str]) -> list[Endpoint]:
     return [found[each] for each in wanted]
 
 
-def _endpoint(text: str) -> Endpoint:
+def _endpoint(text: str) -> RaftVoterEndpoint:
     name, scheme, rest = text.partition("://")
     host, colon, port = rest.rpartition(":")
     if not scheme or not colon or not port.isascii() or not port.isdigit():
         raise Unusable(f"{text} {_ENDPOINT}")
-    return Endpoint(name, host.removeprefix("[").removesuffix("]") or "localhost", int(port))
+    return RaftVoterEndpoint(name, host.removeprefix("[").removesuffix("]") or "localhost", int(port))

@@ -1,28 +1,607 @@
-"""`pykafka-broker mirror FILE`: topics, configs, records and group offsets go to another cluster, as by MirrorMaker 2.
+"""`pykafka-broker mirror FILE`: copies topics, configs, records, group offsets and ACLs, as MirrorMaker 2 does.
 
-Rule: its file, its topics and the formats of what is in them are MirrorMaker's.
+Rule: the file of properties, the topics and their formats are MirrorMaker's. A property for MirrorMaker's Connect
+workers (`tasks.max`) is ignored. Properties of a client come from its cluster (`B.name`, then `B.producer.name`); a
+flow has the last word (`A->B.producer.name`, then `A->B.target.producer.name`). A mirror writes records in their order
+with their partition, timestamp, key and headers. Offsets committed in the target only grow, and not at all while the
+group has members there: they follow once the members have left, however old its checkpoints are. ACLs change on their
+way: the target's users may not write to a copy, so WRITE is left out and ALL becomes READ; only ACLs of single topics
+are copied, and none is removed.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+import json
+import re
+import struct
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from pykafka_broker.client.acls import AclBinding, ResourcePattern, create_acls, describe_acls
+from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError
+from pykafka_broker.client.configs import (
+    ConfigChange,
+    ConfigValueSource,
+    Resource,
+    alter_configs,
+    describe_configs,
+    source_of,
+)
+from pykafka_broker.client.consumer import Chunk, Consumer
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
+from pykafka_broker.client.groups import list_groups
+from pykafka_broker.client.leaders import by_topic, list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import read_properties
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.mirror_acls import sync_acls
-from pykafka_broker.tools.mirror_flow import Mirror, ensure_topic
-from pykafka_broker.tools.mirror_groups import Told, sync_groups, tell_checkpoints
-from pykafka_broker.tools.mirror_records import heartbeat
-from pykafka_broker.tools.mirror_settings import Flow, beating, flows
+from pykafka_broker.client.topics import create_partitions, create_topic
+from pykafka_broker.protocol.enums import (
+    EARLIEST,
+    LATEST,
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+    AlterConfigOp,
+    ConfigResourceType,
+    CoordinatorType,
+    PatternType,
+    TopicPartition,
+)
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest
+from pykafka_broker.records.record import Record
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import Bar
 
-SUMMARY = "mirror topics and groups from one cluster to another, by a file of MirrorMaker 2"
+# -- settings
+
+
+_TOPICS_EXCLUDED = r"mm2.*\.internal, .*\.replica, __.*"  # Kafka docs, "MirrorMaker Common Configs"
+_GROUPS_EXCLUDED = "console-consumer-.*, connect-.*, __.*"
+_CONFIGS_EXCLUDED = (
+    r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
+    r"message\.timestamp\.difference\.max\.ms, message\.timestamp\.type, unclean\.leader\.election\.enable, "
+    r"min\.insync\.replicas"
+)
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The way from a source cluster to a target cluster."""
+
+    source: str
+    target: str
+    values: Mapping[str, str]
+
+    def get(self, name: str, default: str) -> str:
+        for prefix in (f"{self.source}->{self.target}.", f"{self.target}.", ""):
+            if prefix + name in self.values:
+                return self.values[prefix + name].strip()
+        return default
+
+    def is_on(self, name: str, default: bool) -> bool:
+        return self.get(name, str(default)).lower() == "true"
+
+    def number(self, name: str, default: int) -> int:
+        """Return an integer property. Raises Unusable."""
+        text = self.get(name, str(default))
+        try:
+            return int(text)
+        except ValueError:
+            raise Unusable(f"Invalid value {text} for configuration {name}: Not a number of type INT") from None
+
+    def client(self, cluster: str) -> tuple[str, dict[str, str]]:
+        """Return address and client properties of a cluster. Raises Unusable."""
+        found = self.properties(cluster, "admin")
+        if "bootstrap.servers" not in found:
+            raise Unusable(f"{cluster}.bootstrap.servers is missing")
+        return found["bootstrap.servers"], found
+
+    def properties(self, cluster: str, role: str) -> dict[str, str]:
+        """Return the properties of a cluster's client as admin, producer or consumer."""
+        found = {key: text for key, text in self.values.items() if key.startswith(("ssl.", "sasl.", "security."))}
+        flow, side = f"{self.source}->{self.target}.", "source." if cluster == self.source else "target."
+        for prefix in (f"{cluster}.", f"{cluster}.{role}.", f"{flow}{role}.", f"{flow}{side}{role}."):
+            found |= {key.removeprefix(prefix): text for key, text in self.values.items() if key.startswith(prefix)}
+        return found
+
+    def check(self) -> None:
+        """Check patterns and words. Raises Unusable."""
+        _ = self.syncs_topic
+        for wants in (self.wants_topic, self.wants_group, self.wants_config):
+            wants("")
+
+    def wants_topic(self, name: str) -> bool:
+        if name.split(self.separator)[-1] == "heartbeats":  # also another mirror's heartbeats
+            return self.is_on("heartbeats.replication.enabled", True)
+        return self._wants("topics", "topics.exclude", _TOPICS_EXCLUDED, name)
+
+    def mirrors(self, name: str) -> bool:
+        """Tell whether a topic is mirrored: wanted, and not from the target."""
+        return self.wants_topic(name) and not self.is_cycle(name)
+
+    def wants_group(self, name: str) -> bool:
+        return self._wants("groups", "groups.exclude", _GROUPS_EXCLUDED, name)
+
+    def wants_config(self, name: str) -> bool:
+        return not _matches(self.get("config.properties.exclude", _CONFIGS_EXCLUDED), name)
+
+    def _wants(self, taken: str, left: str, by_default: str, name: str) -> bool:
+        excluded = _matches(self.get(left, by_default), name)
+        return _matches(self.get(taken, ".*"), name) and not excluded
+
+    @property
+    def syncs_at_target(self) -> bool:
+        """Tell whether offset syncs are kept in the target. Raises Unusable."""
+        found = self.get("offset-syncs.topic.location", "source")
+        if found not in ("source", "target"):
+            raise Unusable(
+                f"Invalid value {found} for configuration offset-syncs.topic.location: "
+                "String must be one of: source, target"
+            )
+        return found == "target"
+
+    @property
+    def syncs_topic(self) -> str:
+        other = self.source if self.syncs_at_target else self.target
+        return f"mm2-offset-syncs{self.separator}{other}{self.separator}internal"
+
+    @property
+    def separator(self) -> str:
+        return self.get("replication.policy.separator", ".")
+
+    @property
+    def keeps_names(self) -> bool:
+        return self.get("replication.policy.class", "").endswith("IdentityReplicationPolicy")
+
+    def remote(self, topic: str) -> str:
+        """Return the target's name for a topic of the source."""
+        if self.keeps_names and topic.split(self.separator)[-1] != "heartbeats":
+            return topic
+        return f"{self.source}{self.separator}{topic}"
+
+    def is_cycle(self, topic: str) -> bool:
+        """Tell whether the records of a topic have come from the target."""
+        if self.keeps_names and topic.split(self.separator)[-1] != "heartbeats":
+            return False
+        return self.target in topic.split(self.separator)[:-1]
+
+
+def _matches(patterns: str, name: str) -> bool:
+    """Tell whether a name matches a list of patterns. Raises Unusable."""
+    try:
+        compiled = [re.compile(each.strip()) for each in patterns.split(",") if each.strip()]
+    except re.error as error:
+        raise Unusable(f"{patterns} is no list of regular expressions: {error}") from None
+    return any(each.fullmatch(name) for each in compiled)
+
+
+def flows(values: Mapping[str, str], targets: list[str]) -> list[Flow]:
+    """Return the enabled flows to the given targets, or to all for none. Raises Unusable."""
+    return [each for each in _pairs(values, targets) if _enabled(each)]
+
+
+def beating(values: Mapping[str, str], targets: list[str]) -> list[Flow]:
+    """Return disabled flows with heartbeats, which the opposite flow carries."""
+    return [
+        each for each in _pairs(values, targets) if not _enabled(each) and each.is_on("emit.heartbeats.enabled", True)
+    ]
+
+
+def _enabled(flow: Flow) -> bool:
+    return flow.values.get(f"{flow.source}->{flow.target}.enabled", "").strip().lower() == "true"
+
+
+def _pairs(values: Mapping[str, str], targets: list[str]) -> list[Flow]:
+    clusters = [each.strip() for each in values.get("clusters", "").split(",") if each.strip()]
+    if not clusters:
+        raise Unusable('Missing required configuration "clusters" which has no default value.')
+    unknown = [each for each in targets if each not in clusters]
+    if unknown:
+        raise Unusable(f"{unknown[0]} is none of the clusters {', '.join(clusters)}")
+    return [Flow(a, b, values) for a in clusters for b in clusters if a != b and b in (targets or clusters)]
+
+
+# -- records of MirrorMaker
+
+
+Pair = tuple[bytes, bytes]
+
+
+def _text(value: str) -> bytes:
+    raw = value.encode()
+    return struct.pack(">h", len(raw)) + raw
+
+
+def heartbeat(source: str, target: str, now: int) -> Pair:
+    return _text(source) + _text(target), struct.pack(">hq", 0, now)
+
+
+def offset_sync(topic: str, partition: int, upstream: int, downstream: int) -> Pair:
+    """Return the record for a pair of equal records: `upstream` in the source, `downstream` in the target."""
+    return _text(topic) + struct.pack(">i", partition), struct.pack(">qq", upstream, downstream)
+
+
+def read_offset_sync(key: bytes | None, value: bytes | None) -> tuple[tuple[str, int], tuple[int, int]] | None:
+    """Return partition and both offsets of an offset sync; None for another record."""
+    try:
+        (length,) = struct.unpack_from(">h", key or b"")
+        topic = (key or b"")[2 : 2 + length].decode()
+        (partition,) = struct.unpack_from(">i", key or b"", 2 + length)
+        upstream, downstream = struct.unpack(">qq", value or b"")
+    except (struct.error, UnicodeDecodeError):
+        return None
+    return TopicPartition(topic, partition), (upstream, downstream)
+
+
+class Checkpoint(NamedTuple):
+    """A group's offset in the source, and the corresponding offset in the target."""
+
+    group: str
+    topic: str
+    partition: int
+    upstream: int
+    downstream: int
+    metadata: str = ""
+
+
+def checkpoint(of: Checkpoint) -> Pair:
+    value = struct.pack(">hqq", 0, of.upstream, of.downstream) + _text(of.metadata)
+    return _text(of.group) + _text(of.topic) + struct.pack(">i", of.partition), value
+
+
+def position(source: str, topic: str, partition: int, offset: int) -> Pair:
+    """Return a record of Connect's source offsets: the last mirrored record."""
+    where = {"cluster": source, "partition": partition, "topic": topic}
+    key = json.dumps(["MirrorSourceConnector", where], separators=(",", ":"))
+    return key.encode(), json.dumps({"offset": offset}, separators=(",", ":")).encode()
+
+
+def read_position(key: bytes | None, value: bytes | None, source: str) -> tuple[TopicPartition, int] | None:
+    """Return partition and offset of a position; None for another connector's record."""
+    try:
+        connector, where = json.loads(key or b"")
+        if connector != "MirrorSourceConnector" or where["cluster"] != source:
+            return None
+        return TopicPartition(str(where["topic"]), int(where["partition"])), int(json.loads(value or b"")["offset"])
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+# -- topics and records
+
+
+_POLL_MS = 500
+_LOOKS = 100  # until the asked broker knows a new topic
+_KEPT = 1_000  # records of a partition by which offsets of groups are translated
+
+
+class Sync(NamedTuple):
+    """An offset in the source and the offset of the same record in the target."""
+
+    upstream: int
+    downstream: int
+
+
+class Mirror:
+    """The copying of a flow's records, by `run` until cancelled.
+
+    `syncs` are the last mirrored records, by partition of the source.
+    """
+
+    def __init__(self, flow: Flow, source: Client, target: Client, shown: Bar) -> None:
+        self.flow = flow
+        self.source = source
+        self.target = target
+        self._shown = shown
+        self.topics: dict[str, int] = {}
+        self.syncs: dict[TopicPartition, list[Sync]] = {}
+        self._positions: dict[TopicPartition, int] = {}
+        self._offsets_topic = f"mm2-offsets.{flow.source}.internal"
+        self._syncs_topic = flow.syncs_topic
+        self._syncs_at, self._syncs_cluster = (target, flow.target) if flow.syncs_at_target else (source, flow.source)
+
+    async def begin(self) -> None:
+        """Create topics and read positions. Raises ClientError."""
+        factor = self.flow.number("offset.storage.replication.factor", 3)
+        await ensure_topic(self.target, self._offsets_topic, 25, factor, {"cleanup.policy": "compact"})
+        factor = self.flow.number("offset-syncs.topic.replication.factor", 3)
+        await ensure_topic(self._syncs_at, self._syncs_topic, 1, factor, {"cleanup.policy": "compact"})
+        await self._load_positions()
+        await self._load_syncs()
+        await self.refresh()
+
+    async def _load_positions(self) -> None:
+        partitions = [TopicPartition(self._offsets_topic, each) for each in range(25)]
+        for record in await everything(self.target, self.flow.properties(self.flow.target, "consumer"), partitions):
+            found = read_position(record.key, record.value, self.flow.source)
+            if found is not None:
+                self._positions[found[0]] = found[1]
+
+    async def _load_syncs(self) -> None:
+        """Read the syncs of an earlier run, for the translation of idle groups."""
+        properties = self.flow.properties(self._syncs_cluster, "consumer")
+        for record in await everything(self._syncs_at, properties, [TopicPartition(self._syncs_topic, 0)]):
+            found = read_offset_sync(record.key, record.value)
+            if found is not None:
+                self.syncs.setdefault(TopicPartition(*found[0]), []).append(Sync(*found[1]))
+
+    async def refresh(self) -> bool:
+        """Look for new topics and partitions; returns whether any were found. Raises ClientError."""
+        metadata = await self.source.metadata(None, call="listTopics")
+        before = dict(self.topics)
+        for topic in metadata.topics:
+            name = topic.name or ""
+            if topic.error_code or topic.is_internal or not self.flow.mirrors(name):
+                continue
+            if self.topics.get(name) != len(topic.partitions):
+                await self._ensure(name, len(topic.partitions))
+                self.topics[name] = len(topic.partitions)
+        return self.topics != before
+
+    async def _ensure(self, name: str, count: int) -> None:
+        remote, factor = self.flow.remote(name), self.flow.number("replication.factor", 2)
+        there = {each.name: each for each in (await self.target.metadata([remote])).topics}[remote]
+        if there.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            await ensure_topic(self.target, remote, count, factor, await self._configs(name))
+        elif len(there.partitions) < count:
+            await create_partitions(self.target, {remote: count})
+
+    async def _configs(self, name: str) -> dict[str, str]:
+        if not self.flow.is_on("sync.topic.configs.enabled", True):
+            return {}
+        resource = Resource(ConfigResourceType.TOPIC, name)
+        found = (await describe_configs(self.source, [resource]))[resource]
+        return {
+            each.name: each.value or ""
+            for each in found
+            if source_of(resource, each) is ConfigValueSource.DYNAMIC_TOPIC_CONFIG and self.flow.wants_config(each.name)
+        }
+
+    async def sync_configs(self) -> None:
+        """Copy the configs of topics from source to target. Raises ClientError."""
+        for name in self.topics:
+            wanted = await self._configs(name)
+            changes = [ConfigChange(key, AlterConfigOp.SET, text) for key, text in wanted.items()]
+            if changes:
+                await alter_configs(self.target, Resource(ConfigResourceType.TOPIC, self.flow.remote(name)), changes)
+
+    async def run(self) -> None:
+        """Copy records until cancelled. Raises ClientError."""
+        flow = self.flow
+        async with (
+            Consumer(self.source, flow.properties(flow.source, "consumer")) as consumer,
+            Producer(self.target, flow.properties(flow.target, "producer")) as producer,
+            Producer(self._syncs_at, flow.properties(self._syncs_cluster, "producer")) as back,
+        ):
+            while True:
+                known = set(consumer.assignment)
+                counts = sorted(self.topics.items())
+                partitions = [TopicPartition(name, each) for name, count in counts for each in range(count)]
+                if known != set(partitions):
+                    consumer.assign(partitions)
+                    for partition in set(partitions) - known:
+                        self._seek(consumer, partition)
+                chunks = await consumer.poll(_POLL_MS)
+                if chunks:
+                    await self._write(producer, back, chunks)
+
+    def _seek(self, consumer: Consumer, partition: TopicPartition) -> None:
+        if partition in self._positions:
+            consumer.seek(partition, self._positions[partition] + 1)
+        else:
+            consumer.seek_to_time(partition, EARLIEST)
+
+    async def _write(self, producer: Producer, back: Producer, chunks: list[Chunk]) -> None:
+        """Write records and then the positions."""
+        failed: list[Exception] = []
+        for chunk in chunks:
+            for record in chunk.records:
+
+                def delivered(
+                    delivery: Delivery, source: TopicPartition = chunk.partition, upstream: int = record.offset
+                ) -> None:
+                    if delivery.error is not None:
+                        failed.append(delivery.error)
+                    elif delivery.offset >= 0:
+                        self.syncs.setdefault(source, []).append(Sync(upstream, delivery.offset))
+
+                await producer.send(
+                    self.flow.remote(chunk.partition.topic),
+                    record.value,
+                    record.key,
+                    headers=record.headers,
+                    partition=chunk.partition.partition,
+                    timestamp=record.timestamp,
+                    on_delivery=delivered,
+                )
+        await producer.flush()
+        if failed:
+            raise failed[0]
+        for chunk in chunks:
+            await self._note(producer, back, chunk.partition, chunk.records[-1].offset)
+            self._shown.update(len(chunk.records))
+        await producer.flush()
+        await back.flush()
+
+    async def _note(self, producer: Producer, back: Producer, source: TopicPartition, upstream: int) -> None:
+        """Write the position and, from time to time, an offset sync."""
+        self._positions[source] = upstream
+        key, value = position(self.flow.source, *source, upstream)
+        await producer.send(self._offsets_topic, value, key)
+        syncs = self.syncs.get(source)
+        if syncs:
+            del syncs[:-_KEPT]
+            if self.flow.is_on("emit.offset-syncs.enabled", True):
+                key, value = offset_sync(*source, *syncs[-1])
+                await back.send(self._syncs_topic, value, key, partition=0)
+
+
+async def everything(client: Client, properties: dict[str, str], partitions: list[TopicPartition]) -> list[Record]:
+    """Read all current records of partitions, each partition in order. Raises ClientError."""
+    ends = await list_offsets(client, dict.fromkeys(partitions, LATEST))
+    left = {partition for partition in partitions if ends[partition].offset > 0}
+    found: list[Record] = []
+    async with Consumer(client, properties) as consumer:
+        consumer.assign(sorted(left))
+        for partition in left:
+            consumer.seek_to_time(partition, EARLIEST)
+        while left:
+            for chunk in await consumer.poll(_POLL_MS):
+                found += chunk.records
+            left -= {partition for partition in left if (consumer.position(partition) or 0) >= ends[partition].offset}
+    return found
+
+
+async def ensure_topic(client: Client, name: str, partitions: int, factor: int, configs: dict[str, str]) -> None:
+    """Create a topic, unless the topic exists. Raises ClientError."""
+    await client.refresh()
+    factor = min(factor, len(client.nodes))
+    try:
+        await create_topic(client, name, partitions=partitions, replication_factor=factor, configs=configs)
+    except KafkaError as error:
+        if error.code != ErrorCode.TOPIC_ALREADY_EXISTS:
+            raise
+    for _ in range(_LOOKS):
+        told = (await client.metadata([name])).topics
+        if not any(each.error_code or not each.partitions for each in told):
+            return
+        await asyncio.sleep(client.backoff_ms / 1000)
+
+
+# -- groups
+
+
+_BUSY = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
+
+
+async def committed(client: Client, group: str) -> dict[TopicPartition, int]:
+    """Return the committed offsets of a group. Raises ClientError."""
+    request = OffsetFetchRequest(group, None)
+    answer = await client.ask_coordinator(
+        CoordinatorType.GROUP, group, request, lambda each: int(each.error_code), versions=(2, 7)
+    )
+    return {
+        TopicPartition(topic.name, each.partition_index): each.committed_offset
+        for topic in answer.topics
+        for each in topic.partitions
+        if each.committed_offset >= 0
+    }
+
+
+def translated(offset: int, syncs: list[Sync]) -> int | None:
+    """Return the target's offset for a source's offset; None without a known earlier record."""
+    before = [each for each in syncs if each.upstream <= offset]
+    if not before:
+        return None
+    last = before[-1]
+    return last.downstream if last.upstream == offset else last.downstream + 1
+
+
+async def checkpoints(mirror: Mirror) -> list[Checkpoint]:
+    """Return the checkpoints of all groups of the flow. Raises ClientError."""
+    found = []
+    for group in await list_groups(mirror.source):
+        if not mirror.flow.wants_group(group.group_id):
+            continue
+        for (topic, partition), offset in sorted((await committed(mirror.source, group.group_id)).items()):
+            downstream = translated(offset, mirror.syncs.get(TopicPartition(topic, partition), []))
+            if downstream is not None:
+                remote = mirror.flow.remote(topic)
+                found.append(Checkpoint(group.group_id, remote, partition, offset, downstream))
+    return found
+
+
+Told = dict[tuple[str, str, int], Checkpoint]  # the last checkpoint of each group, topic and partition
+
+
+async def write_checkpoints(mirror: Mirror, producer: Producer, told: Told) -> Told:
+    """Write new checkpoints, add them to `told`, and return them. Raises ClientError."""
+    topic = f"{mirror.flow.source}{mirror.flow.separator}checkpoints.internal"
+    fresh = [each for each in await checkpoints(mirror) if told.get(each[:3]) != each]
+    for each in fresh:
+        key, value = checkpoint(each)
+        await producer.send(topic, value, key, partition=0)
+    await producer.flush()
+    new = {each[:3]: each for each in fresh}
+    told |= new
+    return new
+
+
+async def sync_groups(mirror: Mirror, told: Told) -> None:
+    """Commit the offsets of checkpoints in the target. Raises ClientError."""
+    for group in sorted({each.group for each in told.values()}):
+        await _commit(mirror.target, group, [each for each in told.values() if each.group == group])
+
+
+async def _commit(client: Client, group: str, points: list[Checkpoint]) -> None:
+    there = await committed(client, group)
+    ahead = {TopicPartition(each.topic, each.partition): each.downstream for each in points}
+    ahead = {partition: offset for partition, offset in ahead.items() if there.get(partition, -1) < offset}
+    if not ahead:
+        return
+    topics = [
+        OffsetCommitRequestTopic(
+            topic,
+            partitions=[OffsetCommitRequestPartition(index, ahead[TopicPartition(topic, index)]) for index in indexes],
+        )
+        for topic, indexes in by_topic(ahead)
+    ]
+    request = OffsetCommitRequest(group, topics=topics)
+
+    def code_of(answer: Any) -> int:
+        codes = [each.error_code for topic in answer.topics for each in topic.partitions]
+        return next((int(code) for code in codes if code and code not in _BUSY), 0)
+
+    check(code_of(await client.ask_coordinator(CoordinatorType.GROUP, group, request, code_of, versions=(2, 9))))
+
+
+# -- ACLs
+
+
+_OF_TOPICS = AclBinding(ResourcePattern(AclResourceType.TOPIC))
+
+
+async def sync_acls(mirror: Mirror) -> None:
+    """Copy ACLs, if both clusters have an authorizer. Raises ClientError."""
+    try:
+        wanted = mirrored(mirror.flow, await describe_acls(mirror.source, _OF_TOPICS))
+        if wanted:
+            await create_acls(mirror.target, wanted)
+    except KafkaError as error:
+        if error.code != ErrorCode.SECURITY_DISABLED:
+            raise
+
+
+def mirrored(flow: Flow, acls: Iterable[AclBinding]) -> list[AclBinding]:
+    """Return the target's ACLs for ACLs of the source."""
+    found = []
+    for pattern, entry in acls:
+        allows = entry.permission_type == AclPermissionType.ALLOW
+        if pattern.type != AclResourceType.TOPIC or pattern.pattern_type != PatternType.LITERAL:
+            continue
+        if allows and entry.operation == AclOperation.WRITE:
+            continue
+        name = pattern.name or ""
+        if not flow.mirrors(name):
+            continue
+        if allows and entry.operation == AclOperation.ALL:
+            entry = entry._replace(operation=AclOperation.READ)
+        found.append(AclBinding(pattern._replace(name=flow.remote(name)), entry))
+    return found
+
+
+# -- the tool
+
+
 _AGAIN_S = 5
 Duty = Callable[[], Coroutine[Any, Any, None]]
 
@@ -36,7 +615,7 @@ async def run(tool: Tool) -> int:
     values = read_properties(tool.options.file)
     wanted = flows(values, tool.options.clusters)
     if not wanted:
-        raise UsageError("no flow is enabled: A->B.enabled = true")
+        raise ToolUsageError("no flow is enabled: A->B.enabled = true")
     others = beating(values, tool.options.clusters)
     for each in (*wanted, *others):
         each.check()
@@ -52,14 +631,14 @@ async def run(tool: Tool) -> int:
 
 
 async def _keep(tool: Tool, flow: Flow, do: Callable[[], Awaitable[None]]) -> None:
-    """Begin again, where it was, whatever a cluster refuses or however long it is away."""
+    """Repeat a duty after each error of a cluster, however long the cluster is away."""
     while True:
         try:
             await do()
         except* ClientError as errors:
             tool.warn(f"{flow.source}->{flow.target}: {errors.exceptions[0]}")
         task = asyncio.current_task()
-        if task is not None and task.cancelling():  # a task group that has an error to tell does not tell this
+        if task is not None and task.cancelling():  # a cancelled task group reports its first error instead
             raise asyncio.CancelledError
         await asyncio.sleep(_AGAIN_S)
 
@@ -80,7 +659,7 @@ async def _mirror(tool: Tool, flow: Flow, shown: Bar) -> None:
 
 
 async def _beat(flow: Flow) -> None:
-    """Heartbeats, and nothing else."""
+    """Write heartbeats and nothing else."""
     properties = flow.properties(flow.target, "producer")
     async with Client(*flow.client(flow.target)) as target, Producer(target, properties) as producer:
         beats = await _heartbeats(flow, target, producer)
@@ -112,7 +691,7 @@ async def _duties(mirror: Mirror, producer: Producer) -> list[Duty]:
         syncs = flow.is_on("sync.group.offsets.enabled", False)
 
         async def tell() -> None:
-            fresh = await tell_checkpoints(mirror, producer, told)
+            fresh = await write_checkpoints(mirror, producer, told)
             if syncs:
                 await sync_groups(mirror, fresh)
 
@@ -138,7 +717,7 @@ async def _heartbeats(flow: Flow, target: Client, producer: Producer) -> Duty:
 
 
 def _every(seconds: int, do: Callable[[], Awaitable[None]]) -> Duty:
-    """Less than a second is never, as an interval of -1 is for MirrorMaker."""
+    """Return a duty repeated every so many seconds; below a second never, as MirrorMaker's interval of -1."""
 
     async def run() -> None:
         while seconds > 0:

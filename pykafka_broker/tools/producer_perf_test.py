@@ -1,7 +1,7 @@
 """`kafka-producer-perf-test`.
 
-Rule: a record's latency goes from its `send` to the broker's answer, as Kafka's tool has it. `--print-metrics` prints
-the figures of this client, which are few.
+Rule: a record's latency goes from its `send` to the broker's answer, as in Kafka's tool. `--print-metrics` prints the
+figures of this client, which are few.
 """
 
 from __future__ import annotations
@@ -19,19 +19,15 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import double, integer, long, read_properties
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, deprecated, given, never_with, pairs, required
 from pykafka_broker.tools.progress import Bar
-from pykafka_broker.tools.properties_of import deprecated, pairs
-from pykafka_broker.tools.statistics import Stats, Throttle
-from pykafka_broker.tools.usage import given, never_with, required
-
-SUMMARY = "measure how fast records are sent"
+from pykafka_broker.tools.statistics import Stats, ThroughputThrottler
 
 _LETTERS = string.ascii_uppercase.encode()
 _SAID = "Option --{} has been deprecated and will be removed in a future version. Use --{} instead."
 _TRANSACTION_MS = 3_000
 _LARGEST = 2**31 - 1
-_MOST_BYTES = 16 << 20  # of values that are made before the first is sent
+_MOST_BYTES = 16 << 20  # the most bytes of values made before the first send
 
 
 def options(parser: ToolParser) -> None:
@@ -61,7 +57,7 @@ async def run(tool: Tool) -> int:
     values = _values(tool)
     bootstrap = tool.options.bootstrap_server or properties.get("bootstrap.servers")
     if bootstrap is None:
-        raise UsageError("At least one of --bootstrap-server and bootstrap.servers in a property is required")
+        raise ToolUsageError("At least one of --bootstrap-server and bootstrap.servers in a property is required")
     async with Client(bootstrap, properties) as client, Producer(client) as producer:
         with tool.progress("sending", tool.options.num_records, "record") as shown:
             test = _Test(tool, client, producer, shown)
@@ -74,19 +70,19 @@ def _check(tool: Tool) -> None:
     options = tool.options
     required(tool, "topic", "num_records", "throughput")
     if sum((given(tool, "record_size"), given(tool, "payload_file"), options.payload_monotonic)) != 1:
-        raise UsageError("exactly one of --record-size, --payload-file or --payload-monotonic is needed")
+        raise ToolUsageError("exactly one of --record-size, --payload-file or --payload-monotonic is needed")
     if options.num_records <= 0:
-        raise UsageError("--num-records should be greater than zero")
+        raise ToolUsageError("--num-records should be greater than zero")
     if options.record_size is not None and options.record_size <= 0:
-        raise UsageError("--record-size should be greater than zero")
+        raise ToolUsageError("--record-size should be greater than zero")
     if options.record_size is not None and options.record_size > _LARGEST:
-        raise UsageError(f"--record-size should be at most {_LARGEST}")
+        raise ToolUsageError(f"--record-size should be at most {_LARGEST}")
     if not 0 <= options.warmup_records < options.num_records:
-        raise UsageError("--warmup-records must be at least 0 and fewer than --num-records")
+        raise ToolUsageError("--warmup-records must be at least 0 and fewer than --num-records")
     if options.reporting_interval <= 0:
-        raise UsageError("--reporting-interval should be greater than zero")
+        raise ToolUsageError("--reporting-interval should be greater than zero")
     if given(tool, "transaction_duration_ms") and options.transaction_duration_ms <= 0:
-        raise UsageError("--transaction-duration-ms should be greater than zero")
+        raise ToolUsageError("--transaction-duration-ms should be greater than zero")
     never_with(tool, "command_property", "producer_props")
     never_with(tool, "command_config", "producer_config")
 
@@ -107,7 +103,7 @@ def _properties(tool: Tool) -> dict[str, str]:
 
 
 def _values(tool: Tool) -> Callable[[int], bytes]:
-    """What the record of a number says. Raises ClientError."""
+    """Return a function from a record's number to the value. Raises ClientError."""
     options = tool.options
     if options.payload_monotonic:
         return lambda number: b"%d" % number
@@ -120,9 +116,9 @@ def _values(tool: Tool) -> Callable[[int], bytes]:
     try:
         delimiter = options.payload_delimiter.encode().decode("unicode_escape")
     except UnicodeError:
-        raise UsageError(f"--payload-delimiter {options.payload_delimiter} makes no sense") from None
+        raise ToolUsageError(f"--payload-delimiter {options.payload_delimiter} makes no sense") from None
     try:
-        lines = Path(options.payload_file).read_text("utf-8", "replace").split(delimiter)  # as Java decodes it
+        lines = Path(options.payload_file).read_text("utf-8", "replace").split(delimiter)  # as in Java
     except OSError:
         lines = []
     if lines and not lines[-1]:
@@ -135,7 +131,7 @@ def _values(tool: Tool) -> Callable[[int], bytes]:
 
 
 class _Test:
-    """One run."""
+    """A run of the test."""
 
     def __init__(self, tool: Tool, client: Client, producer: Producer, shown: Bar) -> None:
         self._tool = tool
@@ -145,7 +141,7 @@ class _Test:
         self._start = now = client.deadline(0)
         self._all = Stats(tool.options.num_records, now)
         self._steady: Stats | None = None
-        self._throttle = Throttle(tool.options.throughput, now)
+        self._throttle = ThroughputThrottler(tool.options.throughput, now)
         self._report_at = now + tool.options.reporting_interval
         self._committed_at = now
         self._transactions = producer.settings.transactional_id is not None

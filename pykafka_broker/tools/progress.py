@@ -1,7 +1,7 @@
-"""A bar for long work, where somebody looks on.
+"""A progress bar for long work on a terminal.
 
-Rule: it stands on standard error, and only if that is a terminal and `tqdm` (the extra `tools`) is installed; else
-there is none, and nothing is told. It is gone when the work is done.
+Rule: the bar is on standard error, only if that is a terminal and `tqdm` (the extra `tools`) is installed. The bar is
+removed when the work is done.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class Bar(Protocol):
-    """`update(n)`: so much more is done. `clear`, `refresh`: away for a line on standard output, and back."""
+    """A progress bar. `clear` and `refresh` hide and show the bar around a line on standard output."""
 
     def update(self, n: int = 1) -> object: ...
 
@@ -24,7 +24,7 @@ class Bar(Protocol):
 
 
 class Nothing:
-    """A bar that nobody sees."""
+    """An invisible bar."""
 
     def update(self, n: int = 1) -> None: ...
 
@@ -38,7 +38,7 @@ NOTHING = Nothing()
 
 @contextmanager
 def bar(what: str, total: int | None, unit: str) -> Iterator[Bar]:
-    """total None: nobody knows how much it is. unit: of what is counted; bytes (`B`) are told in larger ones."""
+    """Show a progress bar. total: None if unknown. unit: bytes (`B`) are shown in larger units."""
     if not sys.stderr.isatty():
         yield NOTHING
         return

@@ -1,34 +1,331 @@
 """`kafka-reassign-partitions`.
 
-Rule: nothing is changed before all that the plan names is known to be there; throttles go as soon as nothing moves.
+Rule: nothing is changed before every topic, partition and broker of the plan is known to exist. Throttles are removed
+as soon as no move is left; clearing removes them from all brokers, whoever set them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sized
+import asyncio
+import json
+import random
+from collections.abc import Iterable, Mapping, Sized
+from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused
-from pykafka_broker.client.leaders import Place
+from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs
+from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.properties import long
-from pykafka_broker.client.topics import directories_of, list_reassignments, reassign
-from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.moves import cancel_moves, start_moves, tell_moves
-from pykafka_broker.tools.reassignment_plan import (
-    Candidate,
-    check_plan,
-    listed,
-    propose,
-    read_plan,
-    read_topics,
-    spelt,
-    written,
+from pykafka_broker.client.topics import (
+    ReplicaDirectories,
+    directories_of,
+    list_reassignments,
+    move_to_directories,
+    reassign,
 )
-from pykafka_broker.tools.throttles import clear_throttles, set_throttles
-from pykafka_broker.tools.usage import given, never_with, required
+from pykafka_broker.cluster.placement import Racks
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, TopicPartition
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, required
+from pykafka_broker.tools.json_file import json_array, json_number, json_object, json_text, read_json
 
-SUMMARY = "move replicas of partitions between brokers and between their log directories"
+# -- plans
+
+
+ANY = "any"
+
+
+class Plan(NamedTuple):
+    """The replicas of partitions in order, and the log directories of replicas."""
+
+    replicas: dict[TopicPartition, list[int]]
+    directories: dict[tuple[TopicPartition, int], str]
+
+
+class CandidateBroker(NamedTuple):
+    """A broker for new replicas."""
+
+    id: int
+    rack: str | None
+    fenced: bool = False
+
+
+def read_plan(path: str) -> Plan:
+    """Read a plan from a file. Raises ClientError."""
+    whole = json_object(read_json(path))
+    _check_version(whole)
+    plan, seen, twice = Plan({}, {}), set(), []
+    for each in map(json_object, json_array(whole.get("partitions", []))):
+        partition = TopicPartition(json_text(each.get("topic")), json_number(each.get("partition")))
+        replicas = [json_number(one) for one in json_array(each.get("replicas"))]
+        directories = json_array(each.get("log_dirs", [ANY] * len(replicas)))
+        if len(directories) != len(replicas):
+            raise ClientError(
+                f"Size of replicas list {replicas} is different from size of log dirs list {directories} for "
+                f"partition {partition}"
+            )
+        if partition in seen:
+            twice.append(partition)
+        seen.add(partition)
+        plan.replicas[partition] = replicas
+        for broker, directory in zip(replicas, map(json_text, directories), strict=True):
+            if directory != ANY:
+                plan.directories[partition, broker] = directory
+    if twice:
+        raise ClientError(f"Partition reassignment contains duplicate topic partitions: {listed(twice)}")
+    return plan
+
+
+def check_plan(plan: Plan) -> None:
+    """Check a plan before the execution. Raises ClientError."""
+    if not plan.replicas:
+        raise ClientError("Partition reassignment list cannot be empty")
+    if not all(plan.replicas.values()):
+        raise ClientError("Partition replica list cannot be empty")
+    for partition, replicas in plan.replicas.items():
+        twice = sorted({each for each in replicas if replicas.count(each) > 1})
+        if twice:
+            several = ",".join(map(str, twice))
+            raise ClientError(
+                "Partition replica lists may not contain duplicate entries: "
+                f"{partition} contains multiple entries for {several}"
+            )
+
+
+def read_topics(path: str) -> list[str]:
+    """Read topics from a file. Raises ClientError."""
+    whole = json_object(read_json(path))
+    _check_version(whole)
+    names = [json_text(json_object(each).get("topic")) for each in json_array(whole.get("topics", []))]
+    twice = sorted({each for each in names if names.count(each) > 1})
+    if twice:
+        raise ClientError(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
+    return names
+
+
+def _check_version(whole: dict[str, Any]) -> None:
+    version = whole.get("version", 1)
+    if version != 1:
+        raise ClientError(f"Not supported version field value {version}")
+
+
+def written(replicas: Mapping[TopicPartition, list[int]], directories: Mapping[tuple[TopicPartition, int], str]) -> str:
+    """Return a plan as JSON for a file."""
+    partitions = [
+        {
+            "topic": partition[0],
+            "partition": partition[1],
+            "replicas": on,
+            "log_dirs": [directories.get((partition, broker), ANY) for broker in on],
+        }
+        for partition, on in sorted(replicas.items())
+    ]
+    return json.dumps({"version": 1, "partitions": partitions}, separators=(",", ":"), ensure_ascii=False)
+
+
+def propose(
+    current: Mapping[TopicPartition, list[int]], brokers: Iterable[CandidateBroker]
+) -> dict[TopicPartition, list[int]]:
+    """Return new replicas for each topic, as many as before, over racks and brokers. Raises KafkaError."""
+    candidates = list(brokers)
+    found: dict[TopicPartition, list[int]] = {}
+    for topic in sorted({topic for topic, _ in current}):
+        partitions = sorted(partition for partition in current if partition[0] == topic)
+        factor = len(current[partitions[0]])
+        if factor > len(candidates):
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"The target replication factor of {factor} cannot be reached because only {len(candidates)} "
+                "broker(s) are registered or some brokers have all their log directories cordoned.",
+            )
+        racks = Racks(candidates, random.randrange)
+        found |= {partition: racks.next(factor) for partition in partitions}
+    return found
+
+
+def listed(partitions: Iterable[TopicPartition]) -> str:
+    return ",".join(map(str, sorted(partitions)))
+
+
+# -- moves
+
+
+Replica = tuple[TopicPartition, int]
+_TIMEOUT_MS = 10_000
+_NOT_YET = (ErrorCode.REPLICA_NOT_AVAILABLE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+
+
+async def start_moves(tool: Tool, client: Client, plan: Plan) -> None:
+    """Begin moves between log directories. Raises ClientError for a refused or late move."""
+    timeout_ms = _TIMEOUT_MS if tool.options.timeout is None else tool.options.timeout
+    until, left = client.deadline(timeout_ms), dict(plan.directories)
+    while left:
+        begun = await _try(client, left)
+        if begun:
+            tool.print(f"Successfully started log directory move{_s(begun)} for: {_listed(begun)}")
+        for replica in begun:
+            del left[replica]
+        if left and client.deadline(0) >= until:
+            raise ClientError(f"Timed out before log directory move{_s(left)} could be started for: {_listed(left)}")
+        if left:
+            await asyncio.sleep(client.backoff_ms / 1000)
+
+
+async def _try(client: Client, wanted: Mapping[Replica, str]) -> list[Replica]:
+    begun = []
+    for node in sorted({node for _, node in wanted}):
+        mine = {partition: path for (partition, broker), path in wanted.items() if broker == node}
+        for partition, code in (await move_to_directories(client, node, mine)).items():
+            if code == ErrorCode.NONE:
+                begun.append((partition, node))
+            elif code not in _NOT_YET:
+                raise ClientError(f"Failed to alter dir for {_spelt((partition, node))}")
+    return begun
+
+
+async def print_moves(tool: Tool, client: Client, plan: Plan) -> bool:
+    """Print the progress of each move between directories; returns whether moves are left."""
+    found = await _found(client, plan)
+    for replica, wanted in sorted(plan.directories.items()):
+        tool.print(_told(replica, wanted, found[replica]))
+    return any(each.future is not None for each in found.values())
+
+
+def _told(replica: Replica, wanted: str, there: ReplicaDirectories) -> str:
+    (topic, partition), node = replica
+    of = f"Partition {topic}-{partition}"
+    if there.future is not None:
+        if there.future == wanted:
+            return f"Reassignment of replica {_spelt(replica)} is still in progress."
+        return f"{of} on broker {node} is being moved to log dir {there.future} instead of {wanted}."
+    if there.current == wanted:
+        return f"Reassignment of replica {_spelt(replica)} completed successfully."
+    if there.current is None:
+        nowhere = f"{of} is not found in any live log dir on broker {node}."
+        return f"{nowhere} There is likely an offline log directory on the broker."
+    return f"{of} on broker {node} is not being moved from log dir {there.current} to {wanted}."
+
+
+async def cancel_moves(client: Client, plan: Plan) -> str:
+    """Cancel moves between log directories; returns the text for the user."""
+    found = await _found(client, plan)
+    moving = {replica: each for replica, each in found.items() if each.future is not None and each.current is not None}
+    for node in sorted({node for _, node in moving}):
+        back = {partition: str(each.current) for (partition, broker), each in moving.items() if broker == node}
+        await move_to_directories(client, node, back)
+    if moving:
+        return f"Successfully cancelled log directory move{_s(moving)} for: {_listed(moving)}"
+    return "None of the specified partition moves are active."
+
+
+async def _found(client: Client, plan: Plan) -> dict[Replica, ReplicaDirectories]:
+    found: dict[Replica, ReplicaDirectories] = {}
+    if plan.directories:
+        await client.refresh()
+    for node in sorted({node for _, node in plan.directories}):
+        there = await directories_of(client, node) if node in client.nodes else {}
+        for partition in (partition for partition, broker in plan.directories if broker == node):
+            found[partition, node] = there.get(partition, ReplicaDirectories())
+    return found
+
+
+def _spelt(replica: Replica) -> str:
+    (topic, partition), node = replica
+    return f"{topic}-{partition}-{node}"
+
+
+def _listed(replicas: Iterable[Replica]) -> str:
+    return ",".join(map(_spelt, sorted(replicas)))
+
+
+# -- throttles
+
+
+_RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+_DIRECTORY_RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
+_LEADERS, _FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+_WARNING = (
+    "Warning: You must run --verify periodically, until the reassignment completes, to ensure the throttle is removed."
+)
+
+
+async def set_throttles(
+    tool: Tool,
+    client: Client,
+    plan: Plan,
+    current: Mapping[TopicPartition, list[int]],
+    under_way: Mapping[TopicPartition, Any],
+) -> None:
+    """Set the given throttles; a rate below zero sets none. Raises ClientError."""
+    rate, directory_rate = (
+        None if each is None or each < 0 else each
+        for each in (tool.options.throttle, tool.options.replica_alter_log_dirs_throttle)
+    )
+    if rate is None and directory_rate is None:
+        return
+    tool.print(_WARNING)
+    if rate is not None:
+        moves = _moves(plan, current, under_way)
+        for topic, (leaders, followers) in _of_topics(moves).items():
+            await _set(client, Resource(ConfigResourceType.TOPIC, topic), {_LEADERS: leaders, _FOLLOWERS: followers})
+        brokers = {each for sources, targets in moves.values() for each in (*sources, *targets)}
+        for broker in sorted(brokers):
+            await _set(client, Resource(ConfigResourceType.BROKER, str(broker)), dict.fromkeys(_RATES, str(rate)))
+        tool.print(f"The inter-broker throttle limit was set to {rate} B/s")
+    if directory_rate is not None:
+        for broker in sorted({broker for _, broker in plan.directories}):
+            await _set(client, Resource(ConfigResourceType.BROKER, str(broker)), {_DIRECTORY_RATE: str(directory_rate)})
+        tool.print(f"The replica-alter-dir throttle limit was set to {directory_rate} B/s")
+
+
+def _moves(
+    plan: Plan, current: Mapping[TopicPartition, list[int]], under_way: Mapping[TopicPartition, Any]
+) -> dict[TopicPartition, tuple[set[int], set[int]]]:
+    """Return the source and target brokers of each partition; a broker of both counts as a source."""
+    found = {}
+    for partition, each in under_way.items():
+        there = set(each.replicas) - set(each.adding_replicas)
+        found[partition] = there, set(each.adding_replicas)
+    for partition, wanted in plan.replicas.items():
+        there = found[partition][0] if partition in under_way else set(current[partition])
+        found[partition] = there, set(wanted) - there
+    return found
+
+
+def _of_topics(moves: Mapping[TopicPartition, tuple[set[int], set[int]]]) -> dict[str, tuple[str, str]]:
+    """Return `partition:broker,...` of sources and of targets, by topic."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for (topic, partition), (sources, targets) in sorted(moves.items()):
+        leaders, followers = found.setdefault(topic, ([], []))
+        leaders += [f"{partition}:{broker}" for broker in sorted(sources)]
+        followers += [f"{partition}:{broker}" for broker in sorted(targets)]
+    return {topic: (",".join(leaders), ",".join(followers)) for topic, (leaders, followers) in found.items()}
+
+
+async def clear_throttles(tool: Tool, client: Client, plan: Plan, *, before: str = "") -> None:
+    """Remove the throttles of all brokers and of the plan's topics. before: precedes the first line."""
+    await client.refresh()
+    brokers = sorted(client.nodes.keys() | {each for on in plan.replicas.values() for each in on})
+    topics = sorted({topic for topic, _ in plan.replicas})
+    tool.print(f"{before}Clearing broker-level throttles on broker{_s(brokers)} {','.join(map(str, brokers))}")
+    for broker in brokers:
+        await _delete(client, Resource(ConfigResourceType.BROKER, str(broker)), (*_RATES, _DIRECTORY_RATE))
+    tool.print(f"Clearing topic-level throttles on topic{_s(topics)} {','.join(topics)}")
+    for topic in topics:
+        await _delete(client, Resource(ConfigResourceType.TOPIC, topic), (_LEADERS, _FOLLOWERS))
+
+
+async def _set(client: Client, resource: Resource, values: Mapping[str, str]) -> None:
+    await alter_configs(client, resource, [ConfigChange(key, AlterConfigOp.SET, text) for key, text in values.items()])
+
+
+async def _delete(client: Client, resource: Resource, keys: Iterable[str]) -> None:
+    await alter_configs(client, resource, [ConfigChange(key, AlterConfigOp.DELETE) for key in keys])
+
+
+# -- the tool
+
+
 _NEEDS = {
     "generate": ("broker_list", "topics_to_move_json_file"),
     "execute": ("reassignment_json_file",),
@@ -83,8 +380,8 @@ async def run(tool: Tool) -> int:
             if tool.options.bootstrap_controller is not None:
                 await client.refresh(call="listPartitionReassignments")
             return await _ACTIONS[action](tool, client)
-    except Refused as error:
-        # Kafka's tool shows what the cluster has refused with its class, and what it finds itself without
+    except KafkaError as error:
+        # Kafka's tool shows refusals of the cluster with the class of the exception, its own errors without
         return tool.fail(f"Error: {error if error.code == ErrorCode.INVALID_REPLICATION_FACTOR else error.java}")
     except ClientError as error:
         own = type(error) is ClientError
@@ -92,22 +389,28 @@ async def run(tool: Tool) -> int:
 
 
 def _check(tool: Tool) -> str:
-    """Which action. Raises UsageError."""
+    """Return the action of the flags. Raises ToolUsageError."""
     actions = [each for each in _NEEDS if given(tool, each)]
     if len(actions) != 1:
-        raise UsageError("Command must include exactly one action: --generate, --execute, --verify, --cancel, --list")
+        raise ToolUsageError(
+            "Command must include exactly one action: --generate, --execute, --verify, --cancel, --list"
+        )
     action = actions[0]
     required(tool, *_NEEDS[action])
     allowed = {*_NEEDS[action], *_TAKES[action]}
     every = {flag for flags in (*_NEEDS.values(), *_TAKES.values()) for flag in flags}
     never_with(tool, action, *sorted(every - allowed))
     if tool.options.bootstrap_controller is not None and action not in ("cancel", "list"):
-        raise UsageError(f"--bootstrap-controller is not valid with --{action}")
+        raise ToolUsageError(f"--bootstrap-controller is not valid with --{action}")
     return action
 
 
 def _read_numbers(tool: Tool) -> None:
-    """Raises ClientError: Kafka's tool finds such a fault late, and says it on standard output."""
+    """Read the numbers of the flags.
+
+    Raises:
+        ClientError: a number is unreadable; Kafka's tool finds that late and reports it on standard output.
+    """
     for flag in ("throttle", "replica_alter_log_dirs_throttle", "timeout"):
         text = getattr(tool.options, flag)
         if text is None:
@@ -130,15 +433,15 @@ async def _generate(tool: Tool, client: Client) -> int:
             "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
             "assignment without rack information."
         )
-    proposed = propose(current, [Candidate(each.node_id, each.rack if racks else None) for each in nodes])
+    proposed = propose(current, [CandidateBroker(each.node_id, each.rack if racks else None) for each in nodes])
     tool.print(f"Current partition replica assignment\n{written(current, await _directories(client, current))}\n")
     tool.print(f"Proposed partition reassignment configuration\n{written(proposed, {})}")
-    tool.result = [_row(place, replicas) for place, replicas in sorted(proposed.items())]
+    tool.result = [_row(partition, replicas) for partition, replicas in sorted(proposed.items())]
     return 0
 
 
 def _broker_list(text: str) -> list[int]:
-    """Raises ClientError."""
+    """Read a list of brokers. Raises ClientError."""
     brokers = []
     for each in text.split(","):
         if not each.isdigit():
@@ -170,12 +473,12 @@ async def _execute(tool: Tool, client: Client) -> int:
         client, dict(plan.replicas), change_of_factor=not chosen.disallow_replication_factor_change
     )
     if refused:
-        lines = (f"{spelt(place)}: {error}" for place, error in sorted(refused.items(), key=lambda each: each[0]))
+        lines = (f"{partition}: {error}" for partition, error in sorted(refused.items(), key=lambda each: each[0]))
         return tool.fail("Error reassigning partition(s):\n" + "\n".join(lines))
     tool.print(f"Successfully started partition reassignment{_s(plan.replicas)} for {listed(plan.replicas)}")
     if plan.directories:
         await start_moves(tool, client, plan)
-    tool.result = [_row(place, replicas) for place, replicas in sorted(plan.replicas.items())]
+    tool.result = [_row(partition, replicas) for partition, replicas in sorted(plan.replicas.items())]
     return 0
 
 
@@ -185,20 +488,20 @@ async def _verify(tool: Tool, client: Client) -> int:
     current = await _replicas(client, sorted({topic for topic, _ in plan.replicas}), lenient=True)
     tool.print("Status of partition reassignment:")
     tool.result = []
-    for place, wanted in sorted(plan.replicas.items()):
-        there = current.get(place, [])
-        done, moving = there == wanted, place in under_way
+    for partition, wanted in sorted(plan.replicas.items()):
+        there = current.get(partition, [])
+        done, moving = there == wanted, partition in under_way
         if moving:
-            tool.print(f"Reassignment of partition {spelt(place)} is still in progress.")
+            tool.print(f"Reassignment of partition {partition} is still in progress.")
         elif done:
-            tool.print(f"Reassignment of partition {spelt(place)} is completed.")
+            tool.print(f"Reassignment of partition {partition} is completed.")
         else:
             tool.print(
-                f"There is no active reassignment of partition {spelt(place)}, but replica set is "
+                f"There is no active reassignment of partition {partition}, but replica set is "
                 f"{','.join(map(str, there))} rather than {','.join(map(str, wanted))}."
             )
-        tool.result.append(_row(place, there) | {"completed": done and not moving, "in_progress": moving})
-    moving = await tell_moves(tool, client, plan)
+        tool.result.append(_row(partition, there) | {"completed": done and not moving, "in_progress": moving})
+    moving = await print_moves(tool, client, plan)
     if not under_way and not moving and not tool.options.preserve_throttles:
         tool.print()
         await clear_throttles(tool, client, plan)
@@ -207,10 +510,10 @@ async def _verify(tool: Tool, client: Client) -> int:
 
 async def _cancel(tool: Tool, client: Client) -> int:
     plan = read_plan(tool.options.reassignment_json_file)
-    active = [place for place in await list_reassignments(client) if place in plan.replicas]
+    active = [each for each in await list_reassignments(client) if each in plan.replicas]
     refused = await reassign(client, dict.fromkeys(active)) if active else {}
     if refused:
-        lines = (f"{spelt(place)}: {error}" for place, error in sorted(refused.items(), key=lambda each: each[0]))
+        lines = (f"{each}: {refused[each]}" for each in sorted(refused))
         return tool.fail(f"Error cancelling partition reassignment{_s(refused)} for:\n" + "\n".join(lines))
     if active:
         tool.print(f"Successfully cancelled partition reassignment{_s(active)} for: {listed(active)}")
@@ -221,7 +524,7 @@ async def _cancel(tool: Tool, client: Client) -> int:
     if tool.options.preserve_throttles:
         tool.print(said)
     else:
-        await clear_throttles(tool, client, plan, before=said)  # in the same line, as Kafka's tool has it
+        await clear_throttles(tool, client, plan, before=said)  # on the same line, as in Kafka's tool
     return 0
 
 
@@ -232,50 +535,59 @@ async def _list(tool: Tool, client: Client) -> int:
         tool.print("No partition reassignments found.")
         return 0
     tool.print("Current partition reassignments:")
-    for place, each in sorted(under_way.items()):
-        line = f"{spelt(place)}: replicas: {','.join(map(str, each.replicas))}."
+    for partition, each in sorted(under_way.items()):
+        line = f"{partition}: replicas: {','.join(map(str, each.replicas))}."
         if each.adding_replicas:
             line += f" adding: {','.join(map(str, each.adding_replicas))}."
         if each.removing_replicas:
             line += f" removing: {','.join(map(str, each.removing_replicas))}."
         tool.print(line)
         changes = {"adding": list(each.adding_replicas), "removing": list(each.removing_replicas)}
-        tool.result.append(_row(place, list(each.replicas)) | changes)
+        tool.result.append(_row(partition, list(each.replicas)) | changes)
     return 0
 
 
 async def _replicas(
-    client: Client, topics: list[str], places: set[Place] | None = None, *, lenient: bool = False
-) -> dict[Place, list[int]]:
-    """Of these partitions or all of the topics. lenient: what there is not is left out. Raises Refused, ClientError."""
+    client: Client, topics: list[str], partitions: set[TopicPartition] | None = None, *, lenient: bool = False
+) -> dict[TopicPartition, list[int]]:
+    """Return the replicas of the given partitions, or of all partitions of the topics.
+
+    Args:
+        lenient: missing partitions are left out.
+
+    Raises:
+        KafkaError: a topic can't be described, or a partition is missing.
+    """
     metadata = await client.metadata(topics, call="describeTopics")
-    found: dict[Place, list[int]] = {}
+    found: dict[TopicPartition, list[int]] = {}
     for topic in sorted(metadata.topics, key=lambda each: topics.index(each.name or "")):
         if topic.error_code != ErrorCode.NONE:
             if lenient:
                 continue
-            missing = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            raise Refused(topic.error_code, f"Topic {topic.name} not found." if missing else None)
+            unknown = topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise KafkaError(topic.error_code, f"Topic {topic.name} not found." if unknown else None)
         for each in topic.partitions:
-            found[topic.name or "", each.partition_index] = list(each.replica_nodes)
-    missing_places = (places or set()) - found.keys()
-    if missing_places:
-        text = f"Unable to find partition: {listed(missing_places)}"
-        raise Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
-    return found if places is None else {place: found[place] for place in places}
+            found[TopicPartition(topic.name or "", each.partition_index)] = list(each.replica_nodes)
+    missing = (partitions or set()) - found.keys()
+    if missing:
+        text = f"Unable to find partition: {listed(missing)}"
+        raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text)
+    return found if partitions is None else {partition: found[partition] for partition in partitions}
 
 
-async def _directories(client: Client, current: dict[Place, list[int]]) -> dict[tuple[Place, int], str]:
+async def _directories(
+    client: Client, current: dict[TopicPartition, list[int]]
+) -> dict[tuple[TopicPartition, int], str]:
     found = {}
     for node in sorted({each for on in current.values() for each in on} & client.nodes.keys()):
-        for place, each in (await directories_of(client, node)).items():
+        for partition, each in (await directories_of(client, node)).items():
             if each.current is not None:
-                found[place, node] = each.current
+                found[partition, node] = each.current
     return found
 
 
-def _row(place: Place, replicas: list[int]) -> dict[str, object]:
-    return {"topic": place[0], "partition": place[1], "replicas": replicas}
+def _row(partition: TopicPartition, replicas: list[int]) -> dict[str, object]:
+    return {"topic": partition[0], "partition": partition[1], "replicas": replicas}
 
 
 def _s(several: Sized) -> str:

@@ -1,13 +1,13 @@
 """`kafka-share-groups`.
 
-Rule: what goes wrong with groups is printed on standard output, and the exit code is 0 all the same; a wrong use, and
-the reset of a group that can't be reset, end with 1.
+Rule: errors of groups are printed on standard output, and the exit code is 0 all the same; a wrong use, and the reset
+of a group that can't be reset, end with 1.
 """
 
 from __future__ import annotations
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.client.groups import (
     GroupView,
     alter_share_group_starts,
@@ -16,26 +16,28 @@ from pykafka_broker.client.groups import (
     list_groups,
     share_group_starts,
 )
-from pykafka_broker.client.leaders import Place, by_topic
+from pykafka_broker.client.leaders import by_topic
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.group_deletions import delete_listed_groups, print_deleted
-from pykafka_broker.tools.group_failures import why
-from pykafka_broker.tools.group_options import (
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, required
+from pykafka_broker.tools.group_commands import (
     INACTIVE,
     add_group_flags,
+    add_scenarios,
     check_group_flags,
     connect,
+    delete_listed_groups,
     only_group,
+    parse_topics,
+    partitions_within,
+    print_deleted,
     print_groups,
+    print_table,
+    scenario_of,
+    targets,
     wanted,
+    why,
 )
-from pykafka_broker.tools.group_table import print_table
-from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, targets
-from pykafka_broker.tools.topic_partitions import parse_topics, places_within
-from pykafka_broker.tools.usage import given, one_of, required
-
-SUMMARY = "list, describe and delete share groups, and reset where they begin"
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "Stable", "Dead")
@@ -61,23 +63,23 @@ async def run(tool: Tool) -> int:
 
 
 def _check(tool: Tool, action: str) -> None:
-    """Raises UsageError."""
+    """Check which flags go together. Raises ToolUsageError."""
     check_group_flags(tool, action)
     if action in ("describe", "delete") and not given(tool, "group") and not tool.options.all_groups:
-        raise UsageError(f"--{action} takes one of these options: --all-groups, --group")
+        raise ToolUsageError(f"--{action} takes one of these options: --all-groups, --group")
     if action == "delete_offsets":
         required(tool, "topic", "group")
     if action == "reset_offsets":
         required(tool, "group")
         scenario_of(tool, _SCENARIOS)
         if not tool.options.execute and not tool.options.dry_run:
-            raise UsageError("--reset-offsets takes one of these options: --execute, --dry-run")
+            raise ToolUsageError("--reset-offsets takes one of these options: --execute, --dry-run")
         if not given(tool, "topic") and not tool.options.all_topics:
-            raise UsageError("--reset-offsets takes one of these options: --all-topics, --topic")
+            raise ToolUsageError("--reset-offsets takes one of these options: --all-topics, --topic")
 
 
 async def _listed(client: Client) -> dict[str, str]:
-    """The state of each share group."""
+    """Return the state of each share group."""
     return {each.group_id: each.group_state for each in await list_groups(client, types=["share"])}
 
 
@@ -108,8 +110,8 @@ async def _offsets(tool: Tool, client: Client, group: str) -> None:
     epoch = [("LEADER-EPOCH", 15)] if tool.options.verbose else []
     columns = [("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), *epoch, ("START-OFFSET", 15), ("LAG", 15)]
     rows = [
-        [group, *place, *([each.leader_epoch] if epoch else []), each.offset, each.lag]
-        for place, each in starts.items()
+        [group, *partition, *([each.leader_epoch] if epoch else []), each.offset, each.lag]
+        for partition, each in starts.items()
     ]
     print_table(tool, columns, rows)
     tool.result += [
@@ -175,23 +177,23 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
     group = only_group(tool)
     try:
         state = (await describe_share_group(client, group)).state
-    except Refused as error:
+    except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
-            raise UsageError(str(error)) from None
+            raise ToolUsageError(str(error)) from None
         state = "Dead"
     except ClientError as error:
-        raise UsageError(str(error)) from None
+        raise ToolUsageError(str(error)) from None
     if state not in INACTIVE:
-        raise UsageError(f"Share group '{group}' is not empty.")
-    places: list[Place]
+        raise ToolUsageError(f"Share group '{group}' is not empty.")
+    partitions: list[TopicPartition]
     if given(tool, "topic"):
-        places = await places_within(client, parse_topics(tool.options.topic))
+        partitions = await partitions_within(client, parse_topics(tool.options.topic))
     else:
-        places = list(await share_group_starts(client, group))
-    found = await targets(tool, client, scenario_of(tool, _SCENARIOS), places, {})
+        partitions = list(await share_group_starts(client, group))
+    found = await targets(tool, client, scenario_of(tool, _SCENARIOS), partitions, {})
     if tool.options.execute:
         await alter_share_group_starts(client, group, found)
-    rows = [(group, *place, offset) for place, offset in found.items()]
+    rows = [(group, *partition, offset) for partition, offset in found.items()]
     print_table(tool, [("GROUP", 30), ("TOPIC", 30), ("PARTITION", 10), ("NEW-OFFSET", 15)], rows)
     tool.result = [dict(zip(("group_id", "topic", "partition", "new_offset"), row, strict=True)) for row in rows]
 

@@ -1,6 +1,6 @@
-"""The figures of performance tests, as Kafka's tools compute and print them.
+"""Figures of performance tests, as Kafka's tools compute and print them.
 
-Rule: a latency is in milliseconds; percentiles are those of a sample of at most so many latencies, taken evenly.
+Rule: a latency is in milliseconds; percentiles are those of an even sample of a limited number of latencies.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ _MB = 1 << 20
 
 
 def percentiles(latencies: list[int], shares: tuple[float, ...] = _SHARES) -> list[int]:
-    """Of these, or nothing but zeros if there are none."""
+    """Return percentiles of latencies, or zeros for none."""
     ordered = sorted(latencies)
     return [ordered[int(share * len(ordered))] if ordered else 0 for share in shares]
 
 
 class Stats:
-    """Of records that were sent, from `start` (ms) on."""
+    """Figures of sent records, from `start` (ms) on."""
 
     def __init__(self, records: int, start: int, *, steady: bool = False) -> None:
         self.count = self.bytes = self.total = self.most = 0
@@ -38,7 +38,7 @@ class Stats:
         self._window = count + 1, data + size, total + latency, max(most, latency), since
 
     def window(self, now: int) -> str:
-        """The figures since the last call, as a line."""
+        """Return a line with the figures since the last call."""
         count, data, total, most, since = self._window
         self._window = 0, 0, 0, 0, now
         seconds = max(1, now - since) / 1000
@@ -49,7 +49,7 @@ class Stats:
         )
 
     def figures(self, now: int) -> dict[str, float]:
-        """Of all records."""
+        """Return the figures of all records."""
         seconds = max(1, now - self.start) / 1000
         names = ("p50_ms", "p95_ms", "p99_ms", "p999_ms")
         return {
@@ -72,8 +72,8 @@ class Stats:
         )
 
 
-class Throttle:
-    """How long to wait, so that there are so many a second; below zero: as many as there can be."""
+class ThroughputThrottler:
+    """A limit of records a second; below zero: no limit (Kafka: ThroughputThrottler)."""
 
     def __init__(self, per_second: float, start: int) -> None:
         self._per_second = per_second

@@ -1,44 +1,165 @@
 """`kafka-streams-groups`.
 
-Rule: what goes wrong with single groups is printed on standard output, and the exit code is 0 all the same; what ends
-the whole command ends with 1.
+Rule: errors of single groups are printed on standard output, and the exit code is 0 all the same; an error of the whole
+command ends with 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused
+from pykafka_broker.client.cluster import BrokerNode, Client
+from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.groups import (
     Committed,
+    active_partitions,
     committed_offsets,
+    coordinator_of,
     describe_streams_group,
     internal_topics,
     list_groups,
+    tasks_of,
 )
-from pykafka_broker.client.leaders import Place, by_topic
+from pykafka_broker.client.leaders import by_topic, list_offsets
 from pykafka_broker.client.topics import delete_topics
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.group_deletions import delete_listed_groups, delete_offsets_of_group, print_deleted
-from pykafka_broker.tools.group_failures import why
-from pykafka_broker.tools.group_options import (
+from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup, Member, TaskIds
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, only_with, required
+from pykafka_broker.tools.group_commands import (
     INACTIVE,
     add_group_flags,
+    add_scenarios,
     check_group_flags,
     connect,
+    delete_listed_groups,
+    delete_offsets_of_group,
+    parse_topics,
+    partitions_within,
+    print_deleted,
     print_groups,
     print_not_inactive,
+    print_plans,
+    print_table,
+    reset,
+    scenario_of,
     wanted,
+    whole_number,
+    why,
 )
-from pykafka_broker.tools.group_resets import print_plans, reset
-from pykafka_broker.tools.reset_offsets import add_scenarios, scenario_of, whole_number
-from pykafka_broker.tools.streams_group_tables import describe
-from pykafka_broker.tools.topic_partitions import parse_topics, places_within
-from pykafka_broker.tools.usage import given, one_of, only_with, required
 
-SUMMARY = "list, describe and delete groups of Kafka Streams, and reset their offsets"
+# -- tables
+
+
+Row = dict[str, object]
+
+
+async def describe(tool: Tool, client: Client, group_ids: Sequence[str]) -> None:
+    """Print the offsets, members or states of groups. Raises ClientError."""
+    tool.result = []
+    for group_id in group_ids:
+        group = await describe_streams_group(client, group_id)
+        if tool.options.state is not None:
+            _state(tool, group, await coordinator_of(client, group_id))
+        elif group.group_state == "Empty":
+            continue  # silently, as in Kafka's script
+        elif tool.options.members:
+            _members(tool, group)
+        else:
+            await _offsets(tool, client, group)
+
+
+def _state(tool: Tool, group: DescribedGroup, node: BrokerNode) -> None:
+    if group.group_state == "Empty":
+        tool.print(f"\nError: Streams group '{group.group_id}' has no active members.")
+    epochs = [("GROUP-EPOCH", 15), ("TARGET-ASSIGNMENT-EPOCH", 25)] if tool.options.verbose else []
+    columns = [("GROUP", 15), ("COORDINATOR (ID)", 25), ("STATE", 25), *epochs, ("#MEMBERS", 10)]
+    row: list[object] = [group.group_id, f"{node.host}:{node.port} ({node.node_id})", group.group_state]
+    row += [group.group_epoch, group.assignment_epoch] if epochs else []
+    print_table(tool, columns, [[*row, len(group.members)]], apart=False)
+    tool.result.append(
+        {"group_id": group.group_id, "state": group.group_state, "member_count": len(group.members)}
+        | {"coordinator": {"node_id": node.node_id, "host": node.host, "port": node.port}}
+        | {"group_epoch": group.group_epoch, "target_assignment_epoch": group.assignment_epoch}
+    )
+
+
+def _members(tool: Tool, group: DescribedGroup) -> None:
+    rows: list[list[object]] = []
+    for each in group.members:
+        protocol = "classic" if each.is_classic else "streams"
+        epochs = [group.assignment_epoch, each.topology_epoch], [protocol, each.member_epoch]
+        before, after = epochs if tool.options.verbose else ([], [])
+        last = [each.process_id, each.client_id, _spelt(each, with_target=tool.options.verbose)]
+        rows.append([group.group_id, *before, each.member_id, *after, *last])
+        tool.result.append(_member(group, each))
+    before_columns = [("TARGET-ASSIGNMENT-EPOCH", 25), ("TOPOLOGY-EPOCH", 15)] if tool.options.verbose else []
+    after_columns = [("MEMBER-PROTOCOL", 15), ("MEMBER-EPOCH", 15)] if tool.options.verbose else []
+    columns = [("GROUP", 15), *before_columns, ("MEMBER", 15), *after_columns, ("PROCESS", 15), ("CLIENT-ID", 15)]
+    print_table(tool, [*columns, ("ASSIGNMENTS", 15)], rows, apart=False)
+
+
+def _spelt(member: Member, *, with_target: bool) -> str:
+    kinds = list(tasks_of(member.assignment).items())
+    if with_target:
+        kinds += [(f"TARGET-{kind}", tasks) for kind, tasks in tasks_of(member.target_assignment).items()]
+    return "".join(f"{kind}: {_tasks(tasks)} " for kind, tasks in kinds)
+
+
+def _tasks(tasks: list[TaskIds]) -> str:
+    return " ".join(f"{each.subtopology_id}:[{','.join(map(str, each.partitions))}];" for each in tasks)
+
+
+def _member(group: DescribedGroup, member: Member) -> Row:
+    def told(tasks: dict[str, list[TaskIds]]) -> Row:
+        return {
+            kind.lower(): [{"subtopology": each.subtopology_id, "partitions": each.partitions} for each in of]
+            for kind, of in tasks.items()
+        }
+
+    return {
+        "group_id": group.group_id,
+        "member_id": member.member_id,
+        "process_id": member.process_id,
+        "client_id": member.client_id,
+        "host": member.client_host,
+        "protocol": "classic" if member.is_classic else "streams",
+        "member_epoch": member.member_epoch,
+        "topology_epoch": member.topology_epoch,
+        "target_assignment_epoch": group.assignment_epoch,
+        "assignment": told(tasks_of(member.assignment)),
+        "target_assignment": told(tasks_of(member.target_assignment)),
+    }
+
+
+async def _offsets(tool: Tool, client: Client, group: DescribedGroup) -> None:
+    """Print the offsets of a group; without a commit the lag is the whole partition."""
+    committed = await committed_offsets(client, group.group_id)
+    partitions = active_partitions(group)
+    firsts = await list_offsets(client, dict.fromkeys(partitions, EARLIEST)) if partitions else {}
+    ends = await list_offsets(client, dict.fromkeys(partitions, LATEST)) if partitions else {}
+    rows: list[Row] = []
+    for partition in partitions:
+        for found in (firsts[partition], ends[partition]):
+            if isinstance(found, ClientError):
+                raise found
+        offset, end = committed.get(partition), ends[partition].offset
+        rows.append(
+            {"group_id": group.group_id, "topic": partition[0], "partition": partition[1]}
+            | {"current_offset": offset and offset.offset}
+            | {"leader_epoch": None if offset is None or offset.leader_epoch < 0 else offset.leader_epoch}
+            | {"log_end_offset": end, "lag": end - (firsts[partition].offset if offset is None else offset.offset)}
+        )
+    tool.result += rows
+    columns = [("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10)]
+    if tool.options.verbose:
+        columns += [("CURRENT-OFFSET", 15), ("LEADER-EPOCH", 15), ("LOG-END-OFFSET", 15)]
+    shown = [list(row.values()) if tool.options.verbose else [*list(row.values())[:3], row["lag"]] for row in rows]
+    print_table(tool, [*columns, ("OFFSET-LAG", 15)], shown, apart=False)
+
+
+# -- the tool
+
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "NotReady", "Stable", "Assigning", "Reconciling", "Dead")
@@ -68,22 +189,22 @@ async def run(tool: Tool) -> int:
 
 
 def _check(tool: Tool, action: str) -> None:
-    """Raises UsageError."""
+    """Check which flags go together. Raises ToolUsageError."""
     try:
         for flag in filter(lambda name: given(tool, name), ("timeout", "to_offset", "shift_by")):
             whole_number(tool, flag)
     except ClientError as error:
-        raise UsageError(str(error)) from None
+        raise ToolUsageError(str(error)) from None
     check_group_flags(tool, action, topics="input_topic")
     if action != "reset_offsets" and (tool.options.execute or tool.options.dry_run):
-        raise UsageError("Only --reset-offsets accepts --execute or --dry-run")
+        raise ToolUsageError("Only --reset-offsets accepts --execute or --dry-run")
     groups = "--group" if action == "delete_offsets" else "--all-groups, --group"
     if action != "list" and not (given(tool, "group") or (tool.options.all_groups and action != "delete_offsets")):
-        raise UsageError(f"--{action.replace('_', '-')} takes one of these options: {groups}")
+        raise ToolUsageError(f"--{action.replace('_', '-')} takes one of these options: {groups}")
     if action == "delete_offsets" and not (given(tool, "input_topic") or tool.options.all_input_topics):
-        raise UsageError("--delete-offsets takes one of these options: --all-input-topics, --input-topic")
+        raise ToolUsageError("--delete-offsets takes one of these options: --all-input-topics, --input-topic")
     if action == "delete_offsets" and len(tool.options.group) > 1:
-        raise UsageError("--delete-offsets supports only one --group at a time")
+        raise ToolUsageError("--delete-offsets supports only one --group at a time")
     _check_internal_topics(tool, action)
 
 
@@ -96,7 +217,7 @@ def _check_internal_topics(tool: Tool, action: str) -> None:
 
 
 async def _listed(client: Client, states: Sequence[str] = ()) -> dict[str, str]:
-    """The state of each streams group, or of those in one of these states."""
+    """Return the state of each streams group, or of the groups in any of the states."""
     return {each.group_id: each.group_state for each in await list_groups(client, states, ["streams"])}
 
 
@@ -136,7 +257,7 @@ async def _delete(tool: Tool, client: Client) -> None:
 async def _delete_internal_topics(
     tool: Tool, client: Client, topics: Mapping[str, Sequence[str]]
 ) -> dict[str, ClientError]:
-    """The groups of which some were not deleted."""
+    """Delete internal topics; returns an error for each group with topics left."""
     wrong: dict[str, ClientError] = {}
     for group, names in topics.items():
         for name in names:
@@ -152,26 +273,28 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
     group = tool.options.group[0]
     topics: Mapping[str, list[int] | None]
     if tool.options.all_input_topics:
-        topics = dict(by_topic(await _input_places(client, group, await committed_offsets(client, group))))
+        topics = dict(by_topic(await _input_partitions(client, group, await committed_offsets(client, group))))
     else:
         topics = parse_topics(tool.options.input_topic)
     await delete_offsets_of_group(tool, client, group, topics)
 
 
-async def _input_places(client: Client, group: str, committed: Mapping[Place, Committed]) -> list[Place]:
-    """What the group has read of topics that are not its own."""
+async def _input_partitions(
+    client: Client, group: str, committed: Mapping[TopicPartition, Committed]
+) -> list[TopicPartition]:
+    """Return the partitions read by the group, without internal topics."""
     own = set(internal_topics(await describe_streams_group(client, group))) if committed else set()
-    return [place for place in committed if place[0] not in own]
+    return [partition for partition in committed if partition[0] not in own]
 
 
 async def _reset_offsets(tool: Tool, client: Client) -> None:
     scenario = scenario_of(tool)
     if not tool.options.execute and not tool.options.dry_run:
-        raise UsageError("--reset-offsets takes the option: --execute or --dry-run")
+        raise ToolUsageError("--reset-offsets takes the option: --execute or --dry-run")
     if not given(tool, "input_topic") and not tool.options.all_input_topics and scenario != "from_file":
-        raise UsageError("One of the reset scopes should be defined: --all-input-topics, --input-topic.")
+        raise ToolUsageError("One of the reset scopes should be defined: --all-input-topics, --input-topic.")
     groups = await _group_ids(tool, client)
-    plans: dict[str, dict[Place, int]] = {}
+    plans: dict[str, dict[TopicPartition, int]] = {}
     for group in groups:
         state, own = await _state_of(client, group)
         if state not in INACTIVE:
@@ -184,28 +307,30 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
 
 
 async def _state_of(client: Client, group: str) -> tuple[str, list[str]]:
-    """And its own topics."""
+    """Return the state and the internal topics of a group."""
     try:
         found = await describe_streams_group(client, group)
-    except Refused as error:
+    except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise
         return "Dead", []
     return found.group_state, internal_topics(found)
 
 
-async def _reset(tool: Tool, client: Client, group: str, scenario: str, groups: Sequence[str]) -> dict[Place, int]:
-    async def places_of(committed: Mapping[Place, Committed]) -> Sequence[Place]:
-        known = await _input_places(client, group, committed)
+async def _reset(
+    tool: Tool, client: Client, group: str, scenario: str, groups: Sequence[str]
+) -> dict[TopicPartition, int]:
+    async def partitions_of(committed: Mapping[TopicPartition, Committed]) -> Sequence[TopicPartition]:
+        known = await _input_partitions(client, group, committed)
         if tool.options.all_input_topics:
             return known
-        places = await places_within(client, parse_topics(tool.options.input_topic))
-        if not {topic for topic, _ in places} <= {topic for topic, _ in known}:
+        partitions = await partitions_within(client, parse_topics(tool.options.input_topic))
+        if not {topic for topic, _ in partitions} <= {topic for topic, _ in known}:
             tool.print(f"\nError: One or more topics are not part of the group '{group}'.")
             return []
-        return places
+        return partitions
 
-    return await reset(tool, client, group, scenario, groups, places_of)
+    return await reset(tool, client, group, scenario, groups, partitions_of)
 
 
 async def _delete_topics_after_reset(tool: Tool, client: Client, group: str, own: Sequence[str]) -> None:
@@ -213,7 +338,7 @@ async def _delete_topics_after_reset(tool: Tool, client: Client, group: str, own
     try:
         if topics:
             await delete_topics(client, topics)
-    except Refused as error:
+    except KafkaError as error:
         if error.code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise
         tool.print(f"\nError: Deleting internal topics for group '{group}' failed because the topics do not exist.")

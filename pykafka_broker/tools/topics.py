@@ -3,27 +3,184 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused
+from pykafka_broker.client.configs import ConfigValueSource, Resource, describe_configs, source_of
+from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.properties import integer, java_split
 from pykafka_broker.client.topics import (
     PARTITIONS_IN_AN_ANSWER,
+    PartitionView,
+    TopicView,
     create_partitions,
     create_topic,
     delete_topics,
     describe_topics,
+    list_reassignments,
     list_topics,
 )
+from pykafka_broker.protocol.enums import ConfigResourceType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text
-from pykafka_broker.tools.frame import Tool, ToolParser
-from pykafka_broker.tools.topic_description import Filters, describe
-from pykafka_broker.tools.topic_names import matcher
-from pykafka_broker.tools.usage import given, never_with, one_of, only_with, required
+from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
+from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text
+from pykafka_broker.tools.frame import Tool, ToolParser, given, matcher, never_with, one_of, only_with, required
 
-SUMMARY = "create, describe, alter, delete and list topics"
+# -- descriptions
+
+
+_NOT_TOLD = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+
+
+class TopicFilters(NamedTuple):
+    """The filters of --describe; without any, all partitions are shown."""
+
+    with_overrides: bool = False
+    under_replicated: bool = False
+    under_min_isr: bool = False
+    at_min_isr: bool = False
+    unavailable: bool = False
+
+    @property
+    def of_partitions(self) -> bool:
+        return self.under_replicated or self.under_min_isr or self.at_min_isr or self.unavailable
+
+
+class Part(NamedTuple):
+    """A partition with all properties used by filters."""
+
+    view: PartitionView
+    move: OngoingPartitionReassignment | None
+    min_isr: int
+    live: frozenset[int]
+
+    @property
+    def replication_factor(self) -> int:
+        """Return the replication factor, without replicas added by a reassignment."""
+        added = len(self.move.adding_replicas) if self.move else 0
+        return len(self.view.replicas) - added
+
+    @property
+    def has_leader(self) -> bool:
+        return self.view.leader >= 0
+
+    def passes(self, wanted: TopicFilters) -> bool:
+        """Tell whether a partition passes the filters."""
+        if not wanted.of_partitions:
+            return not wanted.with_overrides
+        in_sync = len(self.view.isr)
+        return (
+            (wanted.under_replicated and self.replication_factor > in_sync)
+            or (wanted.under_min_isr and in_sync < self.min_isr)
+            or (wanted.at_min_isr and in_sync == self.min_isr)
+            or (wanted.unavailable and self.view.leader not in self.live)
+        )
+
+    def line(self, topic: str) -> str:
+        view = self.view
+        fields = [
+            f"Topic: {topic}",
+            f"Partition: {view.partition}",
+            f"Leader: {view.leader if self.has_leader else 'none'}",
+            f"Replicas: {_ids(view.replicas)}",
+            f"Isr: {_ids(view.isr)}",
+        ]
+        if self.move:
+            fields += [
+                f"Adding Replicas: {_ids(self.move.adding_replicas)}",
+                f"Removing Replicas: {_ids(self.move.removing_replicas)}",
+            ]
+        fields += [f"Elr: {_ids(view.elr)}", f"LastKnownElr: {_ids(view.last_known_elr)}"]
+        return "\t" + "\t".join(fields)
+
+    def data(self) -> dict[str, Any]:
+        view = self.view
+        return {
+            "partition": view.partition,
+            "leader": view.leader if self.has_leader else None,
+            "replicas": view.replicas,
+            "isr": view.isr,
+            "adding_replicas": list(self.move.adding_replicas) if self.move else [],
+            "removing_replicas": list(self.move.removing_replicas) if self.move else [],
+            "elr": view.elr,
+            "last_known_elr": view.last_known_elr,
+        }
+
+
+def _ids(nodes: list[int] | None) -> str:
+    return "N/A" if nodes is None else ",".join(map(str, nodes))
+
+
+async def describe(
+    tool: Tool, client: Client, names: list[str], wanted: TopicFilters, limit: int, *, by_id: bool = False
+) -> list[dict[str, Any]]:
+    """Print topics and return them as plain data. by_id: the user named an id."""
+    topics = await describe_topics(client, names, limit=limit, by_id=by_id)
+    resources = [Resource(ConfigResourceType.TOPIC, name) for name in topics]
+    configs = await describe_configs(client, resources) if resources else {}
+    moves = await _reassignments(client, topics)
+    live = frozenset(client.nodes)
+    shown = []
+    for resource in resources:
+        topic = topics[resource.name]
+        values = {each.name: each.value or "" for each in configs[resource]}
+        minimum = int(values.get("min.insync.replicas", "1"))
+        own = {
+            each.name: each.value or ""
+            for each in configs[resource]
+            if source_of(resource, each) is not ConfigValueSource.DEFAULT_CONFIG
+        }
+        parts = [
+            Part(each, moves.get(TopicPartition(topic.name, each.partition)), minimum, live)
+            for each in topic.partitions
+        ]
+        shown.append(_print(tool, topic, own, parts, wanted))
+    return [each for each in shown if each is not None]
+
+
+def _print(
+    tool: Tool, topic: TopicView, own: dict[str, str], parts: list[Part], wanted: TopicFilters
+) -> dict[str, Any] | None:
+    passing = [each for each in parts if each.passes(wanted)]
+    whole = not wanted.of_partitions and (own or not wanted.with_overrides)
+    factor = parts[0].replication_factor if parts else 0
+    if whole:
+        listed = ",".join(f"{name}={value}" for name, value in sorted(own.items()))
+        tool.print(
+            f"Topic: {topic.name}\tTopicId: {uuid_text(topic.topic_id)}\tPartitionCount: {len(parts)}\t"
+            f"ReplicationFactor: {factor}\tConfigs: {listed}"
+        )
+    for each in passing:
+        tool.print(each.line(topic.name))
+    if not whole and not passing:
+        return None
+    return {
+        "name": topic.name,
+        "topic_id": uuid_text(topic.topic_id),
+        "is_internal": topic.is_internal,
+        "partition_count": len(parts),
+        "replication_factor": factor,
+        "configs": own,
+        "partitions": [each.data() for each in passing],
+    }
+
+
+async def _reassignments(
+    client: Client, topics: dict[str, TopicView]
+) -> dict[TopicPartition, OngoingPartitionReassignment]:
+    """Return the reassignments of topics; empty if the broker can't or won't tell."""
+    wanted = {topic.name: [each.partition for each in topic.partitions] for topic in topics.values()}
+    try:
+        return await list_reassignments(client, wanted) if wanted else {}
+    except KafkaError as error:
+        if error.code not in _NOT_TOLD:
+            raise
+        return {}
+
+
+# -- the tool
+
+
 FAILURE = "Error while executing topic command : "
 
 _ACTIONS = ("list", "describe", "create", "alter", "delete")
@@ -91,7 +248,7 @@ async def run(tool: Tool) -> int:
 
 
 def _check(tool: Tool) -> None:
-    """Which flags go together. Raises UsageError."""
+    """Check which flags go together. Raises ToolUsageError."""
     action = one_of(tool, *_ACTIONS)
     if action not in ("list", "describe"):
         required(tool, "topic")
@@ -134,7 +291,7 @@ async def _describe(tool: Tool, client: Client) -> None:
         what = f"Topic '{options.topic}'"
     if not names and (options.topic or topic_id != ZERO_UUID) and not options.if_exists:
         raise ClientError(f"{what} does not exist as expected")
-    filters = Filters(options.topics_with_overrides, *(getattr(options, each) for each in _FILTERS))
+    filters = TopicFilters(options.topics_with_overrides, *(getattr(options, each) for each in _FILTERS))
     tool.result = await describe(tool, client, names, filters, options.limit, by_id=topic_id != ZERO_UUID)
 
 
@@ -159,7 +316,7 @@ async def _create(tool: Tool, client: Client) -> None:
             assignment=_assignment(options.replica_assignment),
             configs=_configs(options.config),
         )
-    except Refused as error:
+    except KafkaError as error:
         if error.code != ErrorCode.TOPIC_ALREADY_EXISTS or not options.if_not_exists:
             raise
         return
@@ -194,7 +351,7 @@ async def _existing(tool: Tool, client: Client) -> list[str]:
 
 
 async def _names(tool: Tool, client: Client) -> list[str]:
-    """Of the topics that `--topic` means, all without it."""
+    """Return the topics named by `--topic`, or all topics."""
     wanted: Callable[[str], Any] = bool if tool.options.topic is None else matcher(tool.options.topic)
     internal = not tool.options.exclude_internal
     topics = [each for each in await list_topics(client) if internal or not each.is_internal]
@@ -202,7 +359,7 @@ async def _names(tool: Tool, client: Client) -> list[str]:
 
 
 def _assignment(text: str | None) -> list[list[int]]:
-    """`1:2,2:3` is two partitions of two replicas each. Raises ClientError."""
+    """Read an assignment: `1:2,2:3` is two partitions of two replicas each. Raises ClientError."""
     found: list[list[int]] = []
     for index, part in enumerate(java_split(",", text) if text else []):
         replicas = [_number(each.strip()) for each in java_split(":", part)]

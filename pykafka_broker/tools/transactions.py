@@ -1,31 +1,257 @@
 """`kafka-transactions`.
 
-Rule: a hanging transaction is one that a partition holds open, with nothing new for as long as any may take, while the
-coordinator of its producer knows nothing of it there.
+Rule: coordinators know transactions by their ids, leaders know producers. A transaction hangs if a partition holds it
+open, with nothing new for longer than any transaction may take, while the coordinator of its producer does not have the
+partition in a transaction.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.leaders import Place
+from pykafka_broker.client.errors import ClientError, KafkaError, check
+from pykafka_broker.client.leaders import Answered, ask_leaders, by_topic
 from pykafka_broker.client.properties import integer, long
-from pykafka_broker.client.transactions import (
-    Producer,
-    abort_transaction,
-    describe_producers,
-    describe_transaction,
-    fence_producer,
-    list_transactions,
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest, TopicRequest
+from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from pykafka_broker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
 )
-from pykafka_broker.tools.columns import print_columns
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.hanging import find_hanging, places_to_search
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
-SUMMARY = "list and describe transactions, and end those that hang"
+# -- transactions
+
+
+_LIST_HIGHEST = 2
+_UNTIL_IT_ENDS_MS = 100
+
+
+class Listed(NamedTuple):
+    """A transaction in the list of a coordinator."""
+
+    transactional_id: str
+    coordinator: int
+    producer_id: int
+    state: str
+
+
+class ActiveProducer(NamedTuple):
+    """A producer known to a partition. start_offset: of the open transaction, None without."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    start_offset: int | None
+
+
+async def list_transactions(
+    client: Client, *, producer_ids: Collection[int] = (), duration_ms: int = -1, pattern: str | None = None
+) -> list[Listed]:
+    """Return the transactions of all coordinators. Raises ClientError."""
+    lowest = 2 if pattern is not None else 1 if duration_ms >= 0 else 0
+
+    def make(_: int) -> ListTransactionsRequest:
+        return ListTransactionsRequest([], list(producer_ids), duration_ms, pattern)
+
+    await client.refresh(call="listTransactions(api=METADATA)")
+    answers = await client.ask_each(make, versions=(lowest, _LIST_HIGHEST), call="listTransactions")
+    found = []
+    for node, answer in answers.items():
+        check(answer.error_code)
+        for each in answer.transaction_states:
+            found.append(Listed(each.transactional_id, node, each.producer_id, each.transaction_state))
+    return found
+
+
+async def describe_transaction(client: Client, transactional_id: str) -> tuple[int, Any]:
+    """Return a transaction's coordinator and description. Raises ClientError."""
+    call = "describeTransactions(api=FIND_COORDINATOR)"
+    await client.refresh(call=call)
+    answer = await client.ask_coordinator(
+        CoordinatorType.TRANSACTION,
+        transactional_id,
+        DescribeTransactionsRequest([transactional_id]),
+        lambda answer: int(answer.transaction_states[0].error_code),
+    )
+    (state,) = answer.transaction_states
+    if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+        raise KafkaError(
+            state.error_code,
+            f"DescribeTransactions request for transactionalId `{transactional_id}` failed because the ID could not be "
+            "found",
+        )
+    check(state.error_code)
+    return await client.coordinator(CoordinatorType.TRANSACTION, transactional_id), state
+
+
+async def describe_producers(
+    client: Client, partitions: Collection[TopicPartition], node_id: int | None = None
+) -> dict[TopicPartition, list[ActiveProducer] | ClientError]:
+    """Return the producers of each partition, from the leader or from the given node. Raises ClientError."""
+
+    def make(asked: Sequence[TopicPartition]) -> DescribeProducersRequest:
+        return DescribeProducersRequest([TopicRequest(topic, indexes) for topic, indexes in by_topic(asked)])
+
+    if node_id is None:
+        return await ask_leaders(client, partitions, make, _producers, call="describeProducers")
+    await client.refresh()
+    if node_id not in client.nodes:
+        raise ClientError(f"there is no broker {node_id}")
+    answered = _producers(await client.ask(make(sorted(partitions)), node_id))
+    return {partition: KafkaError(code) if code else found for partition, (code, found) in answered.items()}
+
+
+def _producers(answer: Any) -> Answered:
+    return {
+        TopicPartition(topic.name, each.partition_index): (
+            each.error_code,
+            [_producer(one) for one in each.active_producers],
+        )
+        for topic in answer.topics
+        for each in topic.partitions
+    }
+
+
+def _producer(told: Any) -> ActiveProducer:
+    start = None if told.current_txn_start_offset < 0 else told.current_txn_start_offset
+    who = told.producer_id, told.producer_epoch, told.coordinator_epoch
+    return ActiveProducer(*who, told.last_sequence, told.last_timestamp, start)
+
+
+async def abort_transaction(
+    client: Client, partition: TopicPartition, producer_id: int, producer_epoch: int, coordinator_epoch: int
+) -> None:
+    """Write the abort marker missed by the coordinator. Raises ClientError."""
+    topics = [WritableTxnMarkerTopic(partition[0], [partition[1]])]
+    marker = WritableTxnMarker(producer_id, producer_epoch, False, topics, max(0, coordinator_epoch))
+    call = "abortTransaction"
+    found = await ask_leaders(client, [partition], lambda _: WriteTxnMarkersRequest([marker]), _markers, call=call)
+    if isinstance(found[partition], ClientError):
+        raise found[partition]
+
+
+def _markers(answer: Any) -> Answered:
+    return {
+        TopicPartition(topic.name, each.partition_index): (each.error_code, None)
+        for marker in answer.markers
+        for topic in marker.topics
+        for each in topic.partitions
+    }
+
+
+async def fence_producer(client: Client, transactional_id: str) -> None:
+    """End the open transaction of an id, as a new producer would. Raises ClientError."""
+    until, call = client.deadline(), "fenceProducer(api=FIND_COORDINATOR)"
+    await client.refresh(call=call)
+    request = InitProducerIdRequest(transactional_id, client.request_timeout_ms)
+    while True:
+        answer = await client.ask_coordinator(
+            CoordinatorType.TRANSACTION, transactional_id, request, lambda each: int(each.error_code)
+        )
+        if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS or client.deadline(0) >= until:
+            break
+        await asyncio.sleep(_UNTIL_IT_ENDS_MS / 1000)
+    check(answer.error_code)
+
+
+# -- columns
+
+
+def print_columns(tool: Tool, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows below the headings, also without rows; a tab ends each cell."""
+    lines = [list(headings), *([str(cell) for cell in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for line in lines:
+        tool.print("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))
+
+
+# -- hanging transactions
+
+
+Open = tuple[TopicPartition, ActiveProducer]
+
+
+async def partitions_to_search(
+    client: Client, topic: str | None, partition: int | None, broker_id: int | None
+) -> list[TopicPartition]:
+    """Return the partitions to search for hanging transactions. Raises ClientError.
+
+    Args:
+        topic: None for all topics.
+        partition: None for all partitions of the topic.
+        broker_id: only partitions with a replica on the broker; None for all.
+    """
+    if topic is not None and partition is not None:
+        return [TopicPartition(topic, partition)]
+    metadata = await client.metadata(None if topic is None else [topic], call="listTopics")
+    found = []
+    for each in metadata.topics:
+        check(each.error_code)
+        for one in each.partitions:
+            if each.name is not None and (broker_id is None or broker_id in one.replica_nodes):
+                found.append(TopicPartition(each.name, one.partition_index))
+    return sorted(found)
+
+
+async def find_hanging(
+    client: Client, partitions: Collection[TopicPartition], oldest_ms: int, broker_id: int | None
+) -> list[Open]:
+    """Return open transactions with nothing new since `oldest_ms`. Raises ClientError."""
+    if not partitions:
+        return []
+    opened = await _long_open(client, partitions, oldest_ms, broker_id)
+    if not opened:
+        return []
+    ids = {each.producer_id for _, each in opened}
+    names = {each.producer_id: each.transactional_id for each in await list_transactions(client, producer_ids=ids)}
+    hanging = []
+    for partition, producer in opened:
+        name = names.get(producer.producer_id)
+        if name is None or not await _has(client, name, producer, partition):
+            hanging.append((partition, producer))
+    return hanging
+
+
+async def _long_open(
+    client: Client, partitions: Collection[TopicPartition], oldest_ms: int, broker_id: int | None
+) -> list[Open]:
+    found = await describe_producers(client, partitions, broker_id)
+    opened = []
+    for partition, producers in sorted(found.items(), key=lambda each: each[0]):
+        if isinstance(producers, ClientError):
+            raise producers
+        opened += [
+            (partition, each) for each in producers if each.start_offset is not None and each.last_timestamp < oldest_ms
+        ]
+    return opened
+
+
+async def _has(client: Client, name: str, producer: ActiveProducer, topic_partition: TopicPartition) -> bool:
+    """Tell whether the transactional id has the producer's transaction in the partition."""
+    try:
+        _, state = await describe_transaction(client, name)
+    except KafkaError as error:
+        if error.code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            return False
+        raise
+    there = {(each.topic, partition) for each in state.topics for partition in each.partitions}
+    return bool(state.producer_id == producer.producer_id and topic_partition in there)
+
+
+# -- the tool
+
+
 _LIST = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
 _DESCRIBE = (
     "CoordinatorId",
@@ -60,37 +286,39 @@ _MINUTE_MS = 60_000
 
 
 class _Failed(Exception):
-    """What Kafka's tool says of an error, before the error itself."""
+    """A failure with the words of Kafka's tool before the error."""
 
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
     commands = parser.add_commands()
-    it = commands.add("list", "list transactions")
-    it.add_argument(
+    command = commands.add("list", "list transactions")
+    command.add_argument(
         "--duration-filter", type=long, default=-1, metavar="MS", help="only those that are open for longer"
     )
-    it.add_argument("--transactional-id-pattern", metavar="REGEX", help="only those with such an id")
-    it = commands.add("describe", "describe the transaction of an id")
-    it.add_argument("--transactional-id", required=True, metavar="ID")
-    it = commands.add("describe-producers", "describe the producers of a partition")
-    it.add_argument("--broker-id", type=integer, metavar="ID", help="as this replica knows them; by default the leader")
-    it.add_argument("--topic", required=True, metavar="NAME")
-    it.add_argument("--partition", type=integer, required=True, metavar="ID")
-    it = commands.add("abort", "abort a hanging transaction")
-    it.add_argument("--topic", required=True, metavar="NAME")
-    it.add_argument("--partition", type=integer, required=True, metavar="ID")
-    it.add_argument("--start-offset", type=long, metavar="OFFSET", help="where it begins")
-    it.add_argument("--producer-id", type=long, metavar="ID", help="for brokers before 3.0")
-    it.add_argument("--producer-epoch", type=integer, metavar="EPOCH", help="for brokers before 3.0")
-    it.add_argument("--coordinator-epoch", type=integer, metavar="EPOCH", help="for brokers before 3.0")
-    it = commands.add("find-hanging", "find hanging transactions")
-    it.add_argument("--broker-id", type=integer, metavar="ID", help="search the partitions of this broker")
-    it.add_argument("--max-transaction-timeout", type=integer, default=15, metavar="MINUTES", help="15 by default")
-    it.add_argument("--topic", metavar="NAME", help="search this topic")
-    it.add_argument("--partition", type=integer, metavar="ID", help="search only this partition of --topic")
-    it = commands.add("forceTerminateTransaction", "end whatever is open under a transactional id")
-    it.add_argument("--transactionalId", dest="transactional_id", required=True, metavar="ID")
+    command.add_argument("--transactional-id-pattern", metavar="REGEX", help="only those with such an id")
+    command = commands.add("describe", "describe the transaction of an id")
+    command.add_argument("--transactional-id", required=True, metavar="ID")
+    command = commands.add("describe-producers", "describe the producers of a partition")
+    command.add_argument(
+        "--broker-id", type=integer, metavar="ID", help="as this replica knows them; by default the leader"
+    )
+    command.add_argument("--topic", required=True, metavar="NAME")
+    command.add_argument("--partition", type=integer, required=True, metavar="ID")
+    command = commands.add("abort", "abort a hanging transaction")
+    command.add_argument("--topic", required=True, metavar="NAME")
+    command.add_argument("--partition", type=integer, required=True, metavar="ID")
+    command.add_argument("--start-offset", type=long, metavar="OFFSET", help="where it begins")
+    command.add_argument("--producer-id", type=long, metavar="ID", help="for brokers before 3.0")
+    command.add_argument("--producer-epoch", type=integer, metavar="EPOCH", help="for brokers before 3.0")
+    command.add_argument("--coordinator-epoch", type=integer, metavar="EPOCH", help="for brokers before 3.0")
+    command = commands.add("find-hanging", "find hanging transactions")
+    command.add_argument("--broker-id", type=integer, metavar="ID", help="search the partitions of this broker")
+    command.add_argument("--max-transaction-timeout", type=integer, default=15, metavar="MINUTES", help="15 by default")
+    command.add_argument("--topic", metavar="NAME", help="search this topic")
+    command.add_argument("--partition", type=integer, metavar="ID", help="search only this partition of --topic")
+    command = commands.add("forceTerminateTransaction", "end whatever is open under a transactional id")
+    command.add_argument("--transactionalId", dest="transactional_id", required=True, metavar="ID")
 
 
 async def run(tool: Tool) -> int:
@@ -123,7 +351,7 @@ async def _describe(tool: Tool, client: Client) -> int:
         coordinator, state = await describe_transaction(client, name)
     except ClientError as error:
         raise _Failed(f"Failed to describe transaction state of transactional-id `{name}`") from error
-    places = [f"{each.topic}-{partition}" for each in state.topics for partition in sorted(each.partitions)]
+    partitions = [f"{each.topic}-{partition}" for each in state.topics for partition in sorted(each.partitions)]
     began_ms = state.transaction_start_time_ms
     lasted_ms = None if began_ms < 0 else _now(client) - began_ms
     values = (
@@ -135,17 +363,17 @@ async def _describe(tool: Tool, client: Client) -> int:
         state.transaction_timeout_ms,
     )
     times = (None, None) if began_ms < 0 else (began_ms, lasted_ms)
-    print_columns(tool, _DESCRIBE, [(*values, *map(_shown, times), ",".join(places))])
-    tool.result = dict(zip(map(_snake, _DESCRIBE), (*values, *times, places), strict=True))
+    print_columns(tool, _DESCRIBE, [(*values, *map(_shown, times), ",".join(partitions))])
+    tool.result = dict(zip(map(_snake, _DESCRIBE), (*values, *times, partitions), strict=True))
     return 0
 
 
 async def _describe_producers(tool: Tool, client: Client) -> int:
     chosen = tool.options
-    place = chosen.topic, chosen.partition
+    partition = TopicPartition(chosen.topic, chosen.partition)
     where = "leader" if chosen.broker_id is None else f"broker {chosen.broker_id}"
-    failed = f"Failed to describe producers for partition {place[0]}-{place[1]} on {where}"
-    found = await _producers_of(client, place, failed, chosen.broker_id)
+    failed = f"Failed to describe producers for partition {partition} on {where}"
+    found = await _producers_of(client, partition, failed, chosen.broker_id)
     print_columns(tool, _PRODUCERS, [tuple(map(_shown, each)) for each in found])
     tool.result = [dict(zip(map(_snake, _PRODUCERS), each, strict=True)) for each in found]
     return 0
@@ -153,44 +381,46 @@ async def _describe_producers(tool: Tool, client: Client) -> int:
 
 async def _abort(tool: Tool, client: Client) -> int:
     chosen = tool.options
-    place: Place = (chosen.topic, chosen.partition)
+    partition = TopicPartition(chosen.topic, chosen.partition)
     if chosen.start_offset is not None:
-        failed = f"Failed to validate producer state for partition {place[0]}-{place[1]}"
-        producers = await _producers_of(client, place, failed)
+        failed = f"Failed to validate producer state for partition {partition}"
+        producers = await _producers_of(client, partition, failed)
         opened = [each for each in producers if each.start_offset == chosen.start_offset]
         if not opened:
-            where = f"offset {chosen.start_offset} on partition {place[0]}-{place[1]}"
+            where = f"offset {chosen.start_offset} on partition {partition}"
             tool.warn(f"Could not find any open transactions starting at {where}")
             return 1
         who = opened[0].producer_id, opened[0].producer_epoch, opened[0].coordinator_epoch
     else:
         who = _named_producer(tool)
     try:
-        await abort_transaction(client, place, *who)
+        await abort_transaction(client, partition, *who)
     except ClientError as error:
         raise _Failed("Failed to abort transaction " + ", ".join(map(str, who))) from error
-    tool.result = {"topic": place[0], "partition": place[1], "producer_id": who[0], "aborted": True}
+    tool.result = {"topic": partition[0], "partition": partition[1], "producer_id": who[0], "aborted": True}
     return 0
 
 
 def _named_producer(tool: Tool) -> tuple[int, int, int]:
-    """Raises UsageError."""
+    """Return the producer named by flags. Raises ToolUsageError."""
     chosen = tool.options
     if chosen.producer_id is None:
-        raise UsageError(
+        raise ToolUsageError(
             "The transaction to abort must be identified either with --start-offset (for brokers on 3.0 or above) or "
             "with --producer-id, --producer-epoch, and --coordinator-epoch (for older brokers)"
         )
     for flag in ("producer_epoch", "coordinator_epoch"):
         if getattr(chosen, flag) is None:
-            raise UsageError(f"Missing required argument --{flag.replace('_', '-')}")
+            raise ToolUsageError(f"Missing required argument --{flag.replace('_', '-')}")
     return chosen.producer_id, chosen.producer_epoch, chosen.coordinator_epoch
 
 
-async def _producers_of(client: Client, place: Place, failed: str, node_id: int | None = None) -> Sequence[Producer]:
-    """Raises _Failed."""
+async def _producers_of(
+    client: Client, partition: TopicPartition, failed: str, node_id: int | None = None
+) -> Sequence[ActiveProducer]:
+    """Return the producers of a partition. Raises _Failed."""
     try:
-        found = (await describe_producers(client, [place], node_id))[place]
+        found = (await describe_producers(client, [partition], node_id))[partition]
     except ClientError as error:
         found = error
     if isinstance(found, ClientError):
@@ -201,21 +431,21 @@ async def _producers_of(client: Client, place: Place, failed: str, node_id: int 
 async def _find_hanging(tool: Tool, client: Client) -> int:
     chosen = tool.options
     if chosen.topic is None and chosen.broker_id is None:
-        raise UsageError(
+        raise ToolUsageError(
             "The `find-hanging` command requires either --topic or --broker-id to limit the scope of the search"
         )
     if chosen.partition is not None and chosen.topic is None:
-        raise UsageError("The --partition argument requires --topic to be provided")
+        raise ToolUsageError("The --partition argument requires --topic to be provided")
     try:
-        places = await places_to_search(client, chosen.topic, chosen.partition, chosen.broker_id)
+        partitions = await partitions_to_search(client, chosen.topic, chosen.partition, chosen.broker_id)
         now = _now(client)
         oldest = now - chosen.max_transaction_timeout * _MINUTE_MS
-        found = await find_hanging(client, places, oldest, chosen.broker_id)
+        found = await find_hanging(client, partitions, oldest, chosen.broker_id)
     except ClientError as error:
         raise _Failed("Failed to find hanging transactions") from error
     rows: list[tuple[Any, ...]] = [
         (
-            *place,
+            *partition,
             each.producer_id,
             each.producer_epoch,
             each.coordinator_epoch,
@@ -223,7 +453,7 @@ async def _find_hanging(tool: Tool, client: Client) -> int:
             each.last_timestamp,
             (now - each.last_timestamp) // _MINUTE_MS,
         )
-        for place, each in found
+        for partition, each in found
     ]
     print_columns(tool, _HANGING, rows)
     names = [*map(_snake, _HANGING[:-1]), "duration_min"]

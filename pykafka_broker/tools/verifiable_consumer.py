@@ -1,6 +1,6 @@
-"""`kafka-verifiable-consumer`: what a member of a group is given, reads and commits is told event by event.
+"""`kafka-verifiable-consumer`: reports assignments, records and commits of a group member as events.
 
-Rule: with `--max-messages` records beyond these are neither told nor committed.
+Rule: with `--max-messages`, records beyond that number are neither reported nor committed.
 """
 
 from __future__ import annotations
@@ -10,16 +10,13 @@ from typing import Any
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk
-from pykafka_broker.client.errors import ClientError, LoginRefused
+from pykafka_broker.client.errors import AuthenticationFailed, ClientError
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.properties import integer, read_properties
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.record import Record
-from pykafka_broker.tools.events import Events, text
-from pykafka_broker.tools.frame import Tool, ToolParser
-from pykafka_broker.tools.usage import never_with, required
-
-SUMMARY = "read records as a member of a group, and tell of all that happens"
+from pykafka_broker.tools.frame import Tool, ToolParser, never_with, required
+from pykafka_broker.tools.verifiable_producer import Events, text
 
 _POLL_MS = 1_000
 
@@ -53,7 +50,7 @@ async def run(tool: Tool) -> int:
         try:
             async with consumer:
                 await reader.read(consumer)
-        except LoginRefused as error:
+        except AuthenticationFailed as error:
             tool.warn(str(error))
         finally:
             reader.end()
@@ -88,13 +85,13 @@ class _Reader:
         self._left: int | None = tool.options.max_messages if tool.options.max_messages >= 0 else None
 
     def begin(self) -> None:
-        self._events.tell("startup_complete")
+        self._events.report("startup_complete")
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        self._events.tell("partitions_assigned", partitions=_named(partitions))
+        self._events.report("partitions_assigned", partitions=_named(partitions))
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        self._events.tell("partitions_revoked", partitions=_named(partitions))
+        self._events.report("partitions_revoked", partitions=_named(partitions))
 
     async def read(self, consumer: GroupConsumer) -> None:
         while self._left is None or self._left > 0:
@@ -105,7 +102,7 @@ class _Reader:
                     await self._commit(consumer, offsets)
 
     def _consumed(self, chunks: list[Chunk]) -> dict[TopicPartition, int]:
-        """The offsets up to which was read."""
+        """Report the records; returns the offsets after the last records."""
         records: dict[TopicPartition, list[Record]] = {}
         for chunk in chunks:
             records.setdefault(chunk.partition, []).extend(chunk.records)
@@ -118,13 +115,13 @@ class _Reader:
             if self._left is not None:
                 self._left -= len(kept)
             offsets[partition] = kept[-1].offset + 1
-            place = {"topic": partition.topic, "partition": partition.partition}
-            told.append({**place, "count": len(kept), "minOffset": kept[0].offset, "maxOffset": kept[-1].offset})
+            where = {"topic": partition.topic, "partition": partition.partition}
+            told.append({**where, "count": len(kept), "minOffset": kept[0].offset, "maxOffset": kept[-1].offset})
             for each in kept if self._options.verbose else ():
-                self._events.tell(
-                    "record_data", key=text(each.key), value=text(each.value), **place, offset=each.offset
+                self._events.report(
+                    "record_data", key=text(each.key), value=text(each.value), **where, offset=each.offset
                 )
-        self._events.tell("records_consumed", count=count, partitions=told)
+        self._events.report("records_consumed", count=count, partitions=told)
         return offsets
 
     async def _commit(self, consumer: GroupConsumer, offsets: dict[TopicPartition, int]) -> None:
@@ -134,11 +131,11 @@ class _Reader:
         except ClientError as error:
             outcome = {"success": False, "error": str(error)}
         told = [{"topic": each.topic, "partition": each.partition, "offset": end} for each, end in offsets.items()]
-        self._events.tell("offsets_committed", offsets=told, **outcome)
+        self._events.report("offsets_committed", offsets=told, **outcome)
 
     def end(self) -> None:
-        self._events.tell("shutdown_complete")
-        self._events.tell("shutdown_requested")
+        self._events.report("shutdown_complete")
+        self._events.report("shutdown_requested")
 
 
 def _named(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:

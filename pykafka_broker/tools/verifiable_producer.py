@@ -1,24 +1,52 @@
-"""`kafka-verifiable-producer`: rising numbers are sent, and it is told which of them have arrived."""
+"""`kafka-verifiable-producer`: sends rising numbers and reports each delivery.
+
+Rule: an event is one JSON object on a line, with its time. Names of events and fields are those that Kafka's system
+tests read. With `--json` the events become one list. `verifiable_consumer` reports by the same events.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import json
 from functools import partial
 from itertools import count
+from typing import Any
 
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import integer, long, read_properties
-from pykafka_broker.tools.events import Events, text
-from pykafka_broker.tools.frame import Tool, ToolParser, UsageError
-from pykafka_broker.tools.statistics import Throttle
-from pykafka_broker.tools.usage import never_with, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, never_with, required
+from pykafka_broker.tools.statistics import ThroughputThrottler
 
-_LATEST_MS = 2**53  # there is room for those that follow
+# -- events
 
-SUMMARY = "send numbers, and tell of each whether it has arrived"
+
+class Events:
+    def __init__(self, tool: Tool, client: Client) -> None:
+        self._tool = tool
+        self._clock = client.clock
+        if tool.options.json:
+            tool.result = []
+
+    def report(self, name: str, **fields: Any) -> None:
+        self._clock.tick()
+        event = {"timestamp": self._clock.wall, "name": name, **fields}
+        if self._tool.options.json:
+            self._tool.result.append(event)
+        else:
+            print(json.dumps(event, separators=(",", ":"), ensure_ascii=False), flush=True)
+
+
+def text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")
+
+
+# -- the tool
+
+
+_LATEST_MS = 2**53  # leaves room for later timestamps
 
 
 def options(parser: ToolParser) -> None:
@@ -40,7 +68,7 @@ async def run(tool: Tool) -> int:
     required(tool, "bootstrap_server", "topic")
     never_with(tool, "command_config", "producer_config")
     if options.message_create_time > _LATEST_MS:
-        raise UsageError(f"--message-create-time has to be at most {_LATEST_MS}")
+        raise ToolUsageError(f"--message-create-time has to be at most {_LATEST_MS}")
     path = options.command_config or options.producer_config
     properties = {} if path is None else read_properties(path)
     properties |= {"acks": str(options.acks), "retries": "0"}
@@ -63,12 +91,12 @@ class _Sender:
         self._events = Events(tool, client)
         self._sent = self._acked = 0
         self._start = client.deadline(0)
-        self._throttle = Throttle(tool.options.throughput, self._start)
+        self._throttle = ThroughputThrottler(tool.options.throughput, self._start)
 
     async def send(self, producer: Producer) -> None:
         options = self._options
-        repeating = options.repeating_keys  # without end, if it is 0
-        self._events.tell("startup_complete")
+        repeating = options.repeating_keys  # 0: never repeat
+        self._events.report("startup_complete")
         for number in count() if options.max_messages < 0 else range(options.max_messages):
             value = str(number) if options.value_prefix is None else f"{options.value_prefix}.{number}"
             key = None if repeating is None else str(number % repeating if repeating > 0 else number).encode()
@@ -88,16 +116,16 @@ class _Sender:
             return
         self._acked += 1
         where = {"offset": delivery.offset, "topic": delivery.topic, "partition": delivery.partition}
-        self._events.tell("producer_send_success", key=text(key), value=value, **where)
+        self._events.report("producer_send_success", key=text(key), value=value, **where)
 
     def _failed(self, key: bytes | None, value: str, error: ClientError) -> None:
         what = {"exception": f"class {error.exception}", "message": str(error)}
-        self._events.tell("producer_send_error", topic=self._options.topic, key=text(key), value=value, **what)
+        self._events.report("producer_send_error", topic=self._options.topic, key=text(key), value=value, **what)
 
     def end(self) -> None:
-        self._events.tell("shutdown_complete")
+        self._events.report("shutdown_complete")
         elapsed = max(1, self._clock.tick() - self._start)
-        self._events.tell(
+        self._events.report(
             "tool_data",
             sent=self._sent,
             acked=self._acked,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import struct
 from pathlib import Path
 from typing import Any
 
@@ -16,22 +15,14 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.server.listeners import Listener as BoundListener
 from tests.broker.api.real_broker import UnsyncedFileSystem
 from tests.broker.driven import DrivenBroker
+from tests.broker.frames import decoded, framed
 
 NOW = 1_700_000_000_000
 NODE = 101
 CONNECTION = ConnectionContext(1, "CONTROLLER", ("127.0.0.1", 9093), ("127.0.0.1", 50000))
-
-
-class Bound:
-    """A listener of the controller."""
-
-    name = "CONTROLLER"
-    host = "127.0.0.1"
-    port = 9093
-    advertised: tuple[str, int] | None = None
-    protocol = "PLAINTEXT"
 
 
 class Waiting:
@@ -48,7 +39,7 @@ class Waiting:
         return self.reply is not None
 
     def _answered(self, _: object) -> None:
-        self.reply = response(self._pending.pieces(), self._api_key, self._version)
+        self.reply = decoded(self._pending.pieces(), self._api_key, self._version)
 
 
 class ControllerNode(DrivenBroker):
@@ -67,17 +58,22 @@ class ControllerNode(DrivenBroker):
         super().__init__(BrokerConfig(values), new_uuid=lambda: next(ids).to_bytes(16, "big"), fs=UnsyncedFileSystem())
         self.controller_router = ControllerRouter(self.services)
         self.clock.set(NOW)
-        self.whole.start(self.listeners, [Bound()])
+        self.whole.start(self.listeners, [BoundListener("CONTROLLER", "127.0.0.1", 9093)])
+        if self.whole.startup is not None:
+            unfenced: list[bool] = []
+            self.whole.startup.on_unfenced = lambda: unfenced.append(True)
+            while not unfenced:
+                self.on_deadline(max(self.clock.now, self.whole.next_deadline() or 0))
 
     def ask(self, request: Message, version: int | None = None, connection: ConnectionContext = CONNECTION) -> Any:
         """The answer, or a `Waiting`."""
         api_key = ApiKey(request.API_KEY)
         if version is None:
             version = SPECS[api_key].stable_max_version
-        answer = self.controller_router.dispatch(connection, framed(request, version))
+        answer = self.controller_router.dispatch(connection, framed(request, version, "c"))
         if isinstance(answer, PendingReply):
             return Waiting(answer, api_key, version)
-        return response(answer, api_key, version)
+        return decoded(answer or [], api_key, version)
 
     def register(self, broker_id: int, incarnation: int = 1, *, previous: int = -1, **fields: Any) -> Any:
         """The answer to a registration; each broker has a directory of its own."""
@@ -118,18 +114,3 @@ def registration(broker_id: int, incarnation: int = 1, previous: int = -1, **fie
 
 def directory(broker_id: int) -> bytes:
     return b"d" * 15 + bytes([broker_id])
-
-
-def framed(request: Message, version: int, correlation_id: int = 7) -> memoryview:
-    """As it comes from a client, without its length."""
-    spec = SPECS[ApiKey(request.API_KEY)]
-    head = struct.pack(">hhihc", request.API_KEY, version, correlation_id, 1, b"c")
-    flexible = spec.flexible_from is not None and version >= spec.flexible_from
-    return memoryview(bytearray(head + (b"\x00" if flexible else b"") + request.encode(version)))
-
-
-def response(pieces: Any, api_key: ApiKey, version: int) -> Any:
-    spec = SPECS[api_key]
-    data = b"".join(bytes(piece.read()) if hasattr(piece, "read") else bytes(piece) for piece in pieces)
-    flexible = api_key is not ApiKey.API_VERSIONS and spec.flexible_from is not None and version >= spec.flexible_from
-    return spec.response_class().decode(data[9 if flexible else 8 :], version)

@@ -9,7 +9,7 @@ from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.broker.group_host import GroupHost
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata_source import MetadataLeader
 from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.purgatory import Purgatory
 from pykafka_broker.broker.router import PendingReply, Pieces
@@ -104,7 +104,7 @@ class DrivenBroker:
         return self.services.logs
 
     @property
-    def metadata(self) -> LocalMetadata:
+    def metadata(self) -> MetadataLeader:
         return self.whole.node.led_metadata
 
     @property

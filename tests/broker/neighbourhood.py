@@ -7,10 +7,8 @@ carried by hand to who leads next (`move`).
 from __future__ import annotations
 
 import itertools
-import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,21 +29,12 @@ from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
+from pykafka_broker.server.listeners import Listener
 from tests.broker.api.real_broker import NOW, UnsyncedFileSystem
 from tests.broker.driven import DrivenBroker, settings
+from tests.broker.frames import decoded, framed
 
 FIRST_PORT = 9100
-
-
-@dataclass
-class Listener:
-    """Where one of them can be reached."""
-
-    name: str
-    host: str
-    port: int
-    advertised: tuple[str, int] | None = None
-    protocol: str = "PLAINTEXT"
 
 
 class Sent(NamedTuple):
@@ -149,18 +138,11 @@ def ask(
     client_id: str = "test",
 ) -> Future[Any] | None:
     """Ask through the router; the answer is encoded and decoded. What waits is returned."""
-    spec = SPECS[ApiKey(request.API_KEY)]
-    name = client_id.encode()
-    header = struct.pack(">hhih", request.API_KEY, version, 7, len(name)) + name
-    if spec.request_header_version(version) == 2:
-        header += b"\0"
-    frame = memoryview(bytearray(header + request.encode(version)))
 
     def answered(pieces: Sequence[Any]) -> None:
-        answer = b"".join(piece.read() if hasattr(piece, "read") else bytes(piece) for piece in pieces)
-        on_reply(spec.response_class().decode(answer[8 + spec.response_header_version(version) :], version))
+        on_reply(decoded(pieces, request.API_KEY, version))
 
-    found = node.router.dispatch(connection, frame)
+    found = node.router.dispatch(connection, framed(request, version, client_id))
     if isinstance(found, PendingReply):
         pending = found
         pending.future.add_done_callback(lambda _: answered(pending.pieces()))

@@ -15,7 +15,7 @@ from pykafka_broker.broker.setup import Setup
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.checkpoints import UNASSIGNED
-from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from pykafka_broker.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
@@ -54,6 +54,7 @@ from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from pykafka_broker.server.listeners import Listener
 from tests.broker.api.real_broker import UnsyncedFileSystem
+from tests.broker.frames import decoded, framed
 from tests.cluster.raft.quorum import CLUSTER_ID, NOW, Network, Voter
 
 NODE = 7
@@ -190,11 +191,11 @@ class ObservedCluster:
             setup=Setup(cluster_id=CLUSTER_ID),
             peers=self.network,
         )
-        assert self.broker.observing is not None
-        self.observing = self.broker.observing
-        self.observing.on_serving = lambda: self.events.append("serving")
-        self.observing.on_unfenced = lambda: self.events.append("unfenced")
-        self.observing.on_refused = self.events.append
+        assert self.broker.startup is not None
+        self.startup = self.broker.startup
+        self.startup.on_serving = lambda: self.events.append("serving")
+        self.startup.on_unfenced = lambda: self.events.append("unfenced")
+        self.startup.on_refused = self.events.append
         self.router = new_router(self.broker.services)
 
     def start(self, rounds: int = 40) -> None:
@@ -226,18 +227,10 @@ class ObservedCluster:
 
     def ask(self, request: Message, version: int) -> Any:
         """As a client."""
-        spec = SPECS[request.API_KEY]
-        pieces: list[Any] = []
-        header = RequestHeader(request.API_KEY, version, 5, "me")
-        header.write(spec.request_header_version(version), pieces.append)
-        request.write(version, pieces.append)
         client = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
-        answer = self.router.dispatch(client, memoryview(bytearray(b"".join(pieces))))
+        answer = self.router.dispatch(client, framed(request, version, "me"))
         if isinstance(answer, PendingReply):
             self.run(10)
             assert answer.future.done
             answer = answer.pieces()
-        frame = b"".join(map(bytes, answer or []))[4:]
-        header_version = 0 if request.API_KEY == ApiKey.API_VERSIONS else spec.response_header_version(version)
-        _, body = ResponseHeader.read(frame, 0, header_version)
-        return spec.response_class().decode(frame[body:], version)
+        return decoded(answer or [], request.API_KEY, version)

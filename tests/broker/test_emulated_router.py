@@ -52,7 +52,7 @@ def test_before_0_10_the_question_closes_the_connection(tmp_path: Path, name: st
 )
 def test_a_version_of_api_versions_that_is_too_new(tmp_path: Path, name: str, own_range: list[Any]) -> None:
     node = emulating(tmp_path, name)
-    body = node.exchange(ApiKey.API_VERSIONS, 9, ApiVersionsRequest("test", "1").encode(4))
+    body = node.answer_to(ApiKey.API_VERSIONS, 9, ApiVersionsRequest("test", "1").encode(4))
     answer: Any = SPECS[ApiKey.API_VERSIONS].response_class().decode(body, 0)
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(key.api_key, key.min_version, key.max_version) for key in answer.api_keys] == own_range

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.log.fresh_folders import MakeFoldersJob
 from pykafka_broker.log.jobs import Job, run_inline
+from pykafka_broker.log.uncreated_logs import CreateFoldersJob
 from tests.broker.test_directories import Node
 
 
@@ -17,7 +17,7 @@ def node(tmp_path: Path) -> Node:
     node = Node(tmp_path)
 
     def submit(job: Job) -> None:
-        if not isinstance(job, MakeFoldersJob):
+        if not isinstance(job, CreateFoldersJob):
             run_inline(job)
 
     node.broker.logs.submit = submit

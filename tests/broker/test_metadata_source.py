@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.context import RequestContext
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata_source import MetadataLeader
 from pykafka_broker.broker.waiting import DONE, Future
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import MetadataDelta
@@ -33,7 +33,7 @@ def broker(tmp_path: Path) -> LightBroker:
 
 
 @pytest.fixture
-def metadata(broker: LightBroker) -> LocalMetadata:
+def metadata(broker: LightBroker) -> MetadataLeader:
     return broker.metadata
 
 
@@ -70,7 +70,7 @@ def deliveries(broker: LightBroker) -> Deliveries:
 
 
 @pytest.fixture
-def full(monkeypatch: pytest.MonkeyPatch, metadata: LocalMetadata) -> Callable[[], None]:
+def full(monkeypatch: pytest.MonkeyPatch, metadata: MetadataLeader) -> Callable[[], None]:
     """From its call on the metadata log takes nothing."""
     log, append = metadata.log.log, PartitionLog.append
 
@@ -89,7 +89,7 @@ def full(monkeypatch: pytest.MonkeyPatch, metadata: LocalMetadata) -> Callable[[
 
 
 def test_a_change_is_in_the_log_and_in_the_image_before_it_is_heard_of(
-    metadata: LocalMetadata, deliveries: Deliveries
+    metadata: MetadataLeader, deliveries: Deliveries
 ) -> None:
     end = metadata.applied_offset
     metadata.commit([*topic("a"), *topic("b")])
@@ -97,14 +97,14 @@ def test_a_change_is_in_the_log_and_in_the_image_before_it_is_heard_of(
     assert deliveries.heard == [(["a", "b"], ["a", "b"])]
 
 
-def test_nothing_is_no_change(metadata: LocalMetadata, deliveries: Deliveries) -> None:
+def test_nothing_is_no_change(metadata: MetadataLeader, deliveries: Deliveries) -> None:
     end = metadata.applied_offset
     metadata.commit([])
     assert (metadata.applied_offset, deliveries.heard) == (end, [])
 
 
 def test_a_change_within_a_delivery_is_in_the_image_at_once_and_delivered_next(
-    broker: LightBroker, metadata: LocalMetadata, deliveries: Deliveries
+    broker: LightBroker, metadata: MetadataLeader, deliveries: Deliveries
 ) -> None:
     second = Deliveries(broker)
     images: list[list[str]] = []
@@ -122,7 +122,7 @@ def test_a_change_within_a_delivery_is_in_the_image_at_once_and_delivered_next(
 
 
 def test_a_delivery_that_commits_ends_before_its_change_is_delivered(
-    metadata: LocalMetadata, deliveries: Deliveries
+    metadata: MetadataLeader, deliveries: Deliveries
 ) -> None:
     depths: list[int] = []
 
@@ -139,13 +139,13 @@ def test_a_delivery_that_commits_ends_before_its_change_is_delivered(
 # -- soon
 
 
-def test_soon_is_now_if_nothing_is_under_way(metadata: LocalMetadata) -> None:
+def test_soon_is_now_if_nothing_is_under_way(metadata: MetadataLeader) -> None:
     done: list[str] = []
     metadata.soon(lambda: done.append("now"))
     assert done == ["now"]
 
 
-def test_soon_within_a_delivery_is_after_all_of_them(metadata: LocalMetadata, deliveries: Deliveries) -> None:
+def test_soon_within_a_delivery_is_after_all_of_them(metadata: MetadataLeader, deliveries: Deliveries) -> None:
     def go_on() -> None:
         metadata.soon(lambda: deliveries.heard.append((["later"], [])))
         metadata.commit(topic("b"))
@@ -156,7 +156,7 @@ def test_soon_within_a_delivery_is_after_all_of_them(metadata: LocalMetadata, de
 
 
 def test_what_is_noticed_while_a_change_is_written_is_done_after_it(
-    metadata: LocalMetadata, deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
+    metadata: MetadataLeader, deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append = PartitionLog.append
 
@@ -172,7 +172,7 @@ def test_what_is_noticed_while_a_change_is_written_is_done_after_it(
 
 
 def test_what_is_noticed_while_a_change_is_refused_is_done_all_the_same(
-    broker: LightBroker, metadata: LocalMetadata, deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
+    broker: LightBroker, metadata: MetadataLeader, deliveries: Deliveries, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     done: list[str] = []
 
@@ -187,7 +187,7 @@ def test_what_is_noticed_while_a_change_is_refused_is_done_all_the_same(
 
 
 def test_a_defect_in_what_was_put_off_keeps_nothing_else_from_its_turn(
-    metadata: LocalMetadata, deliveries: Deliveries
+    metadata: MetadataLeader, deliveries: Deliveries
 ) -> None:
     def broken() -> None:
         raise ValueError("a defect")
@@ -209,7 +209,7 @@ def test_a_defect_in_what_was_put_off_keeps_nothing_else_from_its_turn(
 
 
 def test_what_the_disk_refuses_changes_nothing(
-    broker: LightBroker, metadata: LocalMetadata, deliveries: Deliveries, full: Callable[[], None]
+    broker: LightBroker, metadata: MetadataLeader, deliveries: Deliveries, full: Callable[[], None]
 ) -> None:
     end = metadata.applied_offset
     full()
@@ -220,7 +220,7 @@ def test_what_the_disk_refuses_changes_nothing(
 
 
 def test_a_change_that_is_refused_within_a_delivery_spoils_only_itself(
-    metadata: LocalMetadata, deliveries: Deliveries, full: Callable[[], None], caplog: pytest.LogCaptureFixture
+    metadata: MetadataLeader, deliveries: Deliveries, full: Callable[[], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     def go_on() -> None:
         full()
@@ -287,12 +287,12 @@ def test_a_decision_that_can_not_be_synced_is_a_storage_error(tmp_path: Path) ->
     assert (error.code, error.message) == (ErrorCode.KAFKA_STORAGE_ERROR, "Input/output error")
 
 
-def test_a_decision_without_records_is_answered_at_once(broker: LightBroker, metadata: LocalMetadata) -> None:
+def test_a_decision_without_records_is_answered_at_once(broker: LightBroker, metadata: MetadataLeader) -> None:
     context = broker.context(ApiKey.CREATE_TOPICS, 7)
     assert metadata.submit(context, "a", lambda *_: Decision([], "nothing to do")) == "nothing to do"
 
 
-def test_what_is_wrong_with_a_whole_request_is_raised(broker: LightBroker, metadata: LocalMetadata) -> None:
+def test_what_is_wrong_with_a_whole_request_is_raised(broker: LightBroker, metadata: MetadataLeader) -> None:
     def refuse(*_: Any) -> Decision[Any]:
         raise ApiError(ErrorCode.INVALID_REQUEST)
 
@@ -301,7 +301,7 @@ def test_what_is_wrong_with_a_whole_request_is_raised(broker: LightBroker, metad
     assert caught.value.code is ErrorCode.INVALID_REQUEST
 
 
-def test_a_broker_asks_the_controller_in_its_own_process(metadata: LocalMetadata, broker: LightBroker) -> None:
+def test_a_broker_asks_the_controller_in_its_own_process(metadata: MetadataLeader, broker: LightBroker) -> None:
     heard: list[Any] = []
     epoch = broker.image.brokers[1].epoch
     metadata.ask(AllocateProducerIdsRequest(1, epoch), heard.append, 1_000)
@@ -311,7 +311,7 @@ def test_a_broker_asks_the_controller_in_its_own_process(metadata: LocalMetadata
 
 
 def test_what_the_disk_refuses_is_an_answer_to_a_broker(
-    metadata: LocalMetadata, broker: LightBroker, full: Callable[[], None]
+    metadata: MetadataLeader, broker: LightBroker, full: Callable[[], None]
 ) -> None:
     heard: list[Any] = []
     full()

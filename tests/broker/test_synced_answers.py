@@ -10,7 +10,6 @@ import pytest
 
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
-from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -27,8 +26,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
 )
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
-from tests.broker.api.real_broker import RealBroker, UnsyncedFileSystem
-from tests.broker.driven import DrivenBroker
+from tests.broker.api.real_broker import RealBroker
 from tests.broker.support import batch
 
 
@@ -38,14 +36,10 @@ class SyncedBroker(RealBroker):
     def start(self) -> None:
         self.jobs: deque[Job] = deque()
         self.settings["log.flush.interval.messages"] = "1"
-        self.broker = DrivenBroker(
-            BrokerConfig(self.settings),
-            new_uuid=lambda: next(self._uuids).to_bytes(16, "big"),
-            new_session_id=lambda: 1,
-            submit=self.jobs.append,
-            fs=UnsyncedFileSystem(),
-        )
-        self.broker.start(self.now)
+        super().start()
+
+    def submit(self, job: Job) -> None:
+        self.jobs.append(job)
 
     def asked(self, request: Any, version: int) -> PendingReply:
         """The request, which must have to wait."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata_source import MetadataLeader
 from pykafka_broker.broker.topic_creation import create_missing_topics
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.errors import ApiError
@@ -57,7 +57,7 @@ def test_a_disk_that_refuses_is_told_to_the_log_alone(
     def refuse(*arguments: Any) -> None:
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
-    monkeypatch.setattr(LocalMetadata, "commit", refuse)
+    monkeypatch.setattr(MetadataLeader, "commit", refuse)
     create_missing_topics(broker.whole.node, ["t", "u"])
     assert list(broker.image.topics) == []
     assert "Could not create t, u: KAFKA_STORAGE_ERROR: No space left on device" in caplog.text

@@ -12,7 +12,8 @@ from pykafka_broker.broker.slices import Slices
 from pykafka_broker.broker.waiting import Future
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Message
-from tests.broker.api.real_broker import RealBroker, _frame
+from tests.broker.api.real_broker import RealBroker
+from tests.broker.frames import frame_of
 
 
 @contextlib.contextmanager
@@ -41,7 +42,7 @@ class SlowBroker(RealBroker):
 
     def turns(self, api_key: ApiKey, version: int, body: bytes) -> Iterator[Future[Any]]:
         """The turns that a request takes."""
-        pending = self.broker.dispatch(self.connection, _frame(api_key, version, body), self.now)
+        pending = self.broker.dispatch(self.connection, frame_of(api_key, version, body), self.now)
         while isinstance(pending, PendingReply) and not pending.future.done:
             yield pending.future
             self.take_turn()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut, Unusable, check, of_code
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable, check, of_code
 from pykafka_broker.protocol.errors import ErrorCode
 
 
@@ -11,11 +11,11 @@ def test_success_raises_nothing() -> None:
 
 
 def test_the_brokers_text_goes_before_that_of_the_code() -> None:
-    with pytest.raises(Refused, match=r"^Topic 't' already exists\.$") as told:
+    with pytest.raises(KafkaError, match=r"^Topic 't' already exists\.$") as told:
         check(ErrorCode.TOPIC_ALREADY_EXISTS, "Topic 't' already exists.")
     assert told.value.code == ErrorCode.TOPIC_ALREADY_EXISTS
     assert told.value.java == "org.apache.kafka.common.errors.TopicExistsException: Topic 't' already exists."
-    with pytest.raises(Refused, match="does not host this topic-partition"):
+    with pytest.raises(KafkaError, match="does not host this topic-partition"):
         check(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, Refused, TimedOut, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.protocol.errors import ErrorCode
@@ -96,7 +96,7 @@ def test_a_batch_that_a_broker_finds_too_large_is_cut(broker: KafkaBroker) -> No
             for n in range(40):
                 await producer.send("small", b"%d" % n + b"-" * 100)
             await producer.flush()
-            with pytest.raises(Refused, match="larger than the max message size"):
+            with pytest.raises(KafkaError, match="larger than the max message size"):
                 await producer.deliver("small", b"-" * 2000)
             await producer.deliver("small", b"after")
 
@@ -122,12 +122,12 @@ def test_records_that_can_t_be_taken(broker: KafkaBroker) -> None:
     async def work(client: Client) -> None:
         async with Producer(client, {"buffer.memory": "87"}) as small:
             await small.send("large", b"12345")
-            with pytest.raises(Refused, match=r"88 bytes .* larger than the total memory buffer"):
+            with pytest.raises(KafkaError, match=r"88 bytes .* larger than the total memory buffer"):
                 await small.send("large", b"123456")
         async with Producer(client, {"max.block.ms": "200"}) as producer:
-            with pytest.raises(Refused, match=r"1048700 bytes when serialized which is larger than 1048576"):
+            with pytest.raises(KafkaError, match=r"1048700 bytes when serialized which is larger than 1048576"):
                 await producer.send("large", b"-" * (1048700 - 82))
-            with pytest.raises(Refused, match=r"Invalid topics: \[a b\]"):
+            with pytest.raises(KafkaError, match=r"Invalid topics: \[a b\]"):
                 await producer.send("a b", b"")
             with pytest.raises(TimedOut, match="Partition 7 of topic large with partition count 1 is not present"):
                 await producer.send("large", b"", partition=7)

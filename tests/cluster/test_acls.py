@@ -10,7 +10,7 @@ import pytest
 
 from pykafka_broker.cluster.acl_index import index_of
 from pykafka_broker.cluster.acls import create_acls, delete_acls
-from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from pykafka_broker.security.acls import StandardAuthorizer
@@ -53,10 +53,10 @@ def test_more_than_one_request_may_create_is_refused_whole() -> None:
 def test_many_filters_on_many_acls_are_answered_soon(full: Cluster) -> None:
     """A look at every ACL for each filter would take minutes."""
     filters = [DeleteAclsFilter(TOPIC, f"topic-{n}", 2, f"User:{n}", None, ANY, ANY) for n in range(5000)]
-    begun = time.perf_counter()
+    begun = time.process_time()
     decision = delete_acls(full.controller, DeleteAclsRequest(filters))
     assert len(decision.records) == 1000
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 def test_what_one_answer_tells_is_bounded(full: Cluster) -> None:
@@ -81,9 +81,9 @@ def test_filters_that_have_to_be_compared_with_all_acls_are_bounded(full: Cluste
 
 def test_a_decision_among_very_many_is_a_few_look_ups(full: Cluster) -> None:
     authorizer = StandardAuthorizer(index_of(full.image))
-    begun = time.perf_counter()
+    begun = time.process_time()
     for n in range(1000):
-        assert authorizer.allows(f"User:{n % 1000}", "h", Operation.READ, Resource.TOPIC, f"topic-{n}")
-        assert not authorizer.allows(f"User:{n % 1000}", "h", Operation.WRITE, Resource.TOPIC, f"topic-{n}")
-        assert not authorizer.allows_some(f"User:{n % 1000}", "h", Operation.WRITE, Resource.TOPIC)
-    assert (time.perf_counter() - begun) / 3000 < 0.001
+        assert authorizer.allows(f"User:{n % 1000}", "h", AclOperation.READ, AclResourceType.TOPIC, f"topic-{n}")
+        assert not authorizer.allows(f"User:{n % 1000}", "h", AclOperation.WRITE, AclResourceType.TOPIC, f"topic-{n}")
+        assert not authorizer.allows_some(f"User:{n % 1000}", "h", AclOperation.WRITE, AclResourceType.TOPIC)
+    assert (time.process_time() - begun) / 3000 < 0.001

@@ -1,18 +1,28 @@
-"""Brokers and directories come and go: who is in sync and who leads then."""
+"""Elections: brokers and directories come and go, clients ask, first replicas get their leaderships back.
+test_like_kafka.py compares with Kafka's answers.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
 from pykafka_broker.cluster.elections import (
+    balancing,
     broker_leaves,
     broker_returns,
     directories_lost,
+    elect_leaders,
     leads_anything,
     may_lead,
     unclean_candidates,
     unclean_shutdown,
 )
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from tests.cluster.parts import all_told, cluster_of, directory, partition_in
 from tests.cluster.support import Cluster
+
+PREFERRED, UNCLEAN = 0, 1
 
 
 def three_topics() -> Cluster:
@@ -115,3 +125,76 @@ def test_only_replicas_may_lead() -> None:
     cluster.image.brokers[2].fenced = True
     assert not acceptable(2)
     assert may_lead(cluster.image, partition, returning=2)(2)
+
+
+def elect(cluster: Cluster, kind: int, *names: str) -> tuple[dict[str, list[int]], list[Any]]:
+    """The error codes of each topic, and what is written."""
+    topics = [TopicPartitions(name, [0]) for name in names] or None
+    decision = elect_leaders(cluster.controller, ElectLeadersRequest(kind, topics))
+    results = decision.reply.replica_election_results
+    codes = {each.topic: [one.error_code for one in each.partition_result] for each in results}
+    return codes, all_told(decision.records)
+
+
+def test_the_first_replica_leads_again() -> None:
+    cluster = cluster_of()
+    partition_in(cluster, leader=2)
+    assert elect(cluster, PREFERRED, "t") == ({"t": [0]}, [{"leader": 1}])
+
+
+def test_an_unclean_election_takes_who_is_there_and_says_so() -> None:
+    cluster = cluster_of()
+    partition_in(cluster, isr=(), elr=(1,), last_known=(1,))
+    cluster.image.brokers[1].fenced = True
+    assert elect(cluster, PREFERRED, "t") == ({"t": [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]}, [])
+    written = {"isr": [2], "elr": [], "last_known": [], "leader": 2, "recovery_state": 1}
+    assert elect(cluster, UNCLEAN, "t") == ({"t": [0]}, [written])
+
+
+def test_of_all_partitions_those_are_named_that_needed_it() -> None:
+    cluster = cluster_of()
+    partition_in(cluster, name="fine")
+    partition_in(cluster, name="moved", leader=2)
+    partition_in(cluster, name="lagging", isr=(2, 3), leader=2)
+    codes, written = elect(cluster, PREFERRED)
+    assert codes == {"fine": [], "moved": [0], "lagging": [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]}
+    assert written == [{"leader": 1}]
+
+
+def test_a_partition_named_twice_is_elected_once() -> None:
+    cluster = cluster_of()
+    partition_in(cluster, leader=2)
+    request = ElectLeadersRequest(PREFERRED, [TopicPartitions("t", [0, 0])])
+    decision = elect_leaders(cluster.controller, request)
+    results = decision.reply.replica_election_results[0].partition_result
+    assert [each.error_code for each in results] == [0, ErrorCode.ELECTION_NOT_NEEDED]
+    assert len(decision.records) == 1
+
+
+def topics(cluster: Cluster, moved: int, of: int) -> None:
+    for number in range(of):
+        partition_in(cluster, leader=2 if number < moved else 1, name=f"t{number}")
+
+
+def test_a_broker_gets_back_whatever_it_can_lead() -> None:
+    cluster = cluster_of(leader_imbalance_per_broker_percentage="10")
+    topics(cluster, moved=1, of=20)
+    records = balancing(cluster.controller)
+    assert all_told(records) == [{"leader": 1}]
+    cluster.apply(records)
+    assert balancing(cluster.controller) == []
+
+
+def test_what_it_can_not_lead_stays() -> None:
+    cluster = cluster_of()
+    partition_in(cluster, isr=(2, 3), leader=2, name="lagging")
+    partition_in(cluster, isr=(), elr=(2,), name="nobody")
+    partition_in(cluster, leader=2, name="gone")
+    cluster.image.brokers[1].fenced = True
+    assert balancing(cluster.controller) == []
+
+
+def test_a_check_moves_no_more_than_so_many() -> None:
+    cluster = cluster_of()
+    topics(cluster, moved=5, of=5)
+    assert len(balancing(cluster.controller, at_most=3)) == 3

@@ -1,20 +1,148 @@
-"""Directories are formatted whole or not at all; interop/test_format.py compares them with kafka-storage's."""
+"""Options of `format`, its users and voters, and directories that are formatted whole or not at all;
+interop/test_format.py compares all sentences with kafka-storage's.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from pykafka_broker.cluster.bootstrap import bootstrap_records
-from pykafka_broker.cluster.format_request import FormatError, FormatRequest
-from pykafka_broker.cluster.formatting import Formatter, Node, info, properties_of
+from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, METADATA_VERSIONS
+from pykafka_broker.cluster.formatting import (
+    FormatError,
+    FormatRequest,
+    StorageFormatter,
+    StorageNode,
+    bootstrap_levels,
+    check_kraft_version,
+    feature_levels,
+    info,
+    initial_voters,
+    metadata_version,
+    name_of_metadata_version,
+    properties_of,
+    scram_user,
+    voter,
+    voters_record,
+)
 from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.peers import Address
+from pykafka_broker.protocol.stored.voters_record import VotersRecord
 
 FS = OsFileSystem()
 NOW = 1_795_000_000_000
 USER = "SCRAM-SHA-256=[name=alice,password=hunter2]"
+
+
+def test_a_release_is_its_last_metadata_version() -> None:
+    assert [metadata_version(text) for text in ("3.7-IV1", "3.7", "3.7.2", "4.3.1")] == [16, 19, 19, 30]
+    for text in ("3.2", "4.4", "4", "3.7-IV9", ""):
+        with pytest.raises(FormatError, match=r"Unknown metadata\.version"):
+            metadata_version(text)
+    assert metadata_version("4.4", unstable=True) == 31
+    assert (name_of_metadata_version(31), name_of_metadata_version(32)) == ("4.4-IV0", None)
+
+
+def test_each_release_has_its_own_features() -> None:
+    assert bootstrap_levels(FormatRequest("c")) == BOOTSTRAP_LEVELS
+    assert bootstrap_levels(FormatRequest("c", release_version=7)) == {"metadata.version": 7}
+    assert bootstrap_levels(FormatRequest("c", release_version=24)) == {
+        "metadata.version": 24,
+        "group.version": 1,
+        "transaction.version": 2,
+    }
+    for level in METADATA_VERSIONS:
+        assert bootstrap_levels(FormatRequest("c", features={"metadata.version": level}))["metadata.version"] == level
+
+
+def test_a_feature_may_have_another_level() -> None:
+    levels = bootstrap_levels(FormatRequest("c", features=feature_levels(["group.version=0", "transaction.version=1"])))
+    assert levels == {**{name: level for name, level in BOOTSTRAP_LEVELS.items() if name != "group.version"}} | {
+        "transaction.version": 1
+    }
+
+
+@pytest.mark.parametrize("text", ["group.version", "group.version=", "group.version=one", "group.version=1.0"])
+def test_what_is_no_feature_is_refused(text: str) -> None:
+    with pytest.raises(FormatError, match="Can't parse feature=level string"):
+        feature_levels([text])
+
+
+def test_dynamic_voters_need_kraft_version_1() -> None:
+    zero, one = FormatRequest("c", features={"kraft.version": 0}), FormatRequest("c", features={"kraft.version": 1})
+    check_kraft_version(zero, False)
+    check_kraft_version(one, True)
+    check_kraft_version(FormatRequest("c"), True)
+    for request, dynamic in ((zero, True), (one, False)):
+        with pytest.raises(FormatError, match=r"Cannot set kraft\.version"):
+            check_kraft_version(request, dynamic)
+
+
+def test_initial_controllers_have_ids_addresses_and_directories() -> None:
+    text = "1@127.0.0.1:9093:JEXY6aqzQY-32P5TStzaFg, 2@[::1]:9094:MvDxzVmcRsaTz33bUuRU6A,"
+    assert [voter[:3] for voter in initial_voters(text)] == [(1, "127.0.0.1", 9093), (2, "::1", 9094)]
+
+
+@pytest.mark.parametrize("text", ["", "1", "1@h", "-1@h:1:x", "1@[::1]9:1:x", "1@h:65536:MvDxzVmcRsaTz33bUuRU6A"])
+def test_others_are_refused(text: str) -> None:
+    with pytest.raises(FormatError):
+        initial_voters(text)
+
+
+def test_the_keys_are_those_of_rfc_5802() -> None:
+    user = scram_user(" SCRAM-SHA-512=[name=alice,password=alice-secret,iterations=5000] ", lambda: b"the salt")
+    salted = hashlib.pbkdf2_hmac("sha512", b"alice-secret", b"the salt", 5000)
+    client_key = hmac.digest(salted, b"Client Key", "sha512")
+    assert (user.name, user.mechanism, user.salt, user.iterations) == ("alice", 2, b"the salt", 5000)
+    assert user.stored_key == hashlib.sha512(client_key).digest()
+    assert user.server_key == hmac.digest(salted, b"Server Key", "sha512")
+
+
+def test_a_salted_password_stands_for_the_password() -> None:
+    salt = base64.b64encode(b"the salt").decode()
+    salted = base64.b64encode(hashlib.pbkdf2_hmac("sha256", b"secret", b"the salt", 4096)).decode()
+    one = scram_user(f'SCRAM-SHA-256=[name=a,salt="{salt}",saltedpassword="{salted}"]', bytes)
+    other = scram_user(f'SCRAM-SHA-256=[name=a,salt="{salt}",password="secret"]', bytes)
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SCRAM-SHA-1=[name=a,password=hunter2]",
+        "SCRAM-SHA-256=[name=a,password=hunter2",
+        "SCRAM-SHA-256=name=a,password=hunter2",
+        "SCRAM-SHA-256=[password=hunter2]",
+        "SCRAM-SHA-256=[name=a,password=hunter2,iterations=1]",
+        "SCRAM-SHA-256=[name=a,password=hunter2,salt=!]",
+        "SCRAM-SHA-256=[name=a,password=hunter2,other=1]",
+        "SCRAM-SHA-256=[name=a,saltedpassword=hunter2!,salt=MWx2]",
+        "SCRAM-SHA-256=[name=a,saltedpassword=hunter2]",
+        "SCRAM-SHA-256=[name=a,password=]",
+    ],
+)
+def test_what_is_wrong_with_a_user_is_told_without_the_password(text: str) -> None:
+    with pytest.raises(FormatError) as raised:
+        scram_user(text, bytes)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_voter_is_reached_on_each_of_its_listeners() -> None:
+    reached = [Address("a", 1, "CONTROLLER"), Address("b", 2, "INSIDE")]
+    [found] = VotersRecord.decode(voters_record([voter(101, b"d" * 16, reached)]), 0).voters
+    assert (found.voter_id, found.voter_directory_id) == (101, b"d" * 16)
+    assert [(each.name, each.host, each.port) for each in found.endpoints] == [
+        ("CONTROLLER", "a", 1),
+        ("INSIDE", "b", 2),
+    ]
+    feature = found.kraft_version_feature
+    assert (feature.min_supported_version, feature.max_supported_version) == (0, 1)
 
 
 class Case:
@@ -22,11 +150,11 @@ class Case:
 
     def __init__(self, directory: Path, new_uuid: Callable[[], bytes]) -> None:
         self.paths = [str(directory / "a"), str(directory / "b")]
-        self.node = Node(1, self.paths, self.paths[0], True, False, ("CONTROLLER", "localhost", 9093))
+        self.node = StorageNode(1, self.paths, self.paths[0], True, False, ("CONTROLLER", "localhost", 9093))
         self.new_uuid = new_uuid
 
     def format(self, request: FormatRequest) -> list[str]:
-        formatter = Formatter(FS, self.node, request, now=NOW, new_uuid=self.new_uuid, new_salt=lambda: b"salt")
+        formatter = StorageFormatter(FS, self.node, request, now=NOW, new_uuid=self.new_uuid, new_salt=lambda: b"salt")
         return list(formatter.run())
 
 

@@ -1,4 +1,4 @@
-"""Heartbeats: from registered to serving, and to the end."""
+"""Sessions of brokers with their controller, and heartbeats from registered to serving to shut down."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.cluster.heartbeats import Sessions
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import (
@@ -16,8 +17,70 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 )
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 from tests.broker.controller_node import NOW, ControllerNode, directory
+from tests.cluster.support import Cluster
 
+TIMEOUT = 9_000
 SECOND_DIRECTORY = b"e" * 16
+
+
+def sessions_of(cluster: Cluster, now: int = 0) -> Sessions:
+    sessions = Sessions(TIMEOUT, node_id=1)
+    sessions.follow(cluster.image, list(cluster.image.brokers), now)
+    return sessions
+
+
+def test_a_new_controller_gives_everybody_a_session() -> None:
+    sessions = sessions_of(Cluster(brokers=3), now=100)
+    assert sessions.next_deadline() == 100 + TIMEOUT
+    assert sessions.expired(100 + TIMEOUT - 1) == []
+    assert sessions.expired(100 + TIMEOUT) == [2, 3]  # 1 is the controller's own node
+
+
+def test_whoever_is_heard_of_has_its_time_anew() -> None:
+    sessions = sessions_of(Cluster(brokers=3))
+    sessions.contact(2, 12, 0, 5_000)
+    assert sessions.expired(TIMEOUT) == [3]
+    assert sessions.next_deadline() == TIMEOUT
+    sessions.postpone_fencing(3, TIMEOUT)
+    assert sessions.next_deadline() == 5_000 + TIMEOUT
+
+
+def test_all_may_have_their_time_anew() -> None:
+    sessions = sessions_of(Cluster(brokers=3))
+    sessions.reset_all(5_000)
+    assert (sessions.expired(TIMEOUT), sessions.next_deadline()) == ([], 5_000 + TIMEOUT)
+
+
+def test_a_fenced_broker_is_not_watched_but_keeps_its_id_while_it_is_heard_of() -> None:
+    cluster = Cluster(brokers=2)
+    sessions = sessions_of(cluster)
+    cluster.image.brokers[2].fenced = True
+    sessions.follow(cluster.image, [2], 10)
+    assert sessions.next_deadline() is None
+    assert sessions.is_running(2, 12, TIMEOUT - 1)
+    assert not sessions.is_running(2, 12, TIMEOUT)
+    assert not sessions.is_running(2, 11, 10)
+
+
+def test_one_that_is_unregistered_is_forgotten() -> None:
+    cluster = Cluster(brokers=2)
+    sessions = sessions_of(cluster)
+    del cluster.image.brokers[2]
+    sessions.follow(cluster.image, [2], 10)
+    assert sessions.next_deadline() is None
+    assert not sessions.is_running(2, 12, 10)
+
+
+def test_all_that_serve_must_have_seen_an_offset() -> None:
+    cluster = Cluster(brokers=4)
+    sessions = sessions_of(cluster)
+    cluster.image.brokers[4].in_controlled_shutdown = True
+    assert not sessions.all_have_seen(cluster.image, 20)
+    sessions.contact(2, 12, 20, 1)
+    sessions.contact(3, 13, 19, 1)
+    assert not sessions.all_have_seen(cluster.image, 20)
+    sessions.contact(3, 13, 20, 2)
+    assert sessions.all_have_seen(cluster.image, 20)
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The image: replayed from logs and snapshots of a real 4.3.1 broker, and record by record."""
+"""The image: replayed from logs and snapshots of a real 4.3.1 broker, record by record, and turned into a newer one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.acl_index import index_of
+from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, become
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.metadata_log import Replay
 from pykafka_broker.cluster.records import MetadataError, decode_versioned, encode_record
 from pykafka_broker.cluster.snapshot import snapshot_records
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
@@ -216,4 +218,88 @@ def test_the_generation_moves_with_every_record() -> None:
     image = image_of(FeatureLevelRecord("f", 1))
     before = image.generation
     image.apply(FeatureLevelRecord("f", 2), MetadataDelta())
+    assert image.generation > before
+
+
+def image_after(*records: Any) -> MetadataImage:
+    image = MetadataImage()
+    for record in records:
+        image.apply(record, MetadataDelta())
+    return image
+
+
+def topic(name: str, number: int, partitions: int = 1) -> list[Any]:
+    id_ = bytes(15) + bytes([number])
+    return [
+        TopicRecord(name, id_),
+        *(PartitionRecord(each, id_, replicas=[1], isr=[1], leader=1) for each in range(partitions)),
+    ]
+
+
+def test_topics_come_go_and_grow() -> None:
+    image = image_after(*topic("stays", 1), *topic("goes", 2))
+    delta = become(image, image_after(*topic("stays", 1, 2), *topic("comes", 3)))
+    assert sorted(image.topics) == ["comes", "stays"]
+    assert [each.name for each in delta.created] == ["comes"]
+    assert [each.name for each in delta.deleted] == ["goes"]
+    assert [(each.name, partition.partition) for each, partition in delta.new_partitions] == [
+        ("stays", 1),
+        ("comes", 0),
+    ]
+    assert image.partition_count == 3
+
+
+def test_a_topic_that_was_made_again_is_another_one() -> None:
+    image = image_after(*topic("t", 1))
+    delta = become(image, image_after(*topic("t", 2)))
+    assert ([each.id[-1] for each in delta.deleted], [each.id[-1] for each in delta.created]) == ([1], [2])
+
+
+def test_partitions_that_have_moved_on_are_changed() -> None:
+    change = PartitionChangeRecord(0, bytes(15) + b"\x01", leader=-1)
+    image = image_after(*topic("t", 1, 2))
+    delta = become(image, image_after(*topic("t", 1, 2), change))
+    assert [partition.partition for _, partition in delta.changed_partitions] == [0]
+    assert image.topics["t"].partitions[0].leader == -1
+
+
+def test_configs_and_features_are_compared() -> None:
+    def config(value: str) -> ConfigRecord:
+        return ConfigRecord(ConfigResourceType.TOPIC, "t", "retention.ms", value)
+
+    image = image_after(FeatureLevelRecord("a", 1), FeatureLevelRecord("b", 1), config("5"))
+    delta = become(image, image_after(FeatureLevelRecord("a", 1), FeatureLevelRecord("b", 2), config("6")))
+    assert (delta.features, delta.configs) == ({"b"}, {(ConfigResourceType.TOPIC, "t")})
+    assert image.topic_config("t") == {"retention.ms": "6"}
+
+
+def test_what_follows_the_acls_has_the_new_ones() -> None:
+    def acl(number: int, name: str) -> AccessControlEntryRecord:
+        return AccessControlEntryRecord(bytes(15) + bytes([number]), 2, name, 3, "User:a", "*", 3, 3)
+
+    image = image_after(acl(1, "one"), acl(2, "two"))
+    index = index_of(image)
+    become(image, image_after(acl(2, "two"), acl(3, "three")))
+    fresh = index_of(image_after(acl(2, "two"), acl(3, "three")))
+    assert image.acl_index is index
+    assert {id_[-1] for id_ in image.acls} == {2, 3}
+    assert _patterns(index) == _patterns(fresh)
+
+
+def _patterns(index: Any) -> Any:
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(each) for key, each in value.items()}
+        slots = getattr(value, "__slots__", None)
+        if slots is None:
+            return value
+        return {name: plain(getattr(value, name)) for name in slots if name != "changes"}
+
+    return plain(index)
+
+
+def test_the_image_is_a_newer_one() -> None:
+    image = image_after(FeatureLevelRecord("a", 1))
+    before = image.generation
+    become(image, image_after(FeatureLevelRecord("a", 1)))
     assert image.generation > before

@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.cluster.alter_partition import alter_partition
-from pykafka_broker.cluster.assign_directories import assign_replicas_to_dirs
-from pykafka_broker.cluster.balance import balancing
 from pykafka_broker.cluster.controller import Controller, Decision
-from pykafka_broker.cluster.elect_leaders import elect_leaders
+from pykafka_broker.cluster.elections import balancing, elect_leaders
 from pykafka_broker.cluster.feature_updates import update_features
-from pykafka_broker.cluster.heartbeats import broker_heartbeat, fencing
+from pykafka_broker.cluster.heartbeats import Sessions, broker_heartbeat, fence_records
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import Replay
-from pykafka_broker.cluster.producer_ids import allocate_producer_ids
-from pykafka_broker.cluster.reassignments import alter_partition_reassignments, list_partition_reassignments
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.registration import register_broker, unregister_broker
-from pykafka_broker.cluster.sessions import Sessions
+from pykafka_broker.cluster.registration import allocate_producer_ids, register_broker, unregister_broker
+from pykafka_broker.cluster.replication_control import (
+    alter_partition,
+    alter_partition_reassignments,
+    assign_replicas_to_dirs,
+    list_partition_reassignments,
+)
 from pykafka_broker.cluster.topics import create_partitions, create_topics
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
@@ -152,7 +152,7 @@ class Replayed:
         """Of those whose sessions have ended."""
         for record in step.records:
             if isinstance(record.message, BrokerRegistrationChangeRecord):
-                yield from fencing(self.controller(), self.image.brokers[record.message.broker_id])
+                yield from fence_records(self.controller(), self.image.brokers[record.message.broker_id])
 
 
 def plain(value: Any) -> Any:

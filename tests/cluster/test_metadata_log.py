@@ -10,17 +10,16 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.cluster import quorum_state
 from pykafka_broker.cluster.bootstrap import bootstrap_records, first_records, format_records
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS
 from pykafka_broker.cluster.image import MetadataImage
-from pykafka_broker.cluster.metadata_log import MetadataLog
+from pykafka_broker.cluster.metadata_log import MetadataLog, read_quorum_epoch
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
 from pykafka_broker.cluster.snapshot import (
     BOOTSTRAP_FILE,
     ControlType,
-    Snapshot,
+    MetadataSnapshot,
     Voters,
     control_batch,
     control_type,
@@ -157,7 +156,7 @@ def test_dynamic_voters_stand_in_the_log(node: Node) -> None:
     node.log.lead(NOW)
     state = json.loads((node.folder / "quorum-state").read_text())
     assert (state["data_version"], state["leaderEpoch"]) == (1, 2)
-    assert quorum_state.read_epoch(FS, str(node.folder / "quorum-state")) == 2
+    assert read_quorum_epoch(FS, str(node.folder / "quorum-state")) == 2
 
 
 def test_what_stands_between_begin_and_end_waits_for_the_end(node: Node) -> None:
@@ -228,7 +227,7 @@ def test_the_control_records_of_a_snapshot_have_kafkas_bytes(name: str) -> None:
     (first, header), (last, footer) = recorded[0], recorded[-1]
     _, *values = [record.value or b"" for record in iter_records(header, first)]
     voters = Voters(1, values[1]) if values else Voters()
-    timestamp = Snapshot(FS, str(DATA / name), 0, 0).timestamp
+    timestamp = MetadataSnapshot(FS, str(DATA / name), 0, 0).timestamp
     ours = encoded(
         [],
         now=first.base_timestamp,

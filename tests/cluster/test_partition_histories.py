@@ -12,16 +12,14 @@ from collections.abc import Iterable
 
 import pytest
 
-from pykafka_broker.cluster.alter_partition import alter_partition
-from pykafka_broker.cluster.config_records import config_records
-from pykafka_broker.cluster.elect_leaders import elect_leaders
-from pykafka_broker.cluster.elections import broker_leaves, broker_returns, unclean_shutdown
+from pykafka_broker.cluster.config_changes import config_records
+from pykafka_broker.cluster.elections import broker_leaves, broker_returns, elect_leaders, unclean_shutdown
 from pykafka_broker.cluster.feature_updates import update_features
 from pykafka_broker.cluster.features import ELR_VERSION
 from pykafka_broker.cluster.image import NO_LEADER, PartitionImage
 from pykafka_broker.cluster.partition_change import RECOVERING, topic_config
-from pykafka_broker.cluster.reassignments import alter_partition_reassignments, is_reassigning
 from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.replication_control import alter_partition, alter_partition_reassignments, is_reassigning
 from pykafka_broker.protocol.enums import ConfigResourceType, UpgradeType
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
     AlterPartitionReassignmentsRequest,

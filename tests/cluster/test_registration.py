@@ -1,4 +1,4 @@
-"""Brokers register with a controller: who is let in, and what a broker loses that comes back."""
+"""Brokers register with a controller, lose what an earlier incarnation may have lost, and get producer ids."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 
 from pykafka_broker.cluster import heartbeats
 from pykafka_broker.cluster.features import SUPPORTED
+from pykafka_broker.cluster.registration import allocate_producer_ids
 from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from pykafka_broker.protocol.messages.broker_registration_request import Feature, Listener
 from pykafka_broker.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from pykafka_broker.protocol.messages.create_topics_request import (
@@ -20,6 +22,7 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 )
 from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from tests.broker.controller_node import NODE, NOW, ControllerNode, directory
+from tests.cluster.parts import cluster_of
 
 TIMEOUT = 9_000
 
@@ -197,3 +200,25 @@ def test_controllers_are_known(node: ControllerNode) -> None:
     assert set(node.image.controllers) == {7, NODE}
     own = node.image.controllers[NODE]
     assert [(each.name, each.host, each.port) for each in own.end_points] == [("CONTROLLER", "127.0.0.1", 9093)]
+
+
+def test_no_two_brokers_get_the_same_ids() -> None:
+    cluster = cluster_of()
+    blocks = []
+    for broker in (2, 3, 2):
+        decision = allocate_producer_ids(cluster.controller, AllocateProducerIdsRequest(broker, 10 + broker))
+        cluster.apply(decision.records)
+        blocks.append((decision.reply.producer_id_start, decision.reply.producer_id_len))
+        assert (decision.records[0].message.broker_id, decision.records[0].message.broker_epoch) == (
+            broker,
+            10 + broker,
+        )
+    assert blocks == [(0, 1000), (1000, 1000), (2000, 1000)]
+    assert cluster.image.next_producer_id == 3000
+
+
+def test_a_broker_of_another_time_gets_none() -> None:
+    cluster = cluster_of()
+    for broker, epoch in ((2, 11), (9, 19)):
+        decision = allocate_producer_ids(cluster.controller, AllocateProducerIdsRequest(broker, epoch))
+        assert (decision.reply.error_code, decision.records) == (ErrorCode.STALE_BROKER_EPOCH, [])

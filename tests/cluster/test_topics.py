@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.cluster.internal_topics import creatable_topic
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE, creatable_topic
 from pykafka_broker.cluster.topics import create_partitions, create_topics, delete_topics
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_partitions_request import (

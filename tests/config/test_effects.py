@@ -47,7 +47,7 @@ READ_AS = {
 READ_HERE = {"process.roles", "controller.quorum.bootstrap.servers", "controller.quorum.voters"}
 
 
-CHECKS = {"config_rules.py", "config_changes.py"}  # they read values only to judge a change
+CHECKS = {"config_changes.py"}  # they read values only to judge a change
 
 
 @cache

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.control.api.records import Header, Record
-from pykafka_broker.control.comparing import ExpectedRecord, Wanted, difference, missing
+from pykafka_broker.control.api.records import Header, RecordAnswer
+from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, missing
 from pykafka_broker.control.problems import Problem
 
-FOUND = Record("t", 0, 7, 99, "CreateTime", "k", "v", [Header("h", "1"), Header("i", None)])
-JSON = Record("t", 0, 8, 99, "CreateTime", None, '{"id": 1,  "lines": [1, 2.0, true], "of": {"b": 1, "a": null}}', [])
-TOMBSTONE = Record("t", 0, 9, 99, "CreateTime", "k", None, [])
+FOUND = RecordAnswer("t", 0, 7, 99, "CreateTime", "k", "v", [Header("h", "1"), Header("i", None)])
+JSON = RecordAnswer(
+    "t", 0, 8, 99, "CreateTime", None, '{"id": 1,  "lines": [1, 2.0, true], "of": {"b": 1, "a": null}}', []
+)
+TOMBSTONE = RecordAnswer("t", 0, 9, 99, "CreateTime", "k", None, [])
 
 
-def found(*values: str | None, partition: int = 0, key: str | None = None) -> list[Record]:
-    return [Record("t", partition, n, 99, "CreateTime", key, value, []) for n, value in enumerate(values)]
+def found(*values: str | None, partition: int = 0, key: str | None = None) -> list[RecordAnswer]:
+    return [RecordAnswer("t", partition, n, 99, "CreateTime", key, value, []) for n, value in enumerate(values)]
 
 
 def expected(*values: object) -> list[ExpectedRecord]:
@@ -36,8 +38,8 @@ def expected(*values: object) -> list[ExpectedRecord]:
         (found("v", key=' {"a":1}')[0], ExpectedRecord(key={"a": 1})),
     ],
 )
-def test_what_is_not_named_is_not_compared(record: Record, wanted: ExpectedRecord) -> None:
-    assert Wanted(wanted).fits(record)
+def test_what_is_not_named_is_not_compared(record: RecordAnswer, wanted: ExpectedRecord) -> None:
+    assert ExpectedMatcher(wanted).fits(record)
     assert difference([record], [wanted]) == ""
 
 
@@ -62,14 +64,14 @@ def test_what_is_not_named_is_not_compared(record: Record, wanted: ExpectedRecor
         (found("[" * 100_000)[0], ExpectedRecord(value=[])),
     ],
 )
-def test_what_is_named_has_to_be_there(record: Record, wanted: ExpectedRecord) -> None:
-    assert not Wanted(wanted).fits(record)
+def test_what_is_named_has_to_be_there(record: RecordAnswer, wanted: ExpectedRecord) -> None:
+    assert not ExpectedMatcher(wanted).fits(record)
     assert difference([record], [wanted]).startswith("1 records, expected 1")
 
 
 def test_a_value_that_is_there_twice_is_a_mistake() -> None:
     with pytest.raises(Problem, match="value is there twice"):
-        Wanted(ExpectedRecord(value="v", value_base64="dg=="))
+        ExpectedMatcher(ExpectedRecord(value="v", value_base64="dg=="))
 
 
 def test_nothing_where_something_should_be() -> None:
@@ -78,7 +80,7 @@ def test_nothing_where_something_should_be() -> None:
 
 
 def test_what_is_compared_is_shown_and_aborted_records_say_so() -> None:
-    aborted = Record("t", 0, 7, 99, "CreateTime", "k", "v", [Header("h", "1")], transaction="aborted")
+    aborted = RecordAnswer("t", 0, 7, 99, "CreateTime", "k", "v", [Header("h", "1")], transaction="aborted")
     wanted = ExpectedRecord(value={"id": 1}, key=None, headers=[], timestamp=1)
     assert difference([aborted, JSON], [wanted]).splitlines()[1:] == [
         '- key None, value {"id": 1}, no headers, timestamp 1',

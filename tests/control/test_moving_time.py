@@ -59,10 +59,10 @@ class Server:
     def release_timer(self) -> None:
         self.held = False
 
-    def rest(self) -> None:
+    def pause(self) -> None:
         self.resting = True
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self.resting = False
 
 

@@ -15,7 +15,7 @@ from pykafka_broker.broker.routes import ROUTES
 from pykafka_broker.broker.waiting import Future
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
-from pykafka_broker.control.traffic.faults import Action, Faults, Match, Rule
+from pykafka_broker.control.traffic.faults import Action, FaultTable, Match, Rule
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -52,7 +52,7 @@ class Watched:
         self.topic_id = self.broker.add("orders", 3)
         self.broker.add("other", 1)
         self.log = RequestLog()
-        self.faults = Faults(self)
+        self.faults = FaultTable(self)
         self.sent: list[bytes] = []
         self.later_steps: list[tuple[int, Callable[[], None]]] = []
         self.router = ObservedRouter(self.broker.router.dispatch, self.broker.clock, self.log, self.faults, self)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits, describe, read, read_text, write
+from pykafka_broker.control.schema import ValueLimits, describe, read, read_text, write
 
 
 @dataclass
@@ -33,7 +33,7 @@ class Record:
         (dict[str, int], {"a": 1}),
         (Literal["a", "b"], "b"),
         (Any, {"whatever": [1]}),
-        (Annotated[int, Limits(minimum=1)], 1),
+        (Annotated[int, ValueLimits(minimum=1)], 1),
     ],
 )
 def test_what_fits_is_taken_as_it_is(kind: Any, value: object) -> None:
@@ -52,9 +52,9 @@ def test_what_fits_is_taken_as_it_is(kind: Any, value: object) -> None:
         (list[int], [1, "2"], "it[1] must be an integer"),
         (dict[str, int], {"a": None}, "it.a must be an integer"),
         (Literal["a", "b"], "c", "it must be one of a, b"),
-        (Annotated[int, Limits(minimum=1)], 0, "it must be at least 1"),
-        (Annotated[str, Limits(max_length=2, says="a rack")], "abc", "it must have a length of at most 2: a rack"),
-        (Annotated[str, Limits(pattern="^[a-z]$")], "A", "it must match ^[a-z]$"),
+        (Annotated[int, ValueLimits(minimum=1)], 0, "it must be at least 1"),
+        (Annotated[str, ValueLimits(max_length=2, says="a rack")], "abc", "it must have a length of at most 2: a rack"),
+        (Annotated[str, ValueLimits(pattern="^[a-z]$")], "A", "it must match ^[a-z]$"),
         (Record, {"key": "k"}, "it.value is missing"),
         (Record, {"value": "v", "kee": "k"}, "it has no kee; it may have value, key, headers"),
         (list[Record], [{"value": 1}], "it[0].value must be a string"),
@@ -104,5 +104,9 @@ def test_a_type_is_described_as_it_is_read() -> None:
         },
         "required": ["value"],
     }
-    assert describe(Annotated[int, Limits(minimum=1, maximum=5)], {}) == {"type": "integer", "minimum": 1, "maximum": 5}
+    assert describe(Annotated[int, ValueLimits(minimum=1, maximum=5)], {}) == {
+        "type": "integer",
+        "minimum": 1,
+        "maximum": 5,
+    }
     assert describe(Literal["a"] | None, {}) == {"anyOf": [{"enum": ["a"]}, {"type": "null"}]}

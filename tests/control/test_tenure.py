@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from pykafka_broker.control.state import Tenure
+from pykafka_broker.control.state import DataDirLease
 from pykafka_broker.log.jobs import Job
 
 
@@ -29,7 +29,7 @@ class Recorded:
 def test_while_it_lasts_jobs_are_done() -> None:
     submitted: list[Job] = []
     job = Recorded()
-    Tenure(submitted.append).share.submit(job)
+    DataDirLease(submitted.append).share.submit(job)
     (waiting,) = submitted
     waiting.run()
     waiting.apply()
@@ -39,7 +39,7 @@ def test_while_it_lasts_jobs_are_done() -> None:
 
 def test_after_it_they_do_nothing_and_are_not_heard_of() -> None:
     submitted: list[Job] = []
-    tenure, begun, waiting = Tenure(submitted.append), Recorded(), Recorded()
+    tenure, begun, waiting = DataDirLease(submitted.append), Recorded(), Recorded()
     tenure.share.submit(begun)
     tenure.share.submit(waiting)
     submitted[0].run()
@@ -51,7 +51,7 @@ def test_after_it_they_do_nothing_and_are_not_heard_of() -> None:
 
 
 def test_its_files_are_no_concern_of_the_next_one() -> None:
-    tenure = Tenure(lambda job: None)
+    tenure = DataDirLease(lambda job: None)
     later = tenure.next()
     tenure.end()
     with pytest.raises(OSError, match="another broker") as refused:

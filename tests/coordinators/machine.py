@@ -7,10 +7,10 @@ from itertools import count
 from typing import Any, NamedTuple
 
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from tests.coordinators.stored import reread
 
@@ -90,7 +90,7 @@ class Machine:
         self.coordinator.on_topics_changed([name], True, next(self.versions))
         return topic_id
 
-    def run(self, effects: Effects[Any], producer_id: int = -1) -> Any:
+    def run(self, effects: CoordinatorResult[Any], producer_id: int = -1) -> Any:
         """Append, replay, answer; returns the reply."""
         for offset, record in enumerate(effects.records, len(self.log)):
             self.log.append((reread(record, GROUP_RECORDS), producer_id))

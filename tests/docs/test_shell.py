@@ -19,7 +19,7 @@ import pytest
 
 from pykafka_broker.cli.commands import COMMANDS, flags, subcommands
 from pykafka_broker.cli.configs import parser as keys_parser
-from pykafka_broker.cli.parsers import parser_of
+from pykafka_broker.cli.help import parser_of
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools import TOOLS
 from tests.docs.blocks import ALL, PAGES, ROOT, Block, blocks, name_of

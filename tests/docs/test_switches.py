@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.config.own import EMULATE, OWN_NAMES, STRICT
+from pykafka_broker.config.extensions import EMULATE, OWN_NAMES, STRICT
 from tests.docs.blocks import PAGES, ROOT
 
 KEY = re.compile(r"`(pykafka\.[a-z.]+[a-z])(?=[`=])")

@@ -93,7 +93,7 @@ def test_in_two_directories_the_metadata_decides_and_nothing_is_thrown_away(
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
     refused(logs)
     with caplog.at_level(logging.WARNING):
-        logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: wanted, lambda topic: TOPIC_ID)
+        logs.directory_map.resolve_ambiguous(logs.new_uuid, lambda key: wanted, lambda topic: TOPIC_ID)
     assert logs.get(*KEY).directory == f"{tmp_path}/b/t-0"
     assert "put aside" in caplog.text
     (stray,) = tmp_path.glob("a/t-0.*-stray")
@@ -114,7 +114,7 @@ def test_after_a_crash_both_copies_are_recovered_since_either_may_be_the_log(tmp
     logs = opened(tmp_path)
     sizes = {(tmp_path / name / "t-0" / f"{0:020d}.log").stat().st_size for name in "ab"}
     assert len(sizes) == 1
-    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_ambiguous(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     assert logs.get(*KEY).log_end_offset == 3
 
 
@@ -124,7 +124,7 @@ def test_in_two_directories_of_which_the_metadata_names_none(tmp_path: Path, cap
     logs.shutdown(NOW)
     shutil.copytree(tmp_path / "a" / "t-0", tmp_path / "b" / "t-0")
     logs = opened(tmp_path)
-    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: bytes(16), lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_ambiguous(logs.new_uuid, lambda key: bytes(16), lambda topic: TOPIC_ID)
     assert "the metadata names none of them" in caplog.text
     with pytest.raises(ApiError, match="can't be told"):
         logs.get(*KEY)
@@ -141,7 +141,7 @@ def test_in_three_directories(tmp_path: Path) -> None:
     for name in "ab":
         shutil.copytree(tmp_path / "c" / "t-0", tmp_path / name / "t-0")
     logs = opened(tmp_path, "abc")
-    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_ambiguous(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     assert logs.get(*KEY).directory == f"{tmp_path}/c/t-0"
     assert len(list(tmp_path.glob("*/t-0.*-stray"))) == 2
 
@@ -153,13 +153,13 @@ def test_a_copy_elsewhere_waits_while_the_directory_that_the_metadata_names_is_a
     shutil.copytree(tmp_path / "a" / "t-0", tmp_path / "b" / "t-0")
     break_directory(tmp_path / "a")
     logs = opened(tmp_path)
-    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_ambiguous(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     with pytest.raises(ApiError, match="can't be told"):
         logs.get(*KEY)
     logs.shutdown(NOW)
     mend(tmp_path / "a")
     logs = opened(tmp_path)
-    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_ambiguous(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     assert logs.get(*KEY).directory == f"{tmp_path}/a/t-0"
 
 
@@ -306,7 +306,7 @@ def test_with_only_an_unfinished_copy_a_log_is_not_begun_anew(tmp_path: Path, kn
         write_partition_metadata(OsFileSystem(), f"{folder}/partition.metadata", TOPIC_ID)
     logs = opened(tmp_path)
     home = logs.directories[1].id
-    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_ambiguous(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     if not known:
         assert logs.directory_map.holder(KEY, home) == UNASSIGNED
         return
@@ -324,9 +324,9 @@ def test_an_unfinished_copy_is_given_up_for_what_another_replica_has(tmp_path: P
     write_partition_metadata(OsFileSystem(), f"{folder}/partition.metadata", TOPIC_ID)
     logs = opened(tmp_path)
     directories = logs.directory_map
-    directories.resolve_doubts(logs.new_uuid, lambda key: b"g" * 16, lambda topic: TOPIC_ID)
+    directories.resolve_ambiguous(logs.new_uuid, lambda key: b"g" * 16, lambda topic: TOPIC_ID)
     assert directories.waits_for_copy(KEY)
-    directories.give_up_copy(KEY)
+    directories.abandon_copy(KEY)
     assert not directories.waits_for_copy(KEY)
     log = logs.create(*KEY, TOPIC_ID, NOW, directory_id=UNASSIGNED, new=False)
     assert log.log_end_offset == 0
@@ -342,7 +342,7 @@ def test_an_unfinished_copy_of_an_earlier_topic_is_nothing_to_wait_for(tmp_path:
     write_partition_metadata(OsFileSystem(), f"{folder}/partition.metadata", b"e" * 16)
     logs = opened(tmp_path)
     home = logs.directories[1].id
-    logs.directory_map.resolve_doubts(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
+    logs.directory_map.resolve_ambiguous(logs.new_uuid, lambda key: home, lambda topic: TOPIC_ID)
     logs.create(*KEY, TOPIC_ID, NOW, directory_id=home, new=False)
 
 

@@ -187,7 +187,7 @@ def test_what_was_deleted_before_a_crash_is_not_missed(tmp_path: Path, caplog: p
     after = started(tmp_path)
     after.make("t", 0, TOPIC_ID, NOW, directory_id=after.directories[0].id, new=False)
     after.make("t", 1, TOPIC_ID, NOW, new=False)  # no directory was ever named for this one
-    assert "is not there any more" not in caplog.text
+    assert "is missing now" not in caplog.text
 
 
 def test_long_names_are_cut_for_the_file_system() -> None:
@@ -445,7 +445,7 @@ def test_what_is_put_aside_while_it_is_synced_is_not_missed(tmp_path: Path) -> N
     log.append(batch(), NOW)
     logs.submit = deferred.submit
     logs.flush(log, NOW)
-    logs.put_aside(("t", 0), logs.directories[0])
+    logs.quarantine(("t", 0), logs.directories[0])
     deferred.run()
     assert logs.directories[0].online
     assert not logs.exists("t", 0)

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pykafka_broker.cli.environment import config_name
 from pykafka_broker.cli.healthy import main as healthy
+from pykafka_broker.cli.settings import config_name
 from pykafka_broker.testing import container
 
 ROOT = Path(__file__).resolve().parents[2]

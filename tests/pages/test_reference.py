@@ -9,7 +9,7 @@ import pytest
 from pages.__main__ import FOLDER, PAGES, text_of
 from pages.commands import _described
 from pages.markdown import plain, table
-from pykafka_broker.config.own import OWN_NAMES
+from pykafka_broker.config.extensions import OWN_NAMES
 
 
 @pytest.mark.parametrize("name", PAGES)

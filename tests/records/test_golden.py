@@ -23,7 +23,7 @@ from pykafka_broker.records.control import (
 )
 from pykafka_broker.records.conversion import from_v2, to_v2, with_codec
 from pykafka_broker.records.header import HEADER_SIZE, check_crc, read_header, set_max_timestamp
-from pykafka_broker.records.message_set import Entry, build_message_set, iter_entries, iter_messages
+from pykafka_broker.records.message_set import MessageEntry, build_message_set, iter_entries, iter_messages
 from pykafka_broker.records.record import Record, iter_records
 from pykafka_broker.steps import at_once
 
@@ -65,7 +65,7 @@ def codec_of(name: str) -> int:
     return CODEC_NAMES.index(name.split("-")[1])
 
 
-def opened(wrapper: Entry) -> Entry:
+def opened(wrapper: MessageEntry) -> MessageEntry:
     """The wrapper with its value decompressed: compressors differ, what they were given must not."""
     assert wrapper.value is not None
     value = decompress(wrapper.codec, wrapper.value, broken_lz4_checksum=wrapper.magic == 0)

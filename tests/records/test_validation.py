@@ -1,4 +1,6 @@
-"""What is found out about a producer's records; what Kafka makes of each kind is in test_produced_like_kafka."""
+"""Faults found in a producer's records (test_produced_like_kafka has Kafka's verdicts), and a search by time that finds
+the record that reading every record finds.
+"""
 
 from __future__ import annotations
 
@@ -14,26 +16,27 @@ from hypothesis import strategies as st
 from pykafka_broker.protocol.runtime import varint, varlong
 from pykafka_broker.records import validation
 from pykafka_broker.records.builder import build_batch
-from pykafka_broker.records.common_form import NEVER, Passed, pass_common, pass_one
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, ZSTD, compress
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
+from pykafka_broker.records.fast_validation import NEVER, Passed, pass_common, pass_one
 from pykafka_broker.records.header import HEADER_SIZE, read_header, write_crc
-from pykafka_broker.records.record import Record
-from pykafka_broker.records.validation import WITHOUT_KEY, Limits, RecordCheck, sound_at_once
-from tests.records.samples import plain_records, with_payload
+from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.validation import WITHOUT_KEY, RecordCheck, RecordLimits, TimeSearch, sound_at_once
+from pykafka_broker.steps import at_once
+from tests.records.samples import plain_records, record_lists, with_payload
 
-ANY_TIME = Limits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
+ANY_TIME = RecordLimits(0, (1 << 63) - 1, (1 << 63) - 1, append_time=False, key_required=False)
 KEYED = ANY_TIME._replace(key_required=True)
 
 
-def check(batch: bytearray, limits: Limits = ANY_TIME, *, in_full: bool = False) -> RecordCheck:
+def check(batch: bytearray, limits: RecordLimits = ANY_TIME, *, in_full: bool = False) -> RecordCheck:
     made = RecordCheck(batch, read_header(batch), limits, in_full=in_full)
     for _ in made.steps(1 << 20):
         pass
     return made
 
 
-def found(batch: bytearray, limits: Limits) -> Any:
+def found(batch: bytearray, limits: RecordLimits) -> Any:
     """What becomes of it, in a form that can be compared."""
     try:
         made = check(batch, limits)
@@ -48,7 +51,7 @@ def test_the_greatest_time_and_records_without_a_key() -> None:
     for codec in range(5):
         assert check(build_batch(records, codec=codec)).max_timestamp == 70
         refused = check(build_batch(records, codec=codec), KEYED).refused
-        assert [(one.number, one.reason) for one in refused] == [(1, WITHOUT_KEY), (4, WITHOUT_KEY)]
+        assert [(one.batch_index, one.reason) for one in refused] == [(1, WITHOUT_KEY), (4, WITHOUT_KEY)]
 
 
 def test_damage_is_refused() -> None:
@@ -83,7 +86,7 @@ def test_many_at_once_are_judged_as_one_by_one(parts: list[Any], codec: int, dat
     batch = sample if codec == NONE else with_payload(compress(codec, payload), len(records))
     batch[22] = codec
     write_crc(batch)
-    limits = data.draw(st.sampled_from([ANY_TIME, KEYED, Limits(1_000_000, 50, 9000, False, False)]))
+    limits = data.draw(st.sampled_from([ANY_TIME, KEYED, RecordLimits(1_000_000, 50, 9000, False, False)]))
     quick = found(batch, limits)
     at_once = sound_at_once(batch, read_header(batch), limits) if codec == NONE else None
     with pytest.MonkeyPatch.context() as patched:
@@ -157,3 +160,44 @@ def test_what_changes_its_codec_is_bounded() -> None:
     batch = build_batch([Record(0, 0, None, bytes(2 << 20))], codec=ZSTD)
     with pytest.raises(CorruptBatch, match="grow beyond"):
         check(batch, in_full=True)
+
+
+def searched(batch: bytearray, timestamp: int, start_offset: int) -> tuple[int, int] | None:
+    return at_once(TimeSearch(batch, read_header(batch), timestamp, start_offset).search())
+
+
+def read(batch: bytearray, timestamp: int, start_offset: int) -> tuple[int, int] | None:
+    return next(
+        (
+            (record.timestamp, record.offset)
+            for record in iter_records(batch)
+            if record.timestamp >= timestamp and record.offset >= start_offset
+        ),
+        None,
+    )
+
+
+runs = st.builds(
+    lambda count, step, value: [Record(i, 1000 + i // step, None, bytes(value)) for i in range(count)],
+    st.integers(1, 300),
+    st.integers(1, 40),
+    st.integers(0, 100),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.one_of(runs, record_lists()), st.sampled_from([NONE, ZSTD]), st.booleans(), st.data())
+def test_the_first_record_at_or_after_a_time(
+    records: list[Record], codec: int, append_time: bool, data: st.DataObject
+) -> None:
+    options: dict[str, Any] = {"log_append_time": 1010} if append_time else {}
+    batch = build_batch(records, codec=codec, **options)
+    timestamp = data.draw(st.sampled_from(records)).timestamp + data.draw(st.integers(-1, 1))
+    start = data.draw(st.sampled_from(records)).offset + data.draw(st.integers(-1, 1))
+    assert searched(batch, timestamp, start) == read(batch, timestamp, start)
+
+
+def test_nothing_is_read_after_what_was_found() -> None:
+    batch = build_batch([Record(i, i, None, b"v") for i in range(2000)])
+    batch[-1] = 0xFF
+    assert searched(batch, 1990, 0) == (1990, 1990)

@@ -11,15 +11,15 @@ from pykafka_broker.registry import parsing as module
 from pykafka_broker.registry import records
 from pykafka_broker.registry.kinds import Parsed, parse
 from pykafka_broker.registry.parsing import Parsing
-from pykafka_broker.registry.problems import Refused
-from pykafka_broker.registry.state import State
-from pykafka_broker.registry.stored import Reference, Schema, Version
+from pykafka_broker.registry.problems import RegistryError
+from pykafka_broker.registry.records import Reference, Schema, Version
+from pykafka_broker.registry.state import RegistryState
 from tests.registry.rest import record
 from tests.server.support import run
 
 
-def state_with(*versions: Version) -> State:
-    state = State()
+def state_with(*versions: Version) -> RegistryState:
+    state = RegistryState()
     for each in versions:
         state.replay(records.schema_key(each.subject, each.version), records.schema_value(each))
     return state
@@ -35,7 +35,7 @@ def test_a_large_schema_is_parsed_in_a_thread_and_only_once(monkeypatch: pytest.
     monkeypatch.setattr(module, "parse", noted)
 
     async def scenario() -> None:
-        parsing, state = Parsing(), State()
+        parsing, state = Parsing(), RegistryState()
         for schema in (record("x"), record("x", doc="d" * 40_000)):
             for _ in range(2):
                 await parsing.parse(state, "s", Schema("AVRO", json.dumps(schema)))
@@ -54,7 +54,7 @@ def test_what_is_referred_to_comes_before_what_refers_to_it() -> None:
     async def scenario() -> None:
         parsed = await Parsing().parse(state, "s", Schema("AVRO", text, both))
         assert json.loads(parsed.canonical)["fields"][1]["type"] == "B"
-        with pytest.raises(Refused, match="no schema reference found for subject 'c' and version 1"):
+        with pytest.raises(RegistryError, match="no schema reference found for subject 'c' and version 1"):
             await Parsing().parse(state, "s", Schema("AVRO", text, (Reference("C", "c", 1),)))
 
     run(scenario)

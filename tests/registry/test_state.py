@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from pykafka_broker.registry import records
-from pykafka_broker.registry.guids import guid_of
-from pykafka_broker.registry.state import State
-from pykafka_broker.registry.stored import Reference, Schema, Version
+from pykafka_broker.registry.records import Reference, Schema, Version, guid_of
+from pykafka_broker.registry.state import RegistryState
 
 INT, LONG = Schema("AVRO", '"int"'), Schema("AVRO", '"long"')
 
 
-def keep(state: State, version: Version) -> None:
+def keep(state: RegistryState, version: Version) -> None:
     state.replay(records.schema_key(version.subject, version.version), records.schema_value(version))
 
 
 def test_versions_ids_and_uses_follow_the_records() -> None:
-    state = State()
+    state = RegistryState()
     keep(state, Version("a", 1, 1, INT))
     keep(state, Version("a", 2, 2, LONG))
     keep(state, Version("b", 1, 1, INT))
@@ -27,7 +26,7 @@ def test_versions_ids_and_uses_follow_the_records() -> None:
 
 
 def test_a_subject_that_is_deleted_is_there_for_who_asks_for_it() -> None:
-    state = State()
+    state = RegistryState()
     keep(state, Version("a", 1, 1, INT))
     keep(state, Version("a", 2, 2, LONG))
     state.replay(records.delete_subject_key("a"), records.delete_subject_value("a", 1))
@@ -38,7 +37,7 @@ def test_a_subject_that_is_deleted_is_there_for_who_asks_for_it() -> None:
 
 
 def test_a_tombstone_takes_all_that_is_known_of_a_version() -> None:
-    state = State()
+    state = RegistryState()
     keep(state, Version("part", 1, 1, INT))
     keep(state, Version("whole", 1, 2, LONG._replace(references=(Reference("n", "part", 1),))))
     assert [each.id for each in state.referrers("part", 1)] == [2]
@@ -49,7 +48,7 @@ def test_a_tombstone_takes_all_that_is_known_of_a_version() -> None:
 
 
 def test_one_schema_that_has_two_ids_is_found_by_the_one_that_is_left() -> None:
-    state = State()
+    state = RegistryState()
     keep(state, Version("a", 1, 1, INT))
     keep(state, Version("b", 1, 5, INT))
     state.replay(records.schema_key("a", 1), None)
@@ -57,7 +56,7 @@ def test_one_schema_that_has_two_ids_is_found_by_the_one_that_is_left() -> None:
 
 
 def test_settings_come_and_go() -> None:
-    state = State()
+    state = RegistryState()
     state.replay(records.config_key(None), b'{"compatibilityLevel":"FULL"}')
     state.replay(records.mode_key("a"), b'{"mode":"IMPORT"}')
     assert state.configs == {None: {"compatibilityLevel": "FULL"}}
@@ -68,7 +67,7 @@ def test_settings_come_and_go() -> None:
 
 
 def test_records_that_make_no_sense_change_nothing() -> None:
-    state = State()
+    state = RegistryState()
     for key, value in [
         (None, b"x"),
         (b"x", b"x"),
@@ -83,7 +82,7 @@ def test_records_that_make_no_sense_change_nothing() -> None:
 
 
 def test_who_leads_the_topic_is_told_by_a_record_that_changes_nothing() -> None:
-    state = State()
+    state = RegistryState()
     state.replay(records.NOOP_KEY, None)  # as Confluent's registry writes it
     assert state.primary is None
     state.replay(records.NOOP_KEY, records.noop_value(2, 8081))
@@ -95,7 +94,7 @@ def test_who_leads_the_topic_is_told_by_a_record_that_changes_nothing() -> None:
 
 
 def test_the_ids_of_a_guid_follow_the_versions() -> None:
-    state = State()
+    state = RegistryState()
     keep(state, Version("a", 1, 1, INT))
     keep(state, Version("b", 1, 1, INT))
     keep(state, Version(":.c:a", 1, 7, INT))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.registry.problems import Refused
+from pykafka_broker.registry.problems import RegistryError
 from pykafka_broker.registry.subjects import beside, checked, context_of, has_prefix, split
 
 
@@ -33,5 +33,5 @@ def test_a_prefix_is_of_one_context_or_of_any() -> None:
 
 @pytest.mark.parametrize("name", ["", ":.eu:__GLOBAL", "__EMPTY", "a\nb", "x" * 5000])
 def test_what_is_no_subject_is_refused(name: str) -> None:
-    with pytest.raises(Refused, match="is not a valid subject"):
+    with pytest.raises(RegistryError, match="is not a valid subject"):
         checked(name)

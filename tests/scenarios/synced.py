@@ -11,11 +11,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.jobs import Job, run_inline
-from tests.broker.api.real_broker import UnsyncedFileSystem
 from tests.broker.driven import DrivenBroker
-from tests.scenarios.groups.local import Listener, LocalWire, LocalWorld
+from tests.scenarios.groups.local import LocalWire, LocalWorld
 from tests.scenarios.groups.stage import Stage
 from tests.scenarios.scripts import Scripts
 
@@ -40,16 +38,8 @@ class SyncedWorld(LocalWorld):
         self.syncs = Syncs()
         super().__init__(directory, name, {**config, "log.flush.interval.messages": "1"})
 
-    def _boot(self) -> None:
-        self.broker = DrivenBroker(
-            BrokerConfig(self._config),
-            new_uuid=self._new_uuid,
-            new_session_id=lambda: 1,
-            submit=self.syncs.jobs.append,
-            fs=UnsyncedFileSystem(),
-        )
-        self.broker.listeners["PLAINTEXT"] = Listener()
-        self.broker.start(self.now)
+    def submit(self, job: Job) -> None:
+        self.syncs.jobs.append(job)
 
     def connect(self, client_id: str) -> LocalWire:
         connection = ConnectionContext(next(self._connections), "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50_000))

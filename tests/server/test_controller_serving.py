@@ -12,12 +12,12 @@ from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link import Link
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.serving import new_uuid, start_broker, told_of
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.turns import Turns
 from tests.server.support import run, until
 
 
@@ -33,7 +33,7 @@ def test_each_listener_has_what_is_asked_there(tmp_path: Path) -> None:
     )
 
     async def scenario() -> None:
-        turns = Turns(asyncio.get_running_loop(), SystemClock())
+        turns = EventLoop(asyncio.get_running_loop(), SystemClock())
         broker = Broker(config, turns.clock, new_uuid=new_uuid, new_session_id=lambda: 1, fs=OsFileSystem())
         server = Server(broker, turns)
         clients, controllers = listeners = listeners_of(config)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.server.documents import Documents, fetched
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.turns import Turns
 
 
 class Site:
@@ -70,7 +70,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 @pytest.fixture
 def documents(loop: asyncio.AbstractEventLoop) -> Documents:
-    return Documents(Turns(loop, SystemClock()))
+    return Documents(EventLoop(loop, SystemClock()))
 
 
 def run_until(loop: asyncio.AbstractEventLoop, condition: Callable[[], object]) -> None:

@@ -19,10 +19,10 @@ from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatResponse
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link import Link, LinkSettings, LinkState
 from pykafka_broker.server.link_peers import LinkPeers
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.turns import Turns
 from pykafka_broker.testing import KafkaBroker
 from tests.server.support import run, until
 
@@ -114,7 +114,7 @@ async def linked(
     peer = Peer() if peer is None else peer
     if not port:
         await peer.start()
-    turns = Turns(asyncio.get_running_loop(), SystemClock())
+    turns = EventLoop(asyncio.get_running_loop(), SystemClock())
     of_link = LinkSettings(**{"reconnect_backoff_ms": 5, **settings})
     link = Link(turns, host, port or peer.port, of_link, admits=admits)
     try:
@@ -490,7 +490,7 @@ def test_peers_cut_those_alone_that_are_not_admitted() -> None:
         first, second = Peer(), Peer()
         await first.start()
         await second.start()
-        turns = Turns(asyncio.get_running_loop(), SystemClock())
+        turns = EventLoop(asyncio.get_running_loop(), SystemClock())
         peers = LinkPeers(turns)
         links = [peers.open(Address("127.0.0.1", each.port, "PLAINTEXT"), "me") for each in (first, second)]
         try:

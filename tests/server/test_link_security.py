@@ -15,12 +15,12 @@ from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.peers import Address, LinkClosed, LinkTimeout
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.security.sasl.login import Login, LoginFailed
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link import Link, LinkState
 from pykafka_broker.server.link_peers import LinkPeers
 from pykafka_broker.server.link_security import LinkSecurity
 from pykafka_broker.server.serving import peers_of
 from pykafka_broker.server.system_clock import SystemClock
-from pykafka_broker.server.turns import Turns
 from pykafka_broker.testing import KafkaBroker
 from tests.security.tls.certificates import authority
 from tests.server.support import run
@@ -50,7 +50,7 @@ def settings(broker: KafkaBroker, mechanism: str | None = None, password: str = 
 @asynccontextmanager
 async def linked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1") -> AsyncIterator[Link]:
     (listener,) = broker.listeners
-    turns = Turns(asyncio.get_running_loop(), SystemClock())
+    turns = EventLoop(asyncio.get_running_loop(), SystemClock())
     peer = LinkPeers(turns, BrokerConfig(config)).open(Address(host, broker.port, listener), "me")
     assert isinstance(peer, Link)
     try:
@@ -136,7 +136,7 @@ class Slow(Login):
 @asynccontextmanager
 async def linked_by(broker: KafkaBroker, login: Slow) -> AsyncIterator[Link]:
     (listener,) = broker.listeners
-    turns = Turns(asyncio.get_running_loop(), SystemClock())
+    turns = EventLoop(asyncio.get_running_loop(), SystemClock())
     security = LinkSecurity(BrokerConfig(settings(broker, "PLAIN")), listener)
     security._new_login = lambda wall, host: login
     link = Link(turns, "127.0.0.1", broker.port, security=security)
@@ -245,7 +245,7 @@ def new_peers(config: BrokerConfig) -> LinkPeers | None:
     made: list[LinkPeers | None] = []
 
     async def scenario() -> None:
-        turns = Turns(asyncio.get_running_loop(), SystemClock())
+        turns = EventLoop(asyncio.get_running_loop(), SystemClock())
         try:
             made.append(peers_of(turns, config))
         finally:

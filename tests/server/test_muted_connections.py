@@ -230,7 +230,7 @@ def test_a_stop_does_not_wait_for_it(tmp_path: Any, monkeypatch: pytest.MonkeyPa
             client = await connect()
             client.send(b"mute:%d:echo:a" % MINUTE)
             await client.answer()
-            await asyncio.wait_for(server.stop(), 2)
+            await asyncio.wait_for(server.stop(), 30)
             assert await client.closed()
 
     run(scenario)
@@ -242,11 +242,9 @@ def test_the_timer_runs_for_the_earliest_of_many(tmp_path: Any) -> None:
             server.router = Throttling(server, router)
             clients = [await connect() for _ in range(20)]
             for number, client in enumerate(clients):
-                client.send(b"mute:%d:echo:a" % (400 - 20 * number), b"echo:%d" % number)
+                client.send(b"mute:%d:echo:a" % (50 if number == 10 else 10 * MINUTE), b"echo:%d" % number)
                 assert await client.answer() == b"a"
-            ends = [asyncio.create_task(client.answer()) for client in clients]
-            order = [await end for end in asyncio.as_completed(ends)]
-            assert order == [b"%d" % number for number in reversed(range(20))]
+            assert await clients[10].answer() == b"10"
 
     run(scenario)
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.transport import READ, WRITE
-from pykafka_broker.server.turns import Turns
 
 
 class Noted:
@@ -46,7 +46,7 @@ def test_the_loop_and_the_turns_are_both_told(
     loop: asyncio.AbstractEventLoop, pairs: list[tuple[socket.socket, socket.socket]]
 ) -> None:
     async def scenario() -> None:
-        turns = Turns(loop, SystemClock())
+        turns = EventLoop(loop, SystemClock())
         sources = [Noted(ours) for ours, _ in pairs[:2]]
         for source in sources:
             turns.watch(source, source.sock.fileno(), READ)
@@ -70,7 +70,7 @@ def test_what_is_watched_for_can_change_and_end(
     loop: asyncio.AbstractEventLoop, pairs: list[tuple[socket.socket, socket.socket]]
 ) -> None:
     async def scenario() -> None:
-        turns = Turns(loop, SystemClock())
+        turns = EventLoop(loop, SystemClock())
         ours, theirs = pairs[0]
         source = Noted(ours)
         turns.watch(source, ours.fileno(), 0)
@@ -97,7 +97,7 @@ def test_a_turn_settles_once_for_all_and_steps_come_in_the_next_one(
     loop: asyncio.AbstractEventLoop, pairs: list[tuple[socket.socket, socket.socket]]
 ) -> None:
     async def scenario() -> None:
-        turns = Turns(loop, SystemClock())
+        turns = EventLoop(loop, SystemClock())
         happened: list[str] = []
         turns.settle = lambda: happened.append("settle")
 
@@ -105,7 +105,7 @@ def test_a_turn_settles_once_for_all_and_steps_come_in_the_next_one(
             def on_ready(self, events: int) -> None:
                 super().on_ready(events)
                 happened.append("served")
-                turns.soon(lambda: happened.append("soon"))
+                turns.call_soon(lambda: happened.append("soon"))
 
         for ours, theirs in pairs:
             turns.watch(Asking(ours), ours.fileno(), READ)
@@ -126,18 +126,18 @@ def test_who_rests_is_told_afterwards(
     loop: asyncio.AbstractEventLoop, pairs: list[tuple[socket.socket, socket.socket]]
 ) -> None:
     async def scenario() -> None:
-        turns = Turns(loop, SystemClock())
+        turns = EventLoop(loop, SystemClock())
         before, during = (Noted(ours) for ours, _ in pairs[:2])
         turns.watch(before, before.sock.fileno(), READ)
-        turns.rest()
+        turns.pause()
         turns.watch(during, during.sock.fileno(), READ)
         for _, theirs in pairs[:2]:
             theirs.send(b"x")
         done: list[str] = []
-        turns.soon(lambda: done.append("soon"))
+        turns.call_soon(lambda: done.append("soon"))
         await asyncio.sleep(0.02)
         assert (before.told, during.told, done) == ([], [], ["soon"])
-        turns.go_on()
+        turns.resume()
         await asyncio.sleep(0.02)
         assert (before.told, during.told) == ([(READ, b"x")], [(READ, b"x")])
         turns.close()
@@ -149,7 +149,7 @@ def test_what_is_done_soon_comes_once_a_turn_however_many_sockets_were_ready_mea
     loop: asyncio.AbstractEventLoop, pairs: list[tuple[socket.socket, socket.socket]]
 ) -> None:
     async def scenario() -> None:
-        turns = Turns(loop, SystemClock())
+        turns = EventLoop(loop, SystemClock())
         source = Noted(pairs[0][0])
         turns.watch(source, source.sock.fileno(), READ)
         steps = 0
@@ -157,9 +157,9 @@ def test_what_is_done_soon_comes_once_a_turn_however_many_sockets_were_ready_mea
         def step() -> None:
             nonlocal steps
             steps += 1
-            turns.soon(step)
+            turns.call_soon(step)
 
-        turns.soon(step)
+        turns.call_soon(step)
         for _ in range(20):
             pairs[0][1].send(b"x")
             await asyncio.sleep(0)

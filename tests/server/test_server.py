@@ -27,12 +27,12 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.errors import FrameError
 from pykafka_broker.server.connection import Connection
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.listeners import Listener
-from pykafka_broker.server.server import Server, door_of
+from pykafka_broker.server.server import Server, security_of
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.tls_listener import TlsListener
 from pykafka_broker.server.transport import PlainTransport
-from pykafka_broker.server.turns import Turns
 from tests.security.tls.certificates import server_certificate
 from tests.server.support import run, until
 
@@ -164,7 +164,7 @@ async def serving(
     path.write_bytes(bytes(range(256)) * 40_000)
     fd = os.open(path, os.O_RDONLY)
     broker = FakeBroker({key.replace("_", "."): value for key, value in config.items()})
-    turns = Turns(asyncio.get_running_loop(), SystemClock())
+    turns = EventLoop(asyncio.get_running_loop(), SystemClock())
     broker.clock = turns.clock
     server = Server(broker, turns)  # type: ignore[arg-type]
     router = server.router = FakeRouter(broker, fd)
@@ -613,9 +613,9 @@ def test_stopping_lets_an_answer_out(tmp_path: Any) -> None:
 
 def test_behind_a_plain_listener_is_the_socket_itself() -> None:
     server: Any = SimpleNamespace(broker=SimpleNamespace(config=BrokerConfig()))
-    door = door_of(Listener("PLAINTEXT", "127.0.0.1", 0), server)
-    assert door.new_transport is PlainTransport
-    assert door.new_connection is Connection
+    security = security_of(Listener("PLAINTEXT", "127.0.0.1", 0), server)
+    assert security.new_transport is PlainTransport
+    assert security.new_connection is Connection
 
 
 def test_behind_one_with_tls_a_client_has_the_name_of_its_certificate_or_that_of_its_login(tmp_path: Path) -> None:
@@ -628,8 +628,8 @@ def test_behind_one_with_tls_a_client_has_the_name_of_its_certificate_or_that_of
         }
     )
     server: Any = SimpleNamespace(broker=SimpleNamespace(config=config), turns=SimpleNamespace(clock=Clock()))
-    tls = door_of(Listener("FRONT", "127.0.0.1", 0, protocol="SSL"), server)
+    tls = security_of(Listener("FRONT", "127.0.0.1", 0, protocol="SSL"), server)
     assert isinstance(tls.new_connection.__self__, TlsListener)  # type: ignore[attr-defined]
-    both = door_of(Listener("FRONT", "127.0.0.1", 0, protocol="SASL_SSL"), server)
+    both = security_of(Listener("FRONT", "127.0.0.1", 0, protocol="SASL_SSL"), server)
     assert isinstance(both.new_transport.__self__, TlsListener)  # type: ignore[attr-defined]
     assert not isinstance(getattr(both.new_connection, "__self__", None), TlsListener)

@@ -238,10 +238,10 @@ class World:
         self.calls: list[str] = []
         self.left: list[Callable[[], None]] = []
         self.stopped = asyncio.Event()
-        self.observing: Any = self
+        self.startup: Any = self
         self.turns: Any = self
         self.broker: Any = self
-        self.unfenced = Unfenced(self.observing, self, self.stopped)  # type: ignore[arg-type]
+        self.unfenced = Unfenced(self.startup, self, self.stopped)  # type: ignore[arg-type]
 
     def begin(self) -> None:
         self.calls.append("begin")
@@ -262,10 +262,10 @@ def test_clients_are_told_of_when_it_is_unfenced() -> None:
         world = World()
         waiting = asyncio.ensure_future(world.unfenced.wait())
         await asyncio.sleep(0)
-        world.observing.on_serving()
+        world.startup.on_serving()
         await asyncio.sleep(0)
         assert (world.calls, waiting.done()) == (["begin", "accept"], False)
-        world.observing.on_unfenced()
+        world.startup.on_unfenced()
         await waiting
         assert not world.unfenced.is_refused
 
@@ -285,7 +285,7 @@ def test_a_stop_ends_the_wait() -> None:
 def test_one_that_is_refused_ends_without_asking_for_leave() -> None:
     async def play() -> None:
         world = World()
-        world.observing.on_refused("of another cluster")
+        world.startup.on_refused("of another cluster")
         assert (world.stopped.is_set(), world.unfenced.is_refused) == (True, True)
         await world.unfenced.leave()
         assert world.calls == []

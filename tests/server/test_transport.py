@@ -16,10 +16,10 @@ import pytest
 
 from pykafka_broker import system
 from pykafka_broker.server.channel import Channel
+from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.transport import READ, WRITE, PlainTransport, as_java_writes, has_come, plain_address
-from pykafka_broker.server.turns import Turns
 from tests.server.support import run, until
 
 CONTENT = bytes(range(256)) * 4000
@@ -123,7 +123,7 @@ class Layered:
 class Echo(Channel):
     """Answers each frame with itself."""
 
-    def __init__(self, turns: Turns, transport: Layered) -> None:
+    def __init__(self, turns: EventLoop, transport: Layered) -> None:
         self.lost_for: list[str] = []
         super().__init__(turns, transport, FrameReader(turns.scratch, turns.buffers, 1000))
 
@@ -154,7 +154,7 @@ def test_a_transport_may_want_to_write_before_it_reads_and_to_read_before_it_wri
         loop = asyncio.get_running_loop()
         ours, theirs = pair
         theirs.setblocking(False)
-        turns = Turns(loop, SystemClock())
+        turns = EventLoop(loop, SystemClock())
         channel = Echo(turns, Layered(ours))
         await loop.sock_sendall(theirs, b"".join(len(body).to_bytes(4, "big") + body for body in bodies))
         got = b""
@@ -188,7 +188,7 @@ def test_half_a_length_prefix_waits_for_what_the_transport_still_has(
 
     async def scenario() -> None:
         ours, theirs = pair
-        turns = Turns(asyncio.get_running_loop(), SystemClock())
+        turns = EventLoop(asyncio.get_running_loop(), SystemClock())
         channel = Echo(turns, Grudging(ours))
         theirs.sendall(bytes(4) * 3)  # frames without content: the first five bytes are one and a quarter of another
         theirs.setblocking(False)

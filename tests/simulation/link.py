@@ -35,7 +35,7 @@ class _Turns:
     def __init__(self, host: Host) -> None:
         self.clock = host.clock
         self.loop = _Loop(host)
-        self.soon = host.soon
+        self.call_soon = host.soon
 
     def run(self, step: Step) -> None:
         step()  # the timeline has begun a turn for it

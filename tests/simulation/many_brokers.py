@@ -52,13 +52,15 @@ class LightNode(SimNode):
         self.spent_s += time.process_time() - begun
 
     def _begin(self) -> None:
-        observing = self.broker.observing
-        if observing is not None:
+        startup = self.broker.startup
+        if startup is not None:
 
-            def serve() -> None:
-                observing.on_serving()
+            def caught_up() -> None:
+                startup.on_serving()
+                assert startup._lifecycle is not None
+                startup._lifecycle.serves()
 
-            observing._serve = serve  # type: ignore[method-assign]
+            startup.caught_up = caught_up  # type: ignore[method-assign]
         super()._begin()
 
     @property

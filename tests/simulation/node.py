@@ -19,16 +19,15 @@ from pykafka_broker.broker.emulated_router import new_router
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.cluster.format_request import FormatRequest
-from pykafka_broker.cluster.formatting import Formatter
-from pykafka_broker.cluster.formatting import Node as FormatNode
+from pykafka_broker.cluster.formatting import FormatRequest, StorageFormatter
+from pykafka_broker.cluster.formatting import StorageNode as FormatNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.listeners import Listener, listeners_of
-from pykafka_broker.server.serving import Share, start_broker
+from pykafka_broker.server.serving import BrokerShare, start_broker
 from tests.log.crash.simulator import CrashFileSystem
 from tests.simulation.link import SimPeers, flat
 from tests.simulation.network import End, Network
@@ -84,7 +83,7 @@ class SimNode(Host):
                 raise
             self.kill()
 
-    def new_broker(self, setup: Setup = NO_SETUP, share: Share | None = None) -> Broker:
+    def new_broker(self, setup: Setup = NO_SETUP, share: BrokerShare | None = None) -> Broker:
         """Make one that is not started. share: files and threads that it has instead of the disk and the jobs here."""
         broker = Broker(
             BrokerConfig(self.settings),
@@ -102,12 +101,12 @@ class SimNode(Host):
 
     def _begin(self) -> None:
         listeners = listeners_of(self.broker.config)
-        observing = self.broker.observing
-        if observing is not None:
-            observing.on_serving = lambda: self.open(listeners)
-            observing.on_refused = self._refused
+        startup = self.broker.startup
+        if startup is not None:
+            startup.on_serving = lambda: self.open(listeners)
+            startup.on_refused = self._refused
         start_broker(self.broker, listeners)
-        if observing is None:
+        if startup is None:
             self.open(listeners)
 
     def open(self, listeners: list[Listener]) -> None:
@@ -136,7 +135,7 @@ class SimNode(Host):
             bool(config["controller.quorum.voters"]),
             None,
         )
-        formatter = Formatter(
+        formatter = StorageFormatter(
             self.disk,
             node,
             FormatRequest(cluster_id),
@@ -153,7 +152,7 @@ class SimNode(Host):
 
     def stop(self) -> None:
         """In order: others lead before it goes, if they can be told."""
-        if self.broker.observing is None and self.broker.services.controller_role is None:
+        if self.broker.startup is None:
             self._end()
         else:
             self.turn(lambda: self.broker.leave(lambda: self._end_soon(self.life)))

@@ -18,7 +18,7 @@ from pykafka_broker.broker.replication.fetcher import Fetcher
 from pykafka_broker.broker.replication.followed import FollowedPartition
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.compaction import cleaner
-from pykafka_broker.log.compaction.cleaner import Candidate, Cleaner
+from pykafka_broker.log.compaction.cleaner import Cleaner, LogToClean
 from pykafka_broker.log.loading import FolderRecovery
 from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.log.moving import Move
@@ -111,7 +111,7 @@ def _is_inside(log: PartitionLog, offset: int) -> bool:
 
 
 def _marked(rare: Counter[str], real: Callable[..., Any]) -> Callable[..., Any]:
-    def make_request(found: Candidate, *args: Any, **named: Any) -> Any:
+    def make_request(found: LogToClean, *args: Any, **named: Any) -> Any:
         upper = found.upper_offset
         later = [each for each in found.log.segments if each.base_offset >= upper]
         aborted = [entry for each in later for entry in each.transactions.entries if entry.first_offset < upper]

@@ -1,8 +1,8 @@
 """A node whose state is exchanged while clients use it: restored, reset and forked, as tests do it by the control API.
 
-Rule: the real `State` does it, with files of this machine; connections of clients end when another broker takes the
-place of one. After a restore everything is as it was in the very turn in which the snapshot was taken: `run_tenures`
-goes on with what its clients had noted then.
+Rule: the real `BrokerState` does it, with files of this machine; connections of clients end when another broker takes
+the place of one. After a restore everything is as it was in the very turn in which the snapshot was taken:
+`run_tenures` goes on with what its clients had noted then.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from typing import Any
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.control.state import State, Tenure
+from pykafka_broker.control.state import BrokerState, DataDirLease
 from pykafka_broker.log.filesystem import DisposableFiles
 from pykafka_broker.server.listeners import listeners_of
-from pykafka_broker.server.serving import Share
+from pykafka_broker.server.serving import BrokerShare
 from tests.simulation.faults import Fault, Faults
 from tests.simulation.history import History
 from tests.simulation.keeping import KEPT, Keeping
@@ -43,17 +43,17 @@ class TenuredNode(SimNode):
     def __init__(self, network: Network, id: int, settings: Settings, directory: Path) -> None:
         super().__init__(network, id, {**settings, "node.id": "1", "log.dirs": str(directory)}, network.random)
         self.disk: Any = KeptFiles()
-        self.state: State
+        self.state: BrokerState
         self._files = DisposableFiles()
 
-    def new_broker(self, setup: Setup = NO_SETUP, share: Share | None = None) -> Broker:
+    def new_broker(self, setup: Setup = NO_SETUP, share: BrokerShare | None = None) -> Broker:
         if share is None:
-            tenure = Tenure(self.submit)
+            tenure = DataDirLease(self.submit)
             share = tenure.share
             parts: Any = SimpleNamespace(
                 server=self, jobs=self, listeners=listeners_of(BrokerConfig(self.settings)), new_broker=self.new_broker
             )
-            self.state = State(parts, tenure)
+            self.state = BrokerState(parts, tenure)
         files: Any = share.files
         self._files = files
         self._files.hasty = True

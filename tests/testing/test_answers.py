@@ -15,28 +15,28 @@ from pykafka_broker.control import groups_view
 from pykafka_broker.control.api import cluster, faults, incidents, requests, state, topics, waits
 from pykafka_broker.control.traffic import readable
 from pykafka_broker.testing import answers
-from pykafka_broker.testing.aio import clock as aio_clock
-from pykafka_broker.testing.aio import cluster_traffic as aio_cluster_traffic
+from pykafka_broker.testing.aio import cluster_nodes as aio_cluster_nodes
+from pykafka_broker.testing.aio import controlled as aio_controlled
 from pykafka_broker.testing.aio import traffic as aio_traffic
-from pykafka_broker.testing.clock import Clock
-from pykafka_broker.testing.cluster_traffic import ClusterClock, ClusterFault, ClusterFaults
+from pykafka_broker.testing.cluster_nodes import ClusterClock, ClusterFault, ClusterFaults
+from pykafka_broker.testing.controlled import BrokerClock
 from pykafka_broker.testing.traffic import Fault, Faults
 
 ANSWERS = {
-    answers.Topic: topics.Topic,
-    answers.PartitionState: cluster.PartitionState,
-    answers.LogSize: incidents.LogSize,
-    answers.Member: groups_view.Member,
-    answers.CommittedPartition: groups_view.CommittedPartition,
-    answers.GroupSummary: groups_view.GroupSummary,
+    answers.Topic: topics.TopicAnswer,
+    answers.PartitionState: cluster.PartitionStateAnswer,
+    answers.LogSize: incidents.LogSizeAnswer,
+    answers.Member: groups_view.MemberAnswer,
+    answers.CommittedPartition: groups_view.CommittedPartitionAnswer,
+    answers.GroupSummary: groups_view.GroupSummaryAnswer,
     answers.Group: groups_view.GroupDetails,
     answers.Transaction: waits.TransactionDetails,
     answers.Connection: requests.Connected,
-    answers.SeenRequest: readable.SeenRequest,
-    answers.FaultState: faults.Fault,
-    answers.ChaosState: faults.ChaosState,
-    answers.Snapshot: state.Snapshot,
-    answers.Node: cluster.Node,
+    answers.SeenRequest: readable.SeenRequestAnswer,
+    answers.FaultState: faults.FaultAnswer,
+    answers.ChaosState: faults.ChaosStateAnswer,
+    answers.Snapshot: state.SnapshotAnswer,
+    answers.Node: cluster.NodeAnswer,
     answers.ClusterState: cluster.Cluster,
 }
 CLASSES = (
@@ -48,10 +48,10 @@ CLASSES = (
     testing.AsyncRemoteBroker,
     testing.Record,
     testing.NewRecord,
-    *(Clock, Faults, Fault, ClusterClock, ClusterFaults, ClusterFault),
-    *(aio_clock.AsyncClock, aio_traffic.AsyncFaults, aio_traffic.AsyncFault),
-    *(aio_cluster_traffic.AsyncClusterClock, aio_cluster_traffic.AsyncClusterFaults),
-    aio_cluster_traffic.AsyncClusterFault,
+    *(BrokerClock, Faults, Fault, ClusterClock, ClusterFaults, ClusterFault),
+    *(aio_controlled.AsyncBrokerClock, aio_traffic.AsyncFaults, aio_traffic.AsyncFault),
+    *(aio_cluster_nodes.AsyncClusterClock, aio_cluster_nodes.AsyncClusterFaults),
+    aio_cluster_nodes.AsyncClusterFault,
 )
 UNTYPED = {
     "client_config": "keyword arguments of a client's library, whose types are its own",

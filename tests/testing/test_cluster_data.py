@@ -55,7 +55,7 @@ def test_what_kafka_refuses_is_told_at_once(cluster: KafkaCluster) -> None:
     ):
         with pytest.raises(ControlError, match="topic small has partitions 0 to 0, not 1"):
             ask()
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 30  # and not the minute of a request's time-out
     assert cluster.records("small") == []
 
 
@@ -146,6 +146,6 @@ def test_without_a_controller_a_topic_is_refused_at_once(cluster: KafkaCluster) 
         begun = time.monotonic()
         with pytest.raises(BrokerError, match="the controller of the cluster is not running"):
             cluster.create_topic("late")
-        assert time.monotonic() - begun < 5
+        assert time.monotonic() - begun < 30  # and not the minute of a request's time-out
     finally:
         cluster.controller.start()

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pykafka_broker.cli.commands import is_tool
-from pykafka_broker.client.configs import Mechanism, NewCredential
+from pykafka_broker.client.configs import NewCredential, ScramMechanism
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
 from tests.tools.asking import Asked
@@ -48,7 +48,7 @@ def test_a_password_stands_in_no_error(added: str, capsys: pytest.CaptureFixture
 
 
 def test_a_credential_does_not_show_its_password() -> None:
-    assert "the-secret" not in repr(NewCredential(Mechanism.SCRAM_SHA_256, 4096, "the-secret"))
+    assert "the-secret" not in repr(NewCredential(ScramMechanism.SCRAM_SHA_256, 4096, "the-secret"))
 
 
 @pytest.mark.parametrize(

@@ -17,10 +17,9 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.record import Record
 from pykafka_broker.testing import KafkaBroker
-from pykafka_broker.tools.frame import main
-from pykafka_broker.tools.input_lines import lines_of
-from pykafka_broker.tools.line_reader import LineReader
-from pykafka_broker.tools.record_text import Consumed, Formatter
+from pykafka_broker.tools.console_output import Consumed, RecordFormatter
+from pykafka_broker.tools.console_producer import LineReader, lines_of
+from pykafka_broker.tools.frame import Tool, main, parser_of
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +117,7 @@ def test_a_null_marker_is_no_name_of_a_header() -> None:
     ],
 )
 def test_what_bytes_mean(name: str, data: bytes, shown: bytes) -> None:
-    formatter = Formatter({"value.deserializer": f"org.apache.kafka.common.serialization.{name}"})
+    formatter = RecordFormatter({"value.deserializer": f"org.apache.kafka.common.serialization.{name}"})
     record = Record(0, 0, None, data)
     assert formatter.text(Consumed(TopicPartition("t", 0), record, 0, 0)) == shown + b"\n"
     record.value = b"not these"
@@ -128,7 +127,7 @@ def test_what_bytes_mean(name: str, data: bytes, shown: bytes) -> None:
 
 def shown_value(value: bytes | None, **properties: str) -> bytes:
     named = {name.replace("_", "."): text for name, text in properties.items()}
-    formatter = Formatter({f"value.{name}": text for name, text in named.items()})
+    formatter = RecordFormatter({f"value.{name}": text for name, text in named.items()})
     return formatter.text(Consumed(TopicPartition("t", 0), Record(0, 0, None, value), 0, 0))
 
 
@@ -156,3 +155,46 @@ def test_a_deserializer_has_properties_of_its_own(name: str, encoding: str, text
 def test_an_empty_separator_is_found_at_once() -> None:
     reader = LineReader({"parse.key": "true", "key.separator": ""})
     assert reader.read("k\tv")[:2] == (b"", b"k\tv")
+
+
+async def _read_all(descriptor: int) -> None:
+    with os.fdopen(descriptor) as stdin:
+        async for _ in lines_of(stdin):
+            pass
+
+
+def test_input_that_cannot_be_read_is_an_error() -> None:
+    read, write = os.pipe()
+    os.set_blocking(read, False)
+    with pytest.raises(ClientError, match="standard input can't be read"):
+        asyncio.run(asyncio.wait_for(_read_all(read), 5))
+    os.close(write)
+
+
+def test_a_reader_that_is_left_behind_is_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    said: list[object] = []
+    monkeypatch.setattr(threading, "excepthook", said.append)
+
+    async def read_some() -> None:
+        with os.fdopen(read, closefd=False) as stdin:
+            async for _ in lines_of(stdin):
+                await asyncio.sleep(0.1)  # until the reader waits for somebody to take more
+                return  # as Ctrl-C does
+
+    writer = threading.Thread(target=lambda: os.write(write, b"line\n" * 100_000), daemon=True)
+    writer.start()
+    asyncio.run(read_some())
+    for reader in threading.enumerate():  # it may have gone already
+        if reader.name == "standard input":
+            reader.join(5)
+            assert not reader.is_alive()
+    assert not said
+    os.close(read)
+    writer.join(1)
+    os.close(write)
+
+
+def test_a_closed_standard_input_is_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", None)
+    assert Tool(parser_of("topics").parse(["--list"])).stdin.read() == ""

@@ -1,11 +1,25 @@
 """What all tools have in common, by the one that lists topics."""
 
+import argparse
 import json
+from typing import Any
 
 import pytest
 
+from pykafka_broker.client.errors import ClientError
 from pykafka_broker.testing import KafkaBroker
-from pykafka_broker.tools.frame import main
+from pykafka_broker.tools.frame import (
+    Tool,
+    ToolUsageError,
+    given,
+    main,
+    matcher,
+    never_with,
+    one_of,
+    only_with,
+    required,
+    subscribed,
+)
 
 NOBODY = "127.0.0.1:1"
 
@@ -110,3 +124,62 @@ def test_some_scripts_take_flags_that_are_shortened_or_repeated(capsys: pytest.C
         assert main("features", [*where, "d"]) == 1
         assert "ambiguous command: d could match" in capsys.readouterr().err
         assert main("features", [*where, "-describe"]) == 1
+
+
+def tool(**flags: Any) -> Tool:
+    return Tool(argparse.Namespace(json=False, **flags))
+
+
+def test_a_flag_is_given_with_any_value_even_nought() -> None:
+    run = tool(partitions=0, topic=None, list=False, config=[], name="")
+    assert [flag for flag in ("partitions", "topic", "list", "config", "name") if given(run, flag)] == [
+        "partitions",
+        "name",
+    ]
+
+
+def test_one_action_is_needed() -> None:
+    assert one_of(tool(list=True, describe=False), "list", "describe") == "list"
+    for both in (True, False):
+        with pytest.raises(ToolUsageError, match="exactly one action: --list or --describe"):
+            one_of(tool(list=both, describe=both), "list", "describe")
+
+
+def test_flags_that_need_or_exclude_each_other() -> None:
+    run = tool(if_exists=True, create=True, delete=False, topic=None)
+    assert one_of(run, "create", "delete") == "create"
+    with pytest.raises(ToolUsageError, match=r'"\[if-exists\]" can\'t be used with option "\[create\]"'):
+        only_with(run, "if_exists", "delete")
+    with pytest.raises(ToolUsageError, match=r'"\[if-exists\]" can\'t be used with option "\[create\]"'):
+        never_with(run, "if_exists", "delete", "create")
+    with pytest.raises(ToolUsageError, match=r'Missing required argument "\[topic\]"'):
+        required(run, "create", "topic")
+    only_with(run, "if_exists", "create", "delete")
+    only_with(run, "topic", "delete")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "meant", "other"),
+    [
+        ("orders", "orders", "orders-2"),
+        ("orders.*", "orders-2", "my-orders"),
+        ("a, b", "b", "a, b"),
+        ("'a|b'", "a", "ab"),
+        ("a.b", "axb", "ab"),
+    ],
+)
+def test_the_whole_name_has_to_match(pattern: str, meant: str, other: str) -> None:
+    matches = matcher(pattern)
+    assert matches(meant)
+    assert not matches(other)
+
+
+def test_what_is_no_expression_is_refused() -> None:
+    with pytest.raises(ClientError, match=r"^\[ is an invalid regex\.$"):
+        matcher("[")
+
+
+def test_a_regular_expression_that_is_none_is_told() -> None:
+    assert [name for name in ("a", "ab", "b") if subscribed("a.?")(name)] == ["a", "ab"]
+    with pytest.raises(ClientError, match="is an invalid regex"):
+        subscribed("[")

@@ -12,9 +12,12 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
+from pykafka_broker.client.acls import AclBinding, AclEntry, ResourcePattern
+from pykafka_broker.client.errors import Unusable
+from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
-from pykafka_broker.tools.mirror import _every
+from pykafka_broker.tools.mirror import Flow, _every, beating, flows, mirrored
 from tests.tools.asking import Asked
 
 SETTINGS = """
@@ -187,3 +190,92 @@ def test_an_interval_may_say_never(seconds: int) -> None:
         raise AssertionError("it is not to be done")
 
     asyncio.run(asyncio.wait_for(_every(seconds, do)(), 5))
+
+
+def flow(**values: str) -> Flow:
+    return Flow("A", "B", {key.replace("_", "."): text for key, text in values.items()})
+
+
+def test_the_nearer_setting_of_a_client_wins() -> None:
+    values = {
+        "sasl.mechanism": "PLAIN",
+        "B.bootstrap.servers": "b:1",
+        "B.linger.ms": "1",
+        "B.producer.linger.ms": "2",
+        "A->B.producer.linger.ms": "3",
+        "A->B.target.producer.linger.ms": "4",
+        "A->B.source.producer.linger.ms": "5",
+        "A->B.consumer.linger.ms": "6",
+    }
+    names = list(values)
+    found = []
+    for at in range(2, 7):
+        one = Flow("A", "B", {name: values[name] for name in names[: at + 1]})
+        found.append(one.properties("B", "producer")["linger.ms"])
+    assert found == ["1", "2", "3", "4", "4"]
+    assert Flow("A", "B", values).client("B")[1]["sasl.mechanism"] == "PLAIN"
+    assert Flow("A", "B", values).properties("B", "consumer")["linger.ms"] == "6"
+
+
+def test_syncs_are_kept_in_the_source_or_in_the_target() -> None:
+    assert flow().syncs_topic == "mm2-offset-syncs.B.internal"
+    there = Flow("A", "B", {"offset-syncs.topic.location": "target"})
+    assert (there.syncs_at_target, there.syncs_topic) == (True, "mm2-offset-syncs.A.internal")
+    with pytest.raises(Unusable, match="must be one of: source, target"):
+        Flow("A", "B", {"offset-syncs.topic.location": "moon"}).check()
+
+
+def test_heartbeats_of_others_go_on_whatever_topics_are_wanted() -> None:
+    only = Flow("A", "B", {"topics": "orders"})
+    assert [name for name in ("orders", "heartbeats", "C.heartbeats", "B.heartbeats", "x") if only.mirrors(name)] == [
+        "orders",
+        "heartbeats",
+        "C.heartbeats",
+    ]
+    assert not Flow("A", "B", {"heartbeats.replication.enabled": "false"}).mirrors("heartbeats")
+    identity = {"replication.policy.class": "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"}
+    assert Flow("A", "B", identity).remote("orders") == "orders"
+    assert Flow("A", "B", identity).remote("heartbeats") == "A.heartbeats"
+
+
+def test_what_is_not_mirrored_back_has_heartbeats_all_the_same() -> None:
+    values = {"clusters": "A, B", "A->B.enabled": "true"}
+    assert [(each.source, each.target) for each in flows(values, [])] == [("A", "B")]
+    assert [(each.source, each.target) for each in beating(values, [])] == [("B", "A")]
+    assert beating(values, ["B"]) == []
+    assert beating(values | {"B->A.emit.heartbeats.enabled": "false"}, []) == []
+
+
+FLOW = Flow("A", "B", {"topics": "orders"})
+ALLOW, DENY = AclPermissionType.ALLOW, AclPermissionType.DENY
+
+
+def acl(
+    operation: AclOperation, permission: AclPermissionType, name: str = "orders", **pattern: PatternType
+) -> AclBinding:
+    kind = pattern.get("kind", PatternType.LITERAL)
+    return AclBinding(
+        ResourcePattern(AclResourceType.TOPIC, name, kind), AclEntry("User:alice", "*", operation, permission)
+    )
+
+
+def test_nobody_may_write_to_a_copy_and_all_is_to_read() -> None:
+    given = [
+        acl(AclOperation.READ, ALLOW),
+        acl(AclOperation.WRITE, ALLOW),
+        acl(AclOperation.ALL, ALLOW),
+        acl(AclOperation.WRITE, DENY),
+        acl(AclOperation.ALL, DENY),
+        acl(AclOperation.READ, ALLOW, "others"),
+        acl(AclOperation.READ, ALLOW, "ord", kind=PatternType.PREFIXED),
+        AclBinding(
+            ResourcePattern(AclResourceType.GROUP, "orders", PatternType.LITERAL),
+            AclEntry("User:bob", "*", AclOperation.READ, ALLOW),
+        ),
+    ]
+    assert mirrored(FLOW, given) == [
+        acl(AclOperation.READ, ALLOW, "A.orders"),
+        acl(AclOperation.READ, ALLOW, "A.orders"),
+        acl(AclOperation.WRITE, DENY, "A.orders"),
+        acl(AclOperation.ALL, DENY, "A.orders"),
+    ]

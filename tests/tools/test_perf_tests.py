@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.testing import KafkaBroker
-from pykafka_broker.tools.statistics import Stats, Throttle, percentiles
+from pykafka_broker.tools.statistics import Stats, ThroughputThrottler, percentiles
 from tests.tools.asking import Asked
 
 
@@ -40,6 +40,6 @@ def test_figures_of_records_that_were_sent() -> None:
 
 
 def test_how_long_to_wait_for_the_next_record() -> None:
-    assert Throttle(10, 0).pause_ms(5, 100) == 400
-    assert Throttle(10, 0).pause_ms(5, 900) == 0
-    assert Throttle(-1, 0).pause_ms(5, 0) == 0
+    assert ThroughputThrottler(10, 0).pause_ms(5, 100) == 400
+    assert ThroughputThrottler(10, 0).pause_ms(5, 900) == 0
+    assert ThroughputThrottler(-1, 0).pause_ms(5, 0) == 0

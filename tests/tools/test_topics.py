@@ -6,7 +6,7 @@ from pykafka_broker.client.topics import PartitionView
 from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
-from pykafka_broker.tools.topic_description import Filters, Part
+from pykafka_broker.tools.topics import Part, TopicFilters
 from tests.tools.asking import Asked
 
 
@@ -78,16 +78,16 @@ GROWING = part(1, [1, 2, 3], [1, 2], adding=[3], minimum=1)
 @pytest.mark.parametrize(
     ("wanted", "shown"),
     [
-        (Filters(), {"in sync", "at minimum", "below", "leaderless", "leader gone", "growing"}),
-        (Filters(with_overrides=True), set()),
-        (Filters(under_replicated=True), {"at minimum", "below", "leaderless"}),
-        (Filters(under_min_isr=True), {"below", "leaderless"}),
-        (Filters(at_min_isr=True), {"at minimum", "leader gone"}),
-        (Filters(unavailable=True), {"leaderless", "leader gone"}),
-        (Filters(under_min_isr=True, at_min_isr=True), {"below", "leaderless", "at minimum", "leader gone"}),
+        (TopicFilters(), {"in sync", "at minimum", "below", "leaderless", "leader gone", "growing"}),
+        (TopicFilters(with_overrides=True), set()),
+        (TopicFilters(under_replicated=True), {"at minimum", "below", "leaderless"}),
+        (TopicFilters(under_min_isr=True), {"below", "leaderless"}),
+        (TopicFilters(at_min_isr=True), {"at minimum", "leader gone"}),
+        (TopicFilters(unavailable=True), {"leaderless", "leader gone"}),
+        (TopicFilters(under_min_isr=True, at_min_isr=True), {"below", "leaderless", "at minimum", "leader gone"}),
     ],
 )
-def test_filters_of_partitions(wanted: Filters, shown: set[str]) -> None:
+def test_filters_of_partitions(wanted: TopicFilters, shown: set[str]) -> None:
     parts = {
         "in sync": IN_SYNC,
         "at minimum": AT_MINIMUM,

@@ -33,7 +33,7 @@ from pykafka_broker.protocol.messages.api_versions_response import (
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.emulation import Emulation
-    from pykafka_broker.broker.observed_metadata import ObservedMetadata
+    from pykafka_broker.broker.metadata_follower import MetadataFollower
 
 _SOFTWARE_FROM = 3
 _LEVEL_ZERO_FROM = 4
@@ -112,7 +112,7 @@ def _ranges(services: Services) -> list[ApiVersion]:
     return [ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)]
 
 
-def _ranges_of_both(metadata: ObservedMetadata) -> list[ApiVersion]:
+def _ranges_of_both(metadata: MetadataFollower) -> list[ApiVersion]:
     """What goes on to a controller is told in the versions that this one serves as well."""
     from pykafka_broker.broker.controller_routes import FORWARDED  # few brokers have a controller elsewhere
 

@@ -43,7 +43,7 @@ def share_acknowledge(
         if epoch == INITIAL_EPOCH:
             raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         if epoch != FINAL_EPOCH:
-            host.sessions.go_on(member, epoch)
+            host.sessions.use_epoch(member, epoch)
         else:
             host.sessions.require(member)
     except ApiError as error:

@@ -15,7 +15,7 @@ from pykafka_broker.broker.replication.fetcher import Fetcher, Follower
 from pykafka_broker.broker.replication.followed import FollowedPartition
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.neighbours import Neighbours
+    from pykafka_broker.broker.broker_channels import BrokerChannels
 
 _NOBODY = -1
 _Place = tuple[int, int]  # leader, number of the fetcher
@@ -31,7 +31,7 @@ class _Following(NamedTuple):
 class Fetchers:
     """All fetchers of one node."""
 
-    def __init__(self, follower: Follower, neighbours: Neighbours) -> None:
+    def __init__(self, follower: Follower, neighbours: BrokerChannels) -> None:
         self._follower = follower
         self._neighbours = neighbours
         self._fetchers: dict[_Place, Fetcher] = {}

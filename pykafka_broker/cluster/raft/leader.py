@@ -1,10 +1,10 @@
-"""What the leader of the metadata log gives to those who follow it (KIP-595): Fetch v4-v18, FetchSnapshot v0-v1.
+"""The leader's answers to nodes that follow the metadata log (KIP-595): Fetch v4-v18, FetchSnapshot v0-v1.
 
-Rule: only what is committed is given, which is what the one voter has synced, so no observer ever has to give anything
-back. Whoever asks in another epoch is told who leads in which; whoever has another history, where that parts from this
-one; whoever lacks what is no longer in the log, which snapshot to take instead.
-Versions of Fetch: 12 epochs of what was fetched before, 13 topics by id, 16 addresses, 18 the high watermark that the
-observer knows: it is answered as soon as there is a higher one.
+Rule: only committed records are given, those that the single voter has synced, so no observer ever has to give anything
+back. A node in another epoch is told the leader and its epoch; a node with another history, where it parts from this
+log; a node that needs records no longer in the log, which snapshot to fetch instead. Versions of Fetch: 12 epochs of
+the last fetched records, 13 topics by id, 16 addresses, 18 the high watermark that the observer knows: a higher one is
+answered at once.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _FORGOTTEN_AFTER_MS = 300_000
 _NOBODY = -1
 
 
-class Observer(NamedTuple):
-    """One that fetches, as DescribeQuorum tells of it; times are those of the wall clock. leader_end: where the log
-    ended at its last fetch.
+class ObserverState(NamedTuple):
+    """A fetching node, as DescribeQuorum tells; times are of the wall clock. leader_end: the log's end at the last
+    fetch.
     """
 
     id: int
@@ -56,7 +56,7 @@ class Observer(NamedTuple):
 
 
 class RaftLeader:
-    """The leader of a quorum of one voter. `endpoints` are those of its controller listeners."""
+    """The leader of a quorum with a single voter; `endpoints` are the node's controller listeners."""
 
     def __init__(
         self, log: MetadataLog, fs: FileSystem, *, node_id: int, cluster_id: str, endpoints: Sequence[Address]
@@ -66,7 +66,7 @@ class RaftLeader:
         self._node_id = node_id
         self._cluster_id = cluster_id
         self.endpoints = tuple(endpoints)
-        self._observers: dict[tuple[int, bytes], Observer] = {}
+        self._observers: dict[tuple[int, bytes], ObserverState] = {}
 
     @property
     def epoch(self) -> int:
@@ -77,16 +77,20 @@ class RaftLeader:
         return self._log.log.recovery_point
 
     def endpoint(self, listener: str) -> Address:
-        """Where this node is reached on that listener, or on its first one."""
+        """Return the address of the node on the listener, or on the first listener."""
         return next((each for each in self.endpoints if each.listener == listener), self.endpoints[0])
 
     def check_cluster(self, cluster_id: str | None) -> None:
-        """Raises INCONSISTENT_CLUSTER_ID for another one; who names none is believed."""
+        """Check the cluster id of a request; a request without an id is believed.
+
+        Raises:
+            ApiError: INCONSISTENT_CLUSTER_ID.
+        """
         if cluster_id is not None and cluster_id != self._cluster_id:
             raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID)
 
     def epoch_error(self, epoch: int) -> ErrorCode:
-        """What is wrong with a request of that epoch; NONE if nothing is."""
+        """Return the error of a request with the epoch; NONE if current."""
         if epoch < self._log.epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.UNKNOWN_LEADER_EPOCH if epoch > self._log.epoch else ErrorCode.NONE
@@ -94,8 +98,12 @@ class RaftLeader:
     # -- Fetch
 
     def fetch(self, request: FetchRequest, version: int, listener: str, wall: int) -> FetchResponse | None:
-        """The answer, or None if there is nothing new yet. Raises what is wrong with the whole request. Before version
-        12 a request says nothing of epochs, and none is answered.
+        """Return the answer, or None for nothing new yet.
+
+        Before version 12 a request says nothing of epochs, and none is answered.
+
+        Raises:
+            ApiError: the whole request is wrong.
         """
         self.check_cluster(request.cluster_id)
         wanted = _partition_of(request, version)
@@ -121,7 +129,7 @@ class RaftLeader:
         return self._answer(answer, version, listener)
 
     def nothing_new(self, version: int, listener: str) -> FetchResponse:
-        """The answer after the wait."""
+        """Return the answer after the wait."""
         return self._answer(self._empty(), version, listener)
 
     def _empty(self) -> PartitionData:
@@ -134,7 +142,7 @@ class RaftLeader:
         )
 
     def _is_elsewhere(self, wanted: FetchPartition, answer: PartitionData) -> bool:
-        """Whether there is nothing to give from there: the answer says where to go on."""
+        """Return whether the wanted offset is not in the log; the answer tells where to continue."""
         log, offset, epoch = self._log.log, wanted.fetch_offset, wanted.last_fetched_epoch
         newest = self._log.snapshots[-1] if self._log.snapshots else None
         if newest is not None and (offset < log.log_start_offset or offset == 0 < newest.end_offset):
@@ -167,7 +175,11 @@ class RaftLeader:
     def fetch_snapshot(
         self, request: FetchSnapshotRequest, version: int, listener: str
     ) -> snapshots.FetchSnapshotResponse:
-        """A piece of a snapshot. Raises what is wrong with the whole request."""
+        """Return a piece of a snapshot.
+
+        Raises:
+            ApiError: the whole request is wrong.
+        """
         self.check_cluster(request.cluster_id)
         topics = []
         for topic in request.topics:
@@ -224,17 +236,21 @@ class RaftLeader:
             caught_up = wall
         elif before is not None:
             caught_up = before.last_fetch if wanted.fetch_offset >= before.leader_end else before.last_caught_up
-        self._observers[key] = Observer(*key, wanted.fetch_offset, wall, caught_up, end)
+        self._observers[key] = ObserverState(*key, wanted.fetch_offset, wall, caught_up, end)
 
-    def observers(self, wall: int) -> list[Observer]:
-        """Those that were heard of in the last five minutes."""
+    def observers(self, wall: int) -> list[ObserverState]:
+        """Return the observers heard of in the last five minutes."""
         for key in [key for key, each in self._observers.items() if each.last_fetch + _FORGOTTEN_AFTER_MS <= wall]:
             del self._observers[key]
         return list(self._observers.values())
 
 
 def _partition_of(request: FetchRequest, version: int) -> FetchPartition:
-    """The metadata's one partition. Raises INVALID_REQUEST if anything else is asked for."""
+    """Return the metadata's only partition in a request.
+
+    Raises:
+        ApiError: INVALID_REQUEST, anything else is asked for.
+    """
     if len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
         topic = request.topics[0]
         is_it = topic.topic_id == METADATA_TOPIC_ID if version >= _IDS_FROM else topic.topic == CLUSTER_METADATA

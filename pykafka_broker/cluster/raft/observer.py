@@ -1,69 +1,217 @@
-"""An observer of the quorum: it finds who leads `__cluster_metadata-0` and fetches the log from there (KIP-595).
+"""An observer of the quorum: it finds the leader of `__cluster_metadata-0` and fetches the log from there (KIP-595).
 
-Rule: one node is asked one thing at a time. While the leader is known only it is asked; while it is not, everybody who
-may know is, so that one that is silent holds nobody up. An epoch is on disk before it is told to others, and answers
-that speak of an older one are not looked at.
+Rule: one node is asked one thing at a time. While the leader is known only the leader is asked; otherwise every node
+that may know the leader is asked, so that a silent node delays nobody. An epoch is on disk before other nodes hear of
+it, and answers of an older epoch are not looked at.
+
+The requests of the observer and its answers know the protocol: the metadata log is topic id 1 with one partition,
+answers without it count as refusals.
+
+The only reader is in another layer (`broker`).
 """
 
 from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.raft.followed_log import NO_LEADER, FollowedLog
-from pykafka_broker.cluster.raft.observer_requests import (
-    Download,
-    FetchAnswer,
-    Requests,
-    read_fetch,
-    read_snapshot,
-    voter_addresses,
-)
 from pykafka_broker.cluster.records import MetadataError
+from pykafka_broker.cluster.snapshot import Voters
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.roles import Roles
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
 from pykafka_broker.peers import Address, LinkError, Peer, Peers
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
+from pykafka_broker.protocol.messages.fetch_snapshot_request import (
+    FetchSnapshotRequest,
+    PartitionSnapshot,
+    SnapshotId,
+    TopicSnapshot,
+)
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.errors import CorruptBatch
 
 logger = logging.getLogger(__name__)
 
+_MAX_WAIT_MS = 500  # as Kafka has it, not configurable there either
+_NOTHING = -1
 _LONGEST_PAUSE_MS = 200  # between two questions to the same node
-_FETCH_VERSIONS = (15, 18)  # those that name the replica in `replica_state`
+_FETCH_VERSIONS = (15, 18)  # versions that name the replica in `replica_state`
 _NOT_FOUND = (ErrorCode.SNAPSHOT_NOT_FOUND, ErrorCode.POSITION_OUT_OF_RANGE)
 _FOREIGN = (ErrorCode.INCONSISTENT_CLUSTER_ID, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
+# -- requests and answers
+
+
+class Download:
+    """A snapshot being fetched from the leader."""
+
+    def __init__(self, end_offset: int, epoch: int) -> None:
+        self.end_offset = end_offset
+        self.epoch = epoch
+        self.data = bytearray()
+        self._size = _NOTHING
+
+    @property
+    def whole(self) -> bool:
+        return len(self.data) == self._size
+
+    def add(self, part: SnapshotPart) -> bool:
+        """Add a part, and return whether the part follows the last."""
+        if part.position != len(self.data) or not part.data or part.position + len(part.data) > part.size:
+            return False
+        self._size = part.size
+        self.data += part.data
+        return True
+
+
+class FetchAnswer(NamedTuple):
+    """The leader's answer to a fetch.
+
+    `address` is the leader's, where it is told. `diverging` is (epoch, end offset), `snapshot` (end offset, epoch).
+    """
+
+    error: ErrorCode
+    leader_id: int = _NOTHING
+    epoch: int = _NOTHING
+    address: Address | None = None
+    high_watermark: int = _NOTHING
+    diverging: tuple[int, int] | None = None
+    snapshot: tuple[int, int] | None = None
+    records: Any = None
+
+
+class SnapshotPart(NamedTuple):
+    """Some bytes of a snapshot, at `position` of `size`."""
+
+    error: ErrorCode
+    size: int = 0
+    position: int = 0
+    data: Any = b""
+
+
+class Requests:
+    """The requests of a node."""
+
+    def __init__(self, log: FollowedLog, config: BrokerConfig, cluster_id: str) -> None:
+        self._log = log
+        self._node_id = config.node
+        self._cluster_id = cluster_id
+        self._fetch_bytes = config.controller_quorum_fetch_max_bytes
+        self._snapshot_bytes = config.controller_quorum_fetch_snapshot_max_bytes
+
+    def fetch(self) -> FetchRequest:
+        """Return a fetch from the end of the log on; a leader with a newer high watermark answers at once."""
+        log = self._log
+        partition = FetchPartition(
+            current_leader_epoch=log.epoch,
+            fetch_offset=log.log.log_end_offset,
+            last_fetched_epoch=log.last_epoch,
+            replica_directory_id=log.directory_id,
+            high_watermark=log.high_watermark,
+        )
+        return FetchRequest(
+            cluster_id=self._cluster_id,
+            replica_state=ReplicaState(self._node_id),
+            max_wait_ms=_MAX_WAIT_MS,
+            max_bytes=self._fetch_bytes,
+            topics=[FetchTopic(topic_id=METADATA_TOPIC_ID, partitions=[partition])],
+        )
+
+    def fetch_snapshot(self, download: Download) -> FetchSnapshotRequest:
+        """Return a fetch of the snapshot's next bytes."""
+        log = self._log
+        partition = PartitionSnapshot(
+            current_leader_epoch=log.epoch,
+            snapshot_id=SnapshotId(download.end_offset, download.epoch),
+            position=len(download.data),
+            replica_directory_id=log.directory_id,
+        )
+        return FetchSnapshotRequest(
+            cluster_id=self._cluster_id,
+            replica_id=self._node_id,
+            max_bytes=self._snapshot_bytes,
+            topics=[TopicSnapshot(CLUSTER_METADATA, [partition])],
+        )
+
+
+def voter_addresses(voters: Voters, listener: str) -> list[Address]:
+    """Return the addresses of a dynamic quorum's voters, by the log (KIP-853)."""
+    if voters.record is None:
+        return []
+    from pykafka_broker.protocol.stored.voters_record import VotersRecord  # there is none with kraft.version 0
+
+    return [
+        Address(end.host, end.port, listener)
+        for voter in VotersRecord.decode(voters.record, 0).voters
+        for end in voter.endpoints
+        if end.name.upper() == listener
+    ]
+
+
+def read_fetch(response: Any, listener: str) -> FetchAnswer:
+    """Return the part of a FetchResponse about the metadata log; `listener` is the name of the controllers'
+    listener.
+    """
+    data = next((each for topic in response.responses for each in topic.partitions), None)
+    if response.error_code or data is None:
+        return FetchAnswer(ErrorCode(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
+    leader = data.current_leader
+    addresses = {each.node_id: Address(each.host, each.port, listener) for each in response.node_endpoints}
+    diverging, snapshot = data.diverging_epoch, data.snapshot_id
+    return FetchAnswer(
+        ErrorCode(data.error_code),
+        leader.leader_id,
+        leader.leader_epoch,
+        addresses.get(leader.leader_id),
+        data.high_watermark,
+        (diverging.epoch, diverging.end_offset) if diverging.end_offset >= 0 else None,
+        (snapshot.end_offset, snapshot.epoch) if snapshot.end_offset >= 0 else None,
+        data.records,
+    )
+
+
+def read_snapshot(response: Any) -> SnapshotPart:
+    """Return the part of a snapshot in a FetchSnapshotResponse."""
+    data = next((each for topic in response.topics for each in topic.partitions), None)
+    if response.error_code or data is None:
+        return SnapshotPart(ErrorCode(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))
+    return SnapshotPart(ErrorCode(data.error_code), data.size, data.position, data.unaligned_records)
+
+
 class Leader(NamedTuple):
-    """Who leads the metadata log, and so is the active controller."""
+    """The leader of the metadata log, and so the active controller."""
 
     id: int
     epoch: int
     address: Address
 
 
-class Follower(Protocol):
-    """Whoever the observer works for."""
+class ObserverListener(Protocol):
+    """The owner of an observer."""
 
     def on_leader(self, leader: Leader | None) -> None:
-        """Another one leads, or nobody knows who."""
+        """Act on a new leader, or None for an unknown leader."""
 
     def on_progress(self) -> None:
-        """More is committed than before."""
+        """Act on more committed records."""
 
     def on_snapshot(self) -> None:
-        """The log has begun anew behind a snapshot of the leader's."""
+        """Act on a log begun anew behind a snapshot of the leader."""
 
     def on_refusal(self, why: str) -> None:
-        """This node can't be part of that cluster, or the log can't be gone on with."""
+        """Act on a refusal: the node can't be part of the cluster, or can't continue the log."""
 
 
-class _Line:
-    """A node that is asked."""
+class _Connection:
+    """A connection to a node of the quorum."""
 
     def __init__(self, address: Address, peer: Peer) -> None:
         self.address = address
@@ -75,7 +223,7 @@ class _Line:
 
 
 class Observer:
-    """Of one quorum, for one node. `leader` is known or not."""
+    """An observer of a quorum, for a single node; `leader` is None while unknown."""
 
     def __init__(
         self, log: FollowedLog, peers: Peers, clock: Clock, config: BrokerConfig, roles: Roles, cluster_id: str
@@ -90,51 +238,53 @@ class Observer:
         self._timeout_ms = config.controller_quorum_fetch_timeout_ms
         self._backoff_ms = config.controller_quorum_retry_backoff_ms
         self._listener = roles.bootstrap[0].listener if roles.bootstrap else "CONTROLLER"
-        self._lines: dict[Address, _Line] = {}
+        self._connections: dict[Address, _Connection] = {}
         self._lost: Leader | None = None  # the last one, while nobody is known
         self._download: Download | None = None
-        self._follower: Follower
+        self._follower: ObserverListener
         self._closed = False
         self._due: int | None = None
-        self._trouble_at: int | None = None  # with what came from that offset on: it is not told at every attempt
+        self._trouble_at: int | None = None  # offset of the last logged failure, which is not logged at every attempt
 
     # -- life
 
-    def start(self, follower: Follower) -> None:
-        """Begin to ask."""
+    def start(self, follower: ObserverListener) -> None:
+        """Begin to fetch."""
         self._follower = follower
-        self._go_on()
+        self._send_due()
 
     def close(self) -> None:
-        """Ask nobody any more."""
+        """Stop fetching."""
         self._closed, self._due = True, None
-        for line in list(self._lines.values()):
-            self._hang_up(line)
+        for connection in list(self._connections.values()):
+            self._close_connection(connection)
 
     def next_deadline(self) -> int | None:
-        """When somebody is to be asked again."""
+        """Return the time of the next request."""
         return self._due
 
     def on_deadline(self, now: int) -> None:
-        """Ask those whose time has come."""
-        self._go_on()
+        """Send due requests."""
+        self._send_due()
 
     # -- asking
 
-    def _go_on(self) -> None:
+    def _send_due(self) -> None:
         self._due = None
         if self._closed:
             return
-        for address in self._whom():
-            line = self._lines.get(address)
-            if line is None:
-                line = self._lines[address] = _Line(address, self._peers.open(address, self._client_id))
-            if not line.waits and line.not_before <= self._clock.now:
-                self._ask(line)
-            if not line.waits and (self._due is None or line.not_before < self._due):
-                self._due = line.not_before
+        for address in self._targets():
+            connection = self._connections.get(address)
+            if connection is None:
+                connection = self._connections[address] = _Connection(
+                    address, self._peers.open(address, self._client_id)
+                )
+            if not connection.waits and connection.not_before <= self._clock.now:
+                self._send(connection)
+            if not connection.waits and (self._due is None or connection.not_before < self._due):
+                self._due = connection.not_before
 
-    def _whom(self) -> list[Address]:
+    def _targets(self) -> list[Address]:
         if self.leader is not None:
             return [self.leader.address]
         known = [*self._roles.bootstrap, *voter_addresses(self._log.voters, self._listener)]
@@ -142,75 +292,77 @@ class Observer:
             known.append(self._lost.address)
         return list(dict.fromkeys(known))
 
-    def _ask(self, line: _Line) -> None:
-        line.waits = True
+    def _send(self, connection: _Connection) -> None:
+        connection.waits = True
         if self._download is not None and self.leader is not None:
             request = self._requests.fetch_snapshot(self._download)
-            answered = partial(self._on_snapshot_part, line, self._download)
-            line.peer.send(request, answered, self._timeout_ms)
+            answered = partial(self._on_snapshot_part, connection, self._download)
+            connection.peer.send(request, answered, self._timeout_ms)
         else:
-            answered = partial(self._on_fetch, line, self._log.log.log_end_offset)
-            line.peer.send(self._requests.fetch(), answered, self._timeout_ms, versions=_FETCH_VERSIONS)
+            answered = partial(self._on_fetch, connection, self._log.log.log_end_offset)
+            connection.peer.send(self._requests.fetch(), answered, self._timeout_ms, versions=_FETCH_VERSIONS)
 
-    def _answered(self, line: _Line) -> bool:
-        """Whether anybody still wants to know."""
-        line.waits = False
-        return not line.closed and not self._closed
+    def _answered(self, connection: _Connection) -> bool:
+        """Take note of an answer, and return whether the answer is still wanted."""
+        connection.waits = False
+        return not connection.closed and not self._closed
 
-    def _pause(self, line: _Line) -> None:
-        line.failures += 1
-        pause = min(self._backoff_ms * line.failures, _LONGEST_PAUSE_MS)
-        line.not_before = self._clock.now + pause
+    def _pause(self, connection: _Connection) -> None:
+        connection.failures += 1
+        pause = min(self._backoff_ms * connection.failures, _LONGEST_PAUSE_MS)
+        connection.not_before = self._clock.now + pause
 
-    def _hang_up(self, line: _Line) -> None:
-        del self._lines[line.address]
-        line.closed = True
-        line.peer.close()
+    def _close_connection(self, connection: _Connection) -> None:
+        del self._connections[connection.address]
+        connection.closed = True
+        connection.peer.close()
 
     # -- answers
 
-    def _on_fetch(self, line: _Line, asked_at: int, reply: Message | LinkError) -> None:
-        if not self._answered(line):
+    def _on_fetch(self, connection: _Connection, asked_at: int, reply: Message | LinkError) -> None:
+        if not self._answered(connection):
             return
         if isinstance(reply, LinkError):
-            self._failed(line, str(reply))
+            self._failed(connection, str(reply))
         else:
             answer = read_fetch(reply, self._listener)
-            self._learn(line, answer)
+            self._learn(connection, answer)
             if answer.error in _FOREIGN:
-                self._follower.on_refusal(f"{line.address.host}:{line.address.port} answers {answer.error.name}")
-                self._pause(line)
+                self._follower.on_refusal(
+                    f"{connection.address.host}:{connection.address.port} answers {answer.error.name}"
+                )
+                self._pause(connection)
             elif answer.error is not ErrorCode.NONE:
-                self._refused(line, answer)
+                self._refused(connection, answer)
             elif answer.epoch == self._log.epoch and asked_at == self._log.log.log_end_offset:
-                line.failures = line.not_before = 0
-                self._follow(line, answer)
-        self._go_on()
+                connection.failures = connection.not_before = 0
+                self._follow(connection, answer)
+        self._send_due()
 
-    def _refused(self, line: _Line, answer: FetchAnswer) -> None:
-        """It does not lead, or not in that epoch."""
-        leads = self.leader is not None and self.leader.address == line.address
+    def _refused(self, connection: _Connection, answer: FetchAnswer) -> None:
+        """Handle an answer from a node without the lead, or without the lead in the epoch."""
+        leads = self.leader is not None and self.leader.address == connection.address
         if leads and answer.error is ErrorCode.FENCED_LEADER_EPOCH:
-            return  # it has told the epoch in which it does
-        self._pause(line)
+            return  # the answer has told the epoch of its lead
+        self._pause(connection)
         if leads:
-            self._lose(answer.error.name)
+            self._leader_lost(answer.error.name)
 
-    def _failed(self, line: _Line, why: str) -> None:
-        self._pause(line)
-        if self.leader is not None and self.leader.address == line.address:
-            self._lose(why)
+    def _failed(self, connection: _Connection, why: str) -> None:
+        self._pause(connection)
+        if self.leader is not None and self.leader.address == connection.address:
+            self._leader_lost(why)
 
     # -- who leads
 
-    def _learn(self, line: _Line, answer: FetchAnswer) -> None:
-        """What an answer says of the epoch and its leader."""
+    def _learn(self, connection: _Connection, answer: FetchAnswer) -> None:
+        """Learn epoch and leader from an answer."""
         log = self._log
         leader_id = answer.leader_id
         if answer.epoch < log.epoch or answer.epoch < 0 or (answer.epoch == log.epoch and leader_id == NO_LEADER):
             return
         if answer.epoch > log.epoch and self.leader is not None:
-            self._lose(f"epoch {answer.epoch} has begun")
+            self._leader_lost(f"epoch {answer.epoch} has begun")
         leads = answer.error is ErrorCode.NONE
         try:
             log.enter(answer.epoch, leader_id)
@@ -219,31 +371,31 @@ class Observer:
             return
         if self.leader is not None or leader_id == NO_LEADER:
             return
-        address = answer.address or self._roles.voters.get(leader_id) or (line.address if leads else None)
+        address = answer.address or self._roles.voters.get(leader_id) or (connection.address if leads else None)
         lost = self._lost
         if address is None or (lost is not None and not leads and (lost.id, lost.epoch) == (leader_id, answer.epoch)):
-            return  # others don't know yet that it is gone
-        self._found(Leader(leader_id, answer.epoch, address))
+            return  # other nodes don't know yet that this leader is lost
+        self._enter_leader(Leader(leader_id, answer.epoch, address))
 
-    def _found(self, leader: Leader) -> None:
+    def _enter_leader(self, leader: Leader) -> None:
         logger.info("node %d at %s:%d leads the quorum, epoch %d", leader.id, *leader.address[:2], leader.epoch)
         self.leader, self._lost = leader, None
-        for line in list(self._lines.values()):
-            if line.address != leader.address:
-                self._hang_up(line)
+        for connection in list(self._connections.values()):
+            if connection.address != leader.address:
+                self._close_connection(connection)
             else:
-                line.not_before = 0
+                connection.not_before = 0
         self._follower.on_leader(leader)
 
-    def _lose(self, why: str) -> None:
-        logger.info("nobody knows who leads the quorum: %s", why)
+    def _leader_lost(self, why: str) -> None:
+        logger.info("the leader of the quorum is unknown: %s", why)
         self._lost, self.leader, self._download = self.leader, None, None
         self._follower.on_leader(None)
 
     # -- the log
 
-    def _follow(self, line: _Line, answer: FetchAnswer) -> None:
-        """What the leader says."""
+    def _follow(self, connection: _Connection, answer: FetchAnswer) -> None:
+        """Follow the leader's answer."""
         log = self._log
         try:
             if answer.snapshot is not None:
@@ -252,45 +404,45 @@ class Observer:
             if answer.diverging is not None:
                 log.truncate_to(*answer.diverging)
             elif answer.records:
-                log.take(answer.records, self._clock.wall)
+                log.append_fetched(answer.records, self._clock.wall)
         except MetadataError as error:
             self._follower.on_refusal(str(error))
-            self._pause(line)
+            self._pause(connection)
         except (CorruptBatch, ApiError, OSError) as error:
             offset = log.log.log_end_offset
             level = logging.DEBUG if self._trouble_at == offset else logging.WARNING
-            logger.log(level, "what came from offset %d of the metadata log on: %s", offset, error)
+            logger.log(level, "records fetched from offset %d of the metadata log on: %s", offset, error)
             self._trouble_at = offset
-            self._pause(line)
+            self._pause(connection)
         if log.raise_high_watermark(answer.high_watermark):
             self._follower.on_progress()
 
-    def _on_snapshot_part(self, line: _Line, download: Download, reply: Message | LinkError) -> None:
-        if not self._answered(line):
+    def _on_snapshot_part(self, connection: _Connection, download: Download, reply: Message | LinkError) -> None:
+        if not self._answered(connection):
             return
         if isinstance(reply, LinkError):
-            self._failed(line, str(reply))
+            self._failed(connection, str(reply))
         elif download is self._download:
             part = read_snapshot(reply)
             if part.error is ErrorCode.NONE and download.add(part):
-                line.failures = line.not_before = 0
+                connection.failures = connection.not_before = 0
                 if download.whole:
-                    self._install(line, download)
+                    self._install(connection, download)
             else:
                 self._download = None
                 if part.error in _NOT_FOUND or part.error is ErrorCode.NONE:
-                    self._pause(line)  # a fetch tells of the one that is there now
+                    self._pause(connection)  # the next fetch names the present snapshot
                 else:
-                    self._failed(line, part.error.name)
-        self._go_on()
+                    self._failed(connection, part.error.name)
+        self._send_due()
 
-    def _install(self, line: _Line, download: Download) -> None:
+    def _install(self, connection: _Connection, download: Download) -> None:
         self._download = None
         try:
             self._log.install(download.end_offset, download.epoch, bytes(download.data), self._clock.wall)
         except (MetadataError, ApiError, OSError) as error:
             logger.warning("The snapshot of the metadata up to %d is not used: %s", download.end_offset, error)
-            self._pause(line)
+            self._pause(connection)
             return
         logger.info("The metadata begins with the leader's snapshot up to %d", download.end_offset)
         self._log.raise_high_watermark(download.end_offset)

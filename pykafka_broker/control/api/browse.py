@@ -14,9 +14,9 @@ from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE
 from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.groups_view import GroupSummary, all_groups, committed, summary, total_lag
+from pykafka_broker.control.groups_view import GroupSummaryAnswer, all_groups, committed, summary, total_lag
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -24,15 +24,16 @@ from pykafka_broker.protocol.messages.describe_transactions_request import Descr
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from pykafka_broker.protocol.runtime import uuid_text
 
-From = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
-Piece = Annotated[int, Limits(minimum=1, maximum=500)]
+From = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
+Piece = Annotated[int, ValueLimits(minimum=1, maximum=500)]
 SortedBy = Literal["name", "partitions", "records", "bytes"]
 
 
 @dataclass
 class TopicRow:
-    """A topic in a list. Records and bytes are those of the logs on this node; `messages_in`, `bytes_in` and
-    `bytes_out` count what clients have written and read since the process began."""
+    """A topic in a list. Records and bytes are counted in the logs on this node; `messages_in`, `bytes_in` and
+    `bytes_out` count the clients' traffic since the process began.
+    """
 
     name: str
     internal: bool
@@ -48,7 +49,7 @@ class TopicRow:
 
 @dataclass
 class TopicRows:
-    """A piece of a list; `total` says how many there are."""
+    """A piece of a list; `total` is the length of the list."""
 
     total: int
     topics: list[TopicRow]
@@ -56,8 +57,9 @@ class TopicRows:
 
 @dataclass
 class PartitionRow:
-    """A partition. `start`, `stable`, `end`, `bytes` and `segments` are of the log on this node, null where it has
-    none; `stable` is where read_committed ends."""
+    """A partition. `start`, `stable`, `end`, `bytes` and `segments` describe the log on the node, and are null without
+    one; `stable` is where read_committed ends.
+    """
 
     partition: int
     leader: int
@@ -91,7 +93,7 @@ def browse_topics(
     offset: From = 0,
     limit: Piece = 100,
 ) -> TopicRows:
-    """A piece of the list of topics whose names hold `search`."""
+    """Return a piece of the list of topics, with names containing `search`."""
     fitting = [
         each
         for each in control.services.image.topics.values()
@@ -110,7 +112,7 @@ def browse_topics(
 
 
 def browse_topic(control: Control, topic: str, offset: From = 0, limit: Piece = 100) -> PartitionRows:
-    """A topic and a piece of its partitions."""
+    """Return a topic and a piece of the partitions."""
     found = control.services.image.topics.get(topic)
     if found is None:
         raise Problem(404, f"there is no topic {topic}", code="UNKNOWN_TOPIC_OR_PARTITION")
@@ -158,7 +160,7 @@ def _partition(control: Control, topic: TopicImage, state: PartitionImage) -> Pa
     return row
 
 
-_SOURCES = {  # of DescribeConfigs (KIP-226)
+_SOURCES = {  # sources of DescribeConfigs (KIP-226)
     1: "topic",
     2: "broker, dynamic",
     3: "all brokers, dynamic",
@@ -172,7 +174,7 @@ _SOURCES = {  # of DescribeConfigs (KIP-226)
 
 @dataclass
 class Overview:
-    """How much there is. What went in and out is counted since the process began; `now_ms` is the broker's time."""
+    """Totals. Traffic is counted since the process began; `now_ms` is the broker's time."""
 
     now_ms: int
     topics: int
@@ -188,15 +190,15 @@ class Overview:
 
 @dataclass
 class GroupRow:
-    """A group in a list, with all that it has still to read."""
+    """A group in a list, with the number of records left to read."""
 
-    group: GroupSummary
+    group: GroupSummaryAnswer
     lag: int
 
 
 @dataclass
 class GroupRows:
-    """A piece of a list; `total` says how many there are."""
+    """A piece of a list; `total` is the length of the list."""
 
     total: int
     groups: list[GroupRow]
@@ -204,8 +206,9 @@ class GroupRows:
 
 @dataclass
 class TransactionRow:
-    """A transactional id and what its transaction is doing. `started_ms` is null where none is under way; `partitions`
-    are those that it has written to, by topic."""
+    """A transactional id and its transaction. `started_ms` is null where none is under way; `partitions` are those of
+    the transaction, by topic.
+    """
 
     transactional_id: str
     state: str
@@ -218,7 +221,7 @@ class TransactionRow:
 
 @dataclass
 class ConfigRow:
-    """A config in force and where its value comes from. The value of a secret is null."""
+    """A config in force and the source of the value. The value of a secret is null."""
 
     name: str
     value: str | None
@@ -228,7 +231,7 @@ class ConfigRow:
 
 
 def browse_overview(control: Control) -> Overview:
-    """How much there is."""
+    """Return totals."""
     services, counts = control.services, control.observing.counts
     counts.catch_up()
     topics, sums = services.image.topics.values(), counts.topics.values()
@@ -247,7 +250,7 @@ def browse_overview(control: Control) -> Overview:
 
 
 def browse_groups(control: Control, search: str = "", offset: From = 0, limit: Piece = 100) -> GroupRows:
-    """A piece of the list of groups whose names hold `search`."""
+    """Return a piece of the list of groups, with names containing `search`."""
     fitting = [each for each in all_groups(control.services) if search.lower() in each.group_id.lower()]
     rows = [
         GroupRow(summary(each), total_lag(committed(control.services, each.group_id)))
@@ -257,9 +260,9 @@ def browse_groups(control: Control, search: str = "", offset: From = 0, limit: P
 
 
 async def browse_transactions(control: Control) -> list[TransactionRow]:
-    """The transactional ids that this node is the coordinator of."""
+    """Return the transactional ids the node coordinates."""
     if TRANSACTION_STATE not in control.services.image.topics:
-        return []  # nobody has used one
+        return []  # no transaction was ever used
     listed = await control.inside.ask(ListTransactionsRequest())
     raise_if(listed.error_code)
     names = sorted(each.transactional_id for each in listed.transaction_states)
@@ -280,7 +283,7 @@ async def browse_transactions(control: Control) -> list[TransactionRow]:
 
 
 async def browse_configs(control: Control, kind: Literal["topic", "broker"], name: str) -> list[ConfigRow]:
-    """The configs in force of a topic, or of a broker by its id."""
+    """Return the configs in force of a topic, or of a broker by the id."""
     kinds = {"topic": ConfigResourceType.TOPIC, "broker": ConfigResourceType.BROKER}
     asked = DescribeConfigsResource(int(kinds[kind]), name, None)
     (found,) = (await control.inside.ask(DescribeConfigsRequest([asked]))).results

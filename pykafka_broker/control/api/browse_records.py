@@ -20,7 +20,7 @@ from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import Aborted, Outcome, outcome_of
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -39,7 +39,9 @@ _CONTROL_NAMES = {ABORT: "ABORT", COMMIT: "COMMIT"}
 
 @dataclass
 class Shown:
-    """Bytes, or the beginning of them (`cut`); as text where they are UTF-8, else in base64. `size` is of all."""
+    """Bytes, or the beginning of them (`cut`); as text where the bytes are UTF-8, else in base64. `size` is the full
+    size.
+    """
 
     size: int
     cut: bool
@@ -55,8 +57,8 @@ class ShownHeader:
 
 @dataclass
 class BrowsedRecord:
-    """A record with what its batch says of it. `control` names what a control record tells, `transaction` how the
-    transaction that the record is of has ended; both are null for others.
+    """A record with facts of the batch. `control` names the kind of a control record, `transaction` is the outcome of
+    the record's transaction; both are null for other records.
     """
 
     partition: int
@@ -74,8 +76,8 @@ class BrowsedRecord:
     codec: str
 
 
-class Wanted(NamedTuple):
-    """Which records: those whose key and value hold these bytes, control records only if they are asked for."""
+class RecordFilter(NamedTuple):
+    """A filter: texts in key and value; control records only if asked for."""
 
     key: bytes = b""
     value: bytes = b""
@@ -87,8 +89,8 @@ class Wanted(NamedTuple):
         return self.key in (record.key or b"") and self.value in (record.value or b"")
 
 
-class Budget:
-    """What one look may still go through."""
+class ReadBudget:
+    """The records and bytes a request may still read."""
 
     def __init__(self, records: int, size_bytes: int) -> None:
         self.records = records
@@ -98,13 +100,13 @@ class Budget:
     def spent(self) -> bool:
         return self.records <= 0 or self.size_bytes <= 0
 
-    def share(self, among: int) -> Budget:
-        """What one of so many has of it."""
-        return Budget(max(1, self.records // among), max(1, self.size_bytes // among))
+    def share(self, among: int) -> ReadBudget:
+        """Return the part for a partition among `among`."""
+        return ReadBudget(max(1, self.records // among), max(1, self.size_bytes // among))
 
 
 class Scanned(NamedTuple):
-    """What was found, where to go on, and whether that was the end."""
+    """Found records, the next offset, and whether the log has ended."""
 
     records: list[BrowsedRecord]
     next_offset: int
@@ -114,14 +116,16 @@ class Scanned(NamedTuple):
 async def scan(
     partition: Partition,
     offset: int,
-    wanted: Wanted,
+    wanted: RecordFilter,
     limit: int,
     cut_bytes: int,
-    budget: Budget,
+    budget: ReadBudget,
     before: int | None = None,
 ) -> Scanned:
-    """Up to `limit` such records from that offset on, up to the offset `before`. Raises ApiError where the log can't be
-    read."""
+    """Return up to `limit` fitting records from an offset on, up to the offset `before`.
+
+    Raises ApiError where the log can't be read.
+    """
     log, end = partition.log, partition.high_watermark
     offset = max(offset, log.log_start_offset)
     aborted = Aborted(partition, offset, end)
@@ -147,20 +151,23 @@ async def scan(
             if header.is_control:
                 aborted.ends(header, batch)
         await asyncio.sleep(0)
-        offset = max(found.end_offset(), log.log_start_offset)  # some may have been deleted meanwhile
+        offset = max(found.end_offset(), log.log_start_offset)  # records may have been deleted meanwhile
     return Scanned(records, offset, offset >= end)
 
 
 async def scan_back(
-    partition: Partition, before: int, wanted: Wanted, limit: int, cut_bytes: int, budget: Budget
+    partition: Partition, before: int, wanted: RecordFilter, limit: int, cut_bytes: int, budget: ReadBudget
 ) -> Scanned:
-    """The last `limit` such records before that offset, in their order; `next_offset` is before which to go on, and
-    `at_end` whether the log begins there. It looks at one stretch after the other, each longer than the one before."""
+    """Return the last `limit` fitting records before an offset, in order.
+
+    `next_offset` is where to go on backwards, and `at_end` whether the log begins there. Stretches of the log are read
+    one after the other, each longer than the one before.
+    """
     log, begin, width = partition.log, min(before, partition.high_watermark), limit
     found: list[BrowsedRecord] = []
     while begin > log.log_start_offset and len(found) < limit and not budget.spent:
         end, begin = begin, max(log.log_start_offset, begin - width)
-        own = Budget(_MUCH, _MUCH)  # a stretch is read to its end, since its end is what is wanted
+        own = ReadBudget(_MUCH, _MUCH)  # a stretch is read to its end: its last records are wanted
         part = (await scan(partition, begin, wanted, width, cut_bytes, own, end)).records
         budget.records -= _MUCH - own.records
         budget.size_bytes -= _MUCH - own.size_bytes
@@ -175,7 +182,7 @@ async def scan_back(
 
 
 def find(partition: Partition, offset: int) -> Record | None:
-    """The record of that offset; None where there is none (any more)."""
+    """Return the record at an offset, or None."""
     log = partition.log
     if not log.log_start_offset <= offset < partition.high_watermark:
         return None
@@ -221,7 +228,7 @@ def _text(header: str) -> str:
 
 
 def shown(data: bytes | memoryview | None, cut_bytes: int) -> Shown | None:
-    """The beginning of it."""
+    """Return the beginning of a key or value."""
     if data is None:
         return None
     head = bytes(data[:cut_bytes])
@@ -233,8 +240,8 @@ def shown(data: bytes | memoryview | None, cut_bytes: int) -> Shown | None:
     return Shown(len(data), cut, text=text)
 
 
-Number = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
-Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
+Number = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
+Offset = Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
 _MOST_RECORDS = 50_000
 _MOST_BYTES = 128 << 20
 _MOST_PARTITIONS = 500
@@ -245,10 +252,11 @@ _FROM_THE_END = -1
 
 @dataclass
 class BrowsedPage:
-    """Records in the order of their timestamps, those of one partition in that of their offsets. `next_offsets` is
-    where to go on, to be handed back as `offsets`; `more` says whether anything is left; `looked_at` is how many
-    records were looked at. Of the `newest` ones `earlier_offsets` is where to go back from, to be handed back as
-    `before`; it is null where nothing is left there."""
+    """Records in the order of the timestamps, and within a partition of the offsets. `next_offsets` is where to go
+    on, to be handed back as `offsets`; `more` says whether anything is left; `looked_at` counts the records that were
+    read. For the `newest` records `earlier_offsets` is where to go back, to be handed back as `before`; it is null
+    where nothing is left.
+    """
 
     records: list[BrowsedRecord]
     next_offsets: str
@@ -259,7 +267,7 @@ class BrowsedPage:
 
 @dataclass
 class BytesPiece:
-    """A piece of a key or value, in base64; `size` is of the whole, null where there is none (a tombstone)."""
+    """A piece of a key or value, in base64; `size` is the whole size, null for a tombstone."""
 
     size: int | None
     from_byte: int
@@ -268,7 +276,7 @@ class BytesPiece:
 
 @dataclass
 class Decoded:
-    """A key or value as JSON, and the schema that it was written with."""
+    """A key or value as JSON, and the schema."""
 
     schema_id: int
     schema_type: str
@@ -287,19 +295,20 @@ async def browse_records(
     key: str = "",
     value: str = "",
     control_records: bool = True,
-    limit: Annotated[int, Limits(minimum=1, maximum=500)] = 100,
-    cut_bytes: Annotated[int, Limits(minimum=1, maximum=1 << 16)] = 1024,
+    limit: Annotated[int, ValueLimits(minimum=1, maximum=500)] = 100,
+    cut_bytes: Annotated[int, ValueLimits(minimum=1, maximum=1 << 16)] = 1024,
 ) -> BrowsedPage:
-    """A page of a topic's records, of one partition or of all. It begins at an offset, at a time (epoch milliseconds),
-    or where the page before ended (`offsets`, as "partition:offset,..."); or it has the `newest` ones, or those
-    `before` such offsets. `key` and `value` are what they have to contain."""
+    """Return a page of a topic's records, of a partition or of all. It begins at an offset, at a time (epoch
+    milliseconds), or where the page before ended (`offsets`, as "partition:offset,..."); or it has the `newest`
+    records, or those `before` such offsets. `key` and `value` are texts that the records have to contain.
+    """
     image = control.services.image.topics.get(topic)
     if image is None:
         raise Problem(404, f"there is no topic {topic}", code="UNKNOWN_TOPIC_OR_PARTITION")
     if partition is not None and partition not in image.partitions:
         raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
     numbers = sorted(image.partitions) if partition is None else [partition]
-    wanted = Wanted(key.encode(), value.encode(), control_records)
+    wanted = RecordFilter(key.encode(), value.encode(), control_records)
     if offsets is not None:
         begin = {number: at for number, at in _parse(offsets).items() if number in image.partitions}
     elif before is not None:
@@ -318,10 +327,10 @@ async def browse_records(
 
 
 async def _page_back(
-    control: Control, topic: str, ends: dict[int, int], wanted: Wanted, limit: int, cut_bytes: int
+    control: Control, topic: str, ends: dict[int, int], wanted: RecordFilter, limit: int, cut_bytes: int
 ) -> BrowsedPage:
-    """The last ones before those offsets."""
-    budget, looked_at = Budget(_MOST_RECORDS, _MOST_BYTES), 0
+    """Return the last records before the given offsets."""
+    budget, looked_at = ReadBudget(_MOST_RECORDS, _MOST_BYTES), 0
     scanned: dict[int, Scanned] = {}
     for number, end in sorted(ends.items()):
         share = budget.share(len(ends))
@@ -334,7 +343,7 @@ async def _page_back(
     counts = Counter(each.partition for each in found[-limit:])
     taken, earlier, at_start = [], {}, True
     for number, part in scanned.items():
-        count = counts[number]  # the last of each partition, as timestamps may go back within one
+        count = counts[number]  # the last records of each partition, as timestamps may go back within one
         taken += part.records[len(part.records) - count :]
         all_taken = count == len(part.records)
         earlier[number] = part.next_offset if all_taken else part.records[-count].offset if count else ends[number]
@@ -344,9 +353,9 @@ async def _page_back(
 
 
 async def _page(
-    control: Control, topic: str, begin: dict[int, int], wanted: Wanted, limit: int, cut_bytes: int
+    control: Control, topic: str, begin: dict[int, int], wanted: RecordFilter, limit: int, cut_bytes: int
 ) -> BrowsedPage:
-    budget, looked_at = Budget(_MOST_RECORDS, _MOST_BYTES), 0
+    budget, looked_at = ReadBudget(_MOST_RECORDS, _MOST_BYTES), 0
     scanned: dict[int, Scanned] = {}
     for number, offset in sorted(begin.items()):
         partition = control.services.replicas.readable(topic, number)
@@ -374,8 +383,10 @@ def _told(offsets: dict[int, int]) -> str:
 
 
 def _whole_runs(found: list[BrowsedRecord], limit: int) -> list[BrowsedRecord]:
-    """The first of them, such that of no partition a later record is taken before an earlier one: timestamps may go
-    back within a partition."""
+    """Return the first `limit` records, keeping each partition's records in order.
+
+    Timestamps may go back within a partition.
+    """
     by_partition: dict[int, list[BrowsedRecord]] = {}
     for each in found:
         by_partition.setdefault(each.partition, []).append(each)
@@ -397,7 +408,7 @@ def _parse(offsets: str) -> dict[int, int]:
 
 
 async def _at_time(control: Control, topic: str, numbers: list[int], time_ms: int) -> dict[int, int]:
-    """The first offset of that time in each partition; the end of it where there is none."""
+    """Return the first offset of a time in each partition, or the partition's end."""
     asked = [ListOffsetsPartition(partition_index=each, timestamp=time_ms) for each in numbers]
     answer = await control.inside.ask(ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, asked)]))
     begin = {}
@@ -411,8 +422,9 @@ async def _at_time(control: Control, topic: str, numbers: list[int], time_ms: in
 async def browse_decoded(
     control: Control, topic: str, partition: Number, offset: Offset, part: Literal["key", "value"] = "value"
 ) -> Decoded:
-    """One record's key or value as JSON, by the schema that its first bytes name, or its header `__value_schema_id` (of
-    a key `__key_schema_id`). 404 where they name none that the schema registry has."""
+    """Return a record's key or value as JSON, by the schema that the first bytes name, or the header
+    `__value_schema_id` (of a key `__key_schema_id`). 404 where the schema registry has no such schema.
+    """
     record = _record(control, topic, partition, offset)
     data = record.key if part == "key" else record.value
     if control.decode is None:
@@ -443,9 +455,9 @@ def browse_record(
     offset: Offset,
     part: Literal["key", "value"] = "value",
     from_byte: Number = 0,
-    max_bytes: Annotated[int, Limits(minimum=1, maximum=_MOST_BYTES_OF_A_PIECE)] = 1 << 16,
+    max_bytes: Annotated[int, ValueLimits(minimum=1, maximum=_MOST_BYTES_OF_A_PIECE)] = 1 << 16,
 ) -> BytesPiece:
-    """A piece of one record's key or value, however long it is."""
+    """Return a piece of a record's key or value, of any length."""
     record = _record(control, topic, partition, offset)
     data = record.key if part == "key" else record.value
     if data is None:

@@ -1,29 +1,29 @@
-"""What a cluster of several nodes looks like from here, and what befalls it."""
+"""A cluster of several nodes as this node sees it, and incidents of it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Annotated
 
-from pykafka_broker.broker.metadata_source import LocalMetadata
+from pykafka_broker.broker.metadata_source import MetadataLeader
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.state import SETTINGS, settings_taken_back
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import Address
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
-NodeId = Annotated[int, Limits(minimum=0, maximum=0x7FFFFFFF)]
-Number = Annotated[int, Limits(minimum=0, maximum=0x7FFFFFFF)]
+NodeId = Annotated[int, ValueLimits(minimum=0, maximum=0x7FFFFFFF)]
+Number = Annotated[int, ValueLimits(minimum=0, maximum=0x7FFFFFFF)]
 
 
 @dataclass
-class Node:
-    """A broker: where clients reach it, its rack, and whether it is fenced, so that clients are not sent to it.
+class NodeAnswer:
+    """A broker: addresses for clients, rack, and whether the broker is fenced and hidden from clients.
     `silent_ms` is the time since its last heartbeat, on the controller's clock; null where another node is the
     controller.
     """
@@ -37,21 +37,20 @@ class Node:
 
 @dataclass
 class Cluster:
-    """The cluster as this node knows it; `controller_id` is -1 while nobody is known to lead the metadata, and
-    `metadata_offset` is how far this node has read the metadata log.
+    """The cluster as known to the node; `controller_id` is -1 while no leader of the metadata is known, and
+    `metadata_offset` is this node's position in the metadata log.
     """
 
     cluster_id: str
     controller_id: int
     metadata_offset: int
-    brokers: list[Node]
+    brokers: list[NodeAnswer]
 
 
 @dataclass
-class PartitionState:
-    """The replicas of a partition: `leader` is -1 where there is none, `isr` are the replicas in sync.
-    `log_start_offset` and `high_watermark` are the bounds of what consumers may read; null where this
-    node is not the leader.
+class PartitionStateAnswer:
+    """The replicas of a partition: `leader` is -1 without a leader, `isr` are the replicas in sync. `log_start_offset`
+    and `high_watermark` are the bounds of consumers' reads; null where this node is not the leader.
     """
 
     topic: str
@@ -66,16 +65,16 @@ class PartitionState:
 
 @dataclass
 class Coordinator:
-    """The broker that coordinates a group or the transactions of a transactional id."""
+    """The broker coordinating a group or the transactions of a transactional id."""
 
     node_id: int
 
 
 def cluster(control: Control) -> Cluster:
-    """The brokers of the cluster."""
+    """Return the brokers of the cluster."""
     services = control.services
     brokers = [
-        Node(
+        NodeAnswer(
             each.id,
             {name: f"{host}:{port}" for name, host, port, _ in each.endpoints},
             each.rack,
@@ -99,8 +98,8 @@ def _silent_ms(services: Services, broker_id: int) -> int | None:
 
 
 async def coordinator(control: Control, group: str | None = None, transactional_id: str | None = None) -> Coordinator:
-    """The broker that coordinates a group, or the transactions of a transactional id. Where there is no topic for their
-    state yet, that makes it, as a client's question does.
+    """Return the broker coordinating a group, or the transactions of a transactional id. The question creates a
+    missing topic for their state, as a client's question does.
     """
     if (group is None) == (transactional_id is None):
         raise Problem(400, "name a group or a transactional_id")
@@ -109,13 +108,13 @@ async def coordinator(control: Control, group: str | None = None, transactional_
     return Coordinator(found)
 
 
-def partition(control: Control, topic: str, partition: int) -> PartitionState:
-    """One partition of a topic, as this node knows it."""
+def partition(control: Control, topic: str, partition: int) -> PartitionStateAnswer:
+    """Return a partition of a topic, as known to the node."""
     return _state(control, *_find(control, topic, partition))
 
 
-def move_leader(control: Control, topic: str, leader: NodeId, partition: Number = 0) -> PartitionState:
-    """Make one of the replicas in sync the leader of a partition. Asked of the node that leads the metadata."""
+def move_leader(control: Control, topic: str, leader: NodeId, partition: Number = 0) -> PartitionStateAnswer:
+    """Make a replica in sync the leader of a partition. Served by the node leading the metadata."""
     found, state = _find(control, topic, partition)
     if leader not in state.isr:
         raise Problem(409, f"{leader} is not in sync: {', '.join(map(str, state.isr)) or 'nobody'}")
@@ -127,8 +126,8 @@ def move_leader(control: Control, topic: str, leader: NodeId, partition: Number 
 
 
 def reset_settings(control: Control, keep: list[str] | None = None) -> Cluster:
-    """Take back the dynamic configs of brokers and groups, quotas, ACLs and users that the cluster did not have at its
-    first start, except for those named in `keep`. Asked of the node that leads the metadata.
+    """Take back the dynamic configs of brokers and groups, quotas, ACLs and users the cluster did not have at the
+    first start, except for those named in `keep`. Served by the node that leads the metadata.
     """
     if unknown := sorted({*(keep or ())} - SETTINGS):
         raise Problem(400, f"{unknown[0]} can't be kept; what can is {', '.join(sorted(SETTINGS))}")
@@ -138,8 +137,8 @@ def reset_settings(control: Control, keep: list[str] | None = None) -> Cluster:
     return cluster(control)
 
 
-def _leading(control: Control) -> LocalMetadata:
-    """Return the metadata that this node leads. Raises `Problem` 409."""
+def _leading(control: Control) -> MetadataLeader:
+    """Return the metadata the node leads. Raises `Problem` 409."""
     local = control.broker.node.local
     if local is None:
         raise Problem(409, f"node {control.services.metadata.quorum.leader_id} leads the metadata: ask there")
@@ -147,8 +146,8 @@ def _leading(control: Control) -> LocalMetadata:
 
 
 def cut_off(control: Control, nodes: list[NodeId]) -> None:
-    """Lose the connections that this node has made to those nodes, and make no more; they do the same where no
-    connection shall be left. What was cut off before and is not named is in reach again.
+    """Lose the connections the node has made to the given nodes, and make no more; they do the same where no
+    connection shall be left. Nodes of earlier calls that are not named are in reach again.
     """
     cut = frozenset(nodes)
 
@@ -161,13 +160,13 @@ def cut_off(control: Control, nodes: list[NodeId]) -> None:
 
 
 def rejoin(control: Control) -> None:
-    """Let this node reach all others again."""
+    """Let the node reach all others again."""
     if control.peers is not None:
         control.peers.admits = lambda address: True
 
 
 def _addresses(control: Control, node_id: int) -> set[tuple[str, int]]:
-    """Where a node can be dialled."""
+    """Return the addresses of a node."""
     services = control.services
     found: set[tuple[str, int]] = set()
     if (broker := services.image.brokers.get(node_id)) is not None:
@@ -189,12 +188,12 @@ def _find(control: Control, topic: str, partition: int) -> tuple[TopicImage, Par
     return found, state
 
 
-def _state(control: Control, topic: TopicImage, state: PartitionImage) -> PartitionState:
+def _state(control: Control, topic: TopicImage, state: PartitionImage) -> PartitionStateAnswer:
     try:
         led = control.services.replicas.leader(topic.name, state.partition)
     except ApiError:
         led = None
-    return PartitionState(
+    return PartitionStateAnswer(
         topic.name,
         state.partition,
         state.leader,

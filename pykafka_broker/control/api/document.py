@@ -31,7 +31,7 @@ _REFUSED = {
 
 
 def document(operations: Iterable[Operation]) -> dict[str, Any]:
-    """The document, as JSON can say it."""
+    """Return the document, as values for JSON."""
     named: dict[str, Any] = {"Problem": _PROBLEM}
     paths: dict[str, Any] = {}
     for operation in operations:
@@ -101,5 +101,5 @@ def _answer(operation: Operation, named: dict[str, Any]) -> dict[str, Any]:
 
 
 def openapi(control: Control) -> dict[str, Any]:
-    """This API as an OpenAPI 3.1 document."""
+    """Return the API as an OpenAPI 3.1 document."""
     return document(operations())

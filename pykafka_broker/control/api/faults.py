@@ -1,4 +1,4 @@
-"""Faults: what clients have to cope with on purpose."""
+"""Faults: trouble that clients have to cope with, on purpose."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Annotated
 from pykafka_broker.control.api.requests import last_requests, told_requests
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.traffic.exchange import error_name
 from pykafka_broker.control.traffic.faults import Action, ClockName, Connect, Drop, Match, Rule
 from pykafka_broker.control.traffic.readable import api_keys, error_code
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 
 Apis = str | list[str] | None
-Count = Annotated[int, Limits(minimum=1, maximum=1 << 31)]
-Milliseconds = Annotated[int, Limits(minimum=0, maximum=3_600_000)]
-Share = Annotated[float, Limits(minimum=0, maximum=1)]
-Seed = Annotated[int, Limits(minimum=0, maximum=(1 << 53) - 1)]
-TimeoutMs = Annotated[int, Limits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
+Count = Annotated[int, ValueLimits(minimum=1, maximum=1 << 31)]
+Milliseconds = Annotated[int, ValueLimits(minimum=0, maximum=3_600_000)]
+Share = Annotated[float, ValueLimits(minimum=0, maximum=1)]
+Seed = Annotated[int, ValueLimits(minimum=0, maximum=(1 << 53) - 1)]
+TimeoutMs = Annotated[int, ValueLimits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
 _MOST_FAULTS = 1000
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 
 @dataclass
-class Fault:
-    """A fault: how often it has met somebody, how many requests it holds now, and what it was added with."""
+class FaultAnswer:
+    """A fault: the numbers of hits and of held requests, and the definition."""
 
     id: int
     hits: int
@@ -60,8 +60,8 @@ class Fault:
 
 
 @dataclass
-class ChaosState:
-    """What is disturbed at random: that share of all requests, drawn from the seed."""
+class ChaosStateAnswer:
+    """Random faults: a share of all requests is disturbed, drawn from the seed."""
 
     seed: int
     rate: float
@@ -94,14 +94,14 @@ def add_fault(
     hang: bool = False,
     throttle_ms: Milliseconds = 0,
     connect: Connect | None = None,
-) -> Fault:
-    """Disturb requests that fit all that is named here. A name may have a `*` for anything; of what fits, every n-th is
-    met (`every`), with a probability (drawn from `seed`), the first n `times`. Then: `error` answers that error (by
-    name), for that topic or partition if one is named, and `applied` has carried the request out all the same;
-    `delay_ms` waits by the broker's clock or the wall's; `drop` closes the connection before or after the request is
-    carried out; `cut` sends half of the answer; `corrupt` spoils the CRC of records that are fetched; `hang` never
-    answers, until the fault is removed; `throttle_ms` is told to the client; `connect` refuses whoever connects, or
-    lets it wait. Of several faults that fit the first one acts.
+) -> FaultAnswer:
+    """Disturb requests fitting everything named here. A name may have a `*` for anything; of the fitting requests,
+    every n-th is met (`every`), with a probability (drawn from `seed`), the first n `times`. Then: `error` answers that
+    error (by name), for that topic or partition if one is named, and `applied` has carried the request out all the
+    same; `delay_ms` waits by the broker's clock or the wall's; `drop` closes the connection before or after the request
+    is carried out; `cut` sends half of the answer; `corrupt` spoils the CRC of fetched records; `hang` never answers,
+    until the fault is removed; `throttle_ms` is told to the client; `connect` refuses new connections, or lets them
+    wait. Of several faults that fit the first one acts.
     """
     if len(list(control.observing.faults)) >= _MOST_FAULTS:
         raise Problem(409, f"there are {_MOST_FAULTS} faults already; remove some")
@@ -134,18 +134,18 @@ def _check(match: Match, action: Action) -> None:
         raise Problem(400, "error, drop, cut and hang can't be had together: what would the client be answered?")
 
 
-def faults(control: Control) -> list[Fault]:
-    """All faults in the order in which they were added."""
+def faults(control: Control) -> list[FaultAnswer]:
+    """Return all faults, the oldest first."""
     return [_fault(each) for each in control.observing.faults]
 
 
-def fault(control: Control, fault: int) -> Fault:
-    """Return a fault: its hits, and what it was added with; also a fault that was removed."""
+def fault(control: Control, fault: int) -> FaultAnswer:
+    """Return a fault with hits and definition, also a removed fault."""
     return _fault(_find(control, fault))
 
 
-def remove_fault(control: Control, fault: int) -> Fault:
-    """Remove a fault; requests that it held are carried out now. Returns it as it was at the end."""
+def remove_fault(control: Control, fault: int) -> FaultAnswer:
+    """Remove a fault and return the last state; held requests are carried out now."""
     found = _find(control, fault)
     control.observing.faults.remove(fault)
     return _fault(found)
@@ -156,8 +156,8 @@ def clear_faults(control: Control) -> None:
     control.observing.faults.clear()
 
 
-async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms: TimeoutMs = 10_000) -> Fault:
-    """Wait until a fault has affected that many requests. 408 if it does not."""
+async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms: TimeoutMs = 10_000) -> FaultAnswer:
+    """Wait until a fault has met `n` requests. 408 otherwise."""
     rule = _find(control, fault)
     if await control.until(lambda: rule.hits >= n or None, timeout_ms / 1000) is None:
         told = f"fault {fault} affected {rule.hits} requests within {timeout_ms} ms, expected {n}"
@@ -165,16 +165,16 @@ async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms:
     return _fault(rule)
 
 
-def chaos(control: Control, seed: Seed, rate: Share = 0.05) -> ChaosState:
-    """Disturb that share of all requests by what clients have to recover from by themselves: errors that may be
+def chaos(control: Control, seed: Seed, rate: Share = 0.05) -> ChaosStateAnswer:
+    """Disturb a share of all requests by faults from which clients have to recover by themselves: errors that may be
     retried, delays, throttling, connections that break. What the n-th request of a client id to an API meets depends on
     the seed alone. A rate of 0 ends it.
     """
     if rate == 0:
         control.observing.faults.end_chaos()
-        return ChaosState(seed, rate, 0)
+        return ChaosStateAnswer(seed, rate, 0)
     found = control.observing.faults.set_chaos(seed, rate)
-    return ChaosState(found.seed, found.rate, found.hits)
+    return ChaosStateAnswer(found.seed, found.rate, found.hits)
 
 
 def _find(control: Control, fault: int) -> Rule:
@@ -185,9 +185,9 @@ def _find(control: Control, fault: int) -> Rule:
     return found
 
 
-def _fault(rule: Rule) -> Fault:
+def _fault(rule: Rule) -> FaultAnswer:
     match, action = rule.match, rule.action
     names = None if match.api is None else sorted(SPECS[key].name for key in match.api)
     error = None if action.error is None else error_name(action.error)
     stated = {**vars(match), **vars(action), "api": names, "error": error}
-    return Fault(id=rule.id, hits=rule.hits, held=len(rule.held), spent=rule.spent, **stated)
+    return FaultAnswer(id=rule.id, hits=rule.hits, held=len(rule.held), spent=rule.spent, **stated)

@@ -1,4 +1,4 @@
-"""Groups and how far they have read."""
+"""Groups and their positions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Annotated, Literal
 from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import (
-    CommittedPartition,
+    CommittedPartitionAnswer,
     GroupDetails,
-    GroupSummary,
+    GroupSummaryAnswer,
     all_groups,
     committed,
     details,
@@ -19,7 +19,7 @@ from pykafka_broker.control.groups_view import (
     total_lag,
 )
 from pykafka_broker.control.problems import Problem, did_you_mean
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.topic_watch import check_led_here, no_topic
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.errors import ErrorCode
@@ -35,33 +35,33 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 
-Partition = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
-Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
+Partition = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
+Offset = Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
 _OFFSETS_BY_NAME = 9  # the last version of OffsetCommit that names topics
 _WITH_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 
 
 @dataclass
 class Lag:
-    """How much a group has still to read: in all, and of each partition."""
+    """The number of records a group has still to read: in all, and of each partition."""
 
     lag: int
-    partitions: list[CommittedPartition]
+    partitions: list[CommittedPartitionAnswer]
 
 
-def groups(control: Control) -> list[GroupSummary]:
-    """All groups, of whatever kind."""
+def groups(control: Control) -> list[GroupSummaryAnswer]:
+    """Return all groups, of every kind."""
     return [summary(each) for each in all_groups(control.services)]
 
 
 def group(control: Control, group: str) -> GroupDetails:
-    """One group, with its members and offsets."""
+    """Return a group, with members and offsets."""
     _check_there(control, group)
     return details(control.services, group)
 
 
 def lag(control: Control, group: str) -> Lag:
-    """How much a group has still to read of the topics that it has committed offsets of."""
+    """Return how much a group has still to read of all topics with committed offsets."""
     partitions = committed(control.services, group)
     if not partitions:
         _check_there(control, group)
@@ -69,14 +69,14 @@ def lag(control: Control, group: str) -> Lag:
     return Lag(total_lag(partitions), partitions)
 
 
-def check_lag_known(control: Control, partitions: list[CommittedPartition]) -> None:
-    """Raises `Problem` where another broker of a cluster has records that a group has still to read."""
+def check_lag_known(control: Control, partitions: list[CommittedPartitionAnswer]) -> None:
+    """Raise `Problem` where another broker of a cluster has records a group has still to read."""
     for each in partitions:
         check_led_here(control, each.topic, each.partition)
 
 
 async def delete_group(control: Control, group: str) -> None:
-    """Delete a group with its committed offsets. A group that has members can't be deleted."""
+    """Delete a group with the committed offsets. A group with members can't be deleted."""
     _check_there(control, group)
     answer = await control.inside.ask_coordinator(DeleteGroupsRequest([group]), None, group)
     if answer.results[0].error_code == ErrorCode.NON_EMPTY_GROUP:
@@ -87,7 +87,7 @@ async def delete_group(control: Control, group: str) -> None:
 async def commit(
     control: Control, group: str, topic: str, offset: Offset, partition: Partition = 0, metadata: str = ""
 ) -> None:
-    """Commit an offset for a group, which is made where there is none. While a group has members only they commit."""
+    """Commit an offset for a group, which is created if missing. While a group has members, only members commit."""
     image = control.services.image.topics.get(topic)
     if image is None:
         raise no_topic(control, topic)
@@ -103,10 +103,10 @@ async def reset_offsets(
     to: Literal["earliest", "latest"] | Offset = "earliest",
     to_time: Offset | None = None,
     partition: Partition | None = None,
-) -> list[CommittedPartition]:
+) -> list[CommittedPartitionAnswer]:
     """Commit new offsets for a group: where a topic begins, where it ends, an offset, or the first offset of a time
-    (`to_time`, epoch milliseconds). All topics that the group has committed offsets of where none is named. Returns
-    what is committed then. While a group has members only they commit.
+    (`to_time`, epoch milliseconds). All topics with committed offsets of the group where none is named. Returns the
+    committed offsets. While a group has members only they commit.
     """
     names = sorted({each.topic for each in committed(control.services, group)}) if topic is None else [topic]
     if not names:
@@ -124,7 +124,7 @@ async def reset_offsets(
 async def _offsets_at(
     control: Control, topic: str, numbers: list[int], to: str | int, to_time: int | None
 ) -> dict[int, int]:
-    """The offsets that are meant, of each partition. Raises `Problem` 400 for one that a partition has not."""
+    """Return the offset of each partition. Raises `Problem` 400 for an offset outside of a partition."""
     starts = await _listed(control, topic, numbers, EARLIEST)
     ends = await _listed(control, topic, numbers, LATEST)
     if to_time is not None:
@@ -148,7 +148,7 @@ async def _listed(control: Control, topic: str, numbers: list[int], timestamp: i
 
 
 async def commit_offsets(control: Control, group: str, topic: str, offsets: dict[int, int], metadata: str = "") -> None:
-    """Commit offsets of a topic as a client that is no member of the group."""
+    """Commit offsets of a topic as a client outside of the group."""
     partitions = [
         OffsetCommitRequestPartition(number, offset, committed_metadata=metadata) for number, offset in offsets.items()
     ]
@@ -167,7 +167,7 @@ def _has_members(control: Control, group: str) -> Problem:
 
 
 def _check_there(control: Control, group: str) -> None:
-    """Raises `Problem` 404, with the groups whose names are like that one."""
+    """Raise `Problem` 404 for an unknown group, with similar names."""
     if find_group(control.services, group) is None:
         known = did_you_mean(group, [each.group_id for each in all_groups(control.services)])
         raise Problem(404, f"there is no group {group}{known}", code=ErrorCode.GROUP_ID_NOT_FOUND.name)

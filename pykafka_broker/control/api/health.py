@@ -8,7 +8,7 @@ from typing import Annotated
 from pykafka_broker import __version__
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 
 
 @dataclass
@@ -18,7 +18,7 @@ class Health:
 
 @dataclass
 class BrokerInfo:
-    """The broker behind this door."""
+    """The broker behind the API."""
 
     version: str
     cluster_id: str
@@ -29,12 +29,14 @@ class BrokerInfo:
 
 
 def health(control: Control) -> Health:
-    """Whether the process serves."""
+    """Return whether the process serves."""
     return Health("ok")
 
 
 def ready(control: Control) -> Health:
-    """Whether clients are served, coordinators included. 503 while logs of groups or transactions are being read."""
+    """Return whether clients are served, coordinators included. 503 while logs of groups or transactions are being
+    read.
+    """
     loading = control.services.loading()
     if loading:
         raise Problem(503, f"still being read: {', '.join(loading)}")
@@ -42,7 +44,7 @@ def ready(control: Control) -> Health:
 
 
 def broker(control: Control) -> BrokerInfo:
-    """Which broker this is, and where clients find it."""
+    """Return the identity of the broker, and the addresses for clients."""
     addresses = {
         each.name: f"[{each.host}]:{each.port}" if ":" in each.host else f"{each.host}:{each.port}"
         for each in control.listeners
@@ -59,46 +61,47 @@ def broker(control: Control) -> BrokerInfo:
 
 _YEAR_MS = 366 * 24 * 3_600_000
 _LATEST_MS = 253_402_300_799_999  # the end of the year 9999
-Milliseconds = Annotated[int, Limits(minimum=0, maximum=10 * _YEAR_MS, says="at most ten years")]
+Milliseconds = Annotated[int, ValueLimits(minimum=0, maximum=10 * _YEAR_MS, says="at most ten years")]
 
 
 @dataclass
 class Time:
-    """What time it is for the broker, in epoch milliseconds, and whether its clock stands."""
+    """The broker's time, in epoch milliseconds, and whether the clock is stopped."""
 
     now_ms: int
     frozen: bool
 
 
 def clock(control: Control) -> Time:
-    """What time it is for the broker."""
+    """Return the broker's time."""
     return Time(control.time.clock.wall, control.time.frozen)
 
 
 async def advance_clock(control: Control, ms: Milliseconds) -> Time:
-    """Move the clock on. All that falls due on the way is done before this is answered, one after the other, each at
-    its own time: retention, compaction, time-outs of sessions and transactions, requests that wait, idle connections.
+    """Move the clock on. Everything that falls due on the way is done before the answer, in order, each step at its own
+    time: retention, compaction, time-outs of sessions and transactions, requests that wait, idle connections.
     """
     await control.time.advance(ms)
     return clock(control)
 
 
 def freeze_clock(control: Control) -> Time:
-    """Let the clock stand. Whatever waits for a time waits until it is moved or resumed."""
+    """Stop the clock. Everything waiting for a time waits until the clock is moved or resumed."""
     control.time.freeze()
     return clock(control)
 
 
 def resume_clock(control: Control) -> Time:
-    """Let the clock run on from where it stands."""
+    """Let the clock run on from the present time."""
     control.time.resume()
     return clock(control)
 
 
 async def set_clock(
-    control: Control, now_ms: Annotated[int, Limits(minimum=0, maximum=_LATEST_MS, says="epoch milliseconds")]
+    control: Control, now_ms: Annotated[int, ValueLimits(minimum=0, maximum=_LATEST_MS, says="epoch milliseconds")]
 ) -> Time:
-    """Set the clock. Forwards it is as if that time went by; backwards only the time goes back that records get, and no
-    deadline comes later for it."""
+    """Set the clock. Forwards, everything happens as if the time went by; backwards, only the time of new records goes
+    back, and no deadline comes later.
+    """
     await control.time.set_wall(now_ms)
     return clock(control)

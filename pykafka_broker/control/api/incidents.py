@@ -1,6 +1,6 @@
-"""What befalls a cluster: leaders and coordinators that move, members that are gone, disks that are full.
+"""Incidents: leaders and coordinators that move, members that are gone, disks that are full.
 
-An incident is made as the broker itself would meet it, so that what follows is what always follows.
+An incident happens as the broker itself would meet it, so that the usual consequences follow.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STA
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import find_group
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.log.filesystem import pretend_full
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
-AwayMs = Annotated[int, Limits(minimum=0, maximum=60_000, says="milliseconds of the broker's clock")]
+AwayMs = Annotated[int, ValueLimits(minimum=0, maximum=60_000, says="milliseconds of the broker's clock")]
 _NOBODY = -1
 _CLEANED_WITHIN_S = 60.0
 _LATE_S = 10.0
@@ -29,7 +29,7 @@ _LATE_S = 10.0
 
 @dataclass
 class LeaderEpoch:
-    """A partition's leader and its epoch from now on."""
+    """A partition's leader and the epoch from now on."""
 
     topic: str
     partition: int
@@ -38,8 +38,8 @@ class LeaderEpoch:
 
 
 @dataclass
-class LogSize:
-    """What a partition holds now."""
+class LogSizeAnswer:
+    """The content of a partition now."""
 
     topic: str
     partition: int
@@ -50,8 +50,8 @@ class LogSize:
 
 
 def bump_leader_epoch(control: Control, topic: str, partition: int = 0) -> LeaderEpoch:
-    """Elect this broker as the partition's leader anew, so that its leader epoch grows and clients that know the
-    old one are fenced.
+    """Elect the broker as the partition's leader anew, so the leader epoch grows and clients that know the old
+    one are fenced.
     """
     image = _topic(control, topic)
     if partition not in image.partitions:
@@ -62,8 +62,8 @@ def bump_leader_epoch(control: Control, topic: str, partition: int = 0) -> Leade
 async def move_coordinator(
     control: Control, group: str | None = None, transactional_id: str | None = None, away_ms: AwayMs = 100
 ) -> LeaderEpoch:
-    """Take the coordinator of a group or of a transactional id away for a time, and bring it back: it is read from its
-    log again, and clients have to find it. While the clock is frozen this does not wait for it to be back.
+    """Take the coordinator of a group or of a transactional id away for a time, and bring it back: the log is read
+    again, and clients have to find it. While the clock is frozen this does not wait for its return.
     """
     if (group is None) == (transactional_id is None):
         raise Problem(400, "either group or transactional_id must be given")
@@ -79,7 +79,7 @@ async def move_coordinator(
 
     def bring_back(now: int) -> LeaderEpoch:
         there = broker.services.image.topics.get(name)
-        if control.broker is broker and there is not None:  # whoever has taken its place has all of its coordinators
+        if control.broker is broker and there is not None:  # a later broker has all coordinators anyway
             led.append(_lead(control, there, number, control.services.node_id))
         return led[-1]
 
@@ -106,11 +106,11 @@ def _lead(control: Control, topic: TopicImage, partition: int, leader: int) -> L
 
 
 def expire_member(control: Control, group: str, member: str) -> None:
-    """End the session of a member, as if it had not been heard of for its session timeout. `member` is its member id,
-    its group.instance.id or its client id.
+    """End the session of a member, as if the session timeout had passed. `member` is the member id, the
+    group.instance.id or its client id.
     """
     groups = control.services.groups
-    found: Any = find_group(control.services, group)  # of any kind: all have members and sessions
+    found: Any = find_group(control.services, group)  # every kind has members and sessions
     if found is None:
         raise Problem(404, f"there is no group {group}")
     members = {each.member_id: each for each in found.members.values()}
@@ -128,9 +128,9 @@ def expire_member(control: Control, group: str, member: str) -> None:
     groups.on_deadline(control.turns.clock.now)
 
 
-async def compact(control: Control, topic: str) -> list[LogSize]:
-    """Compact a topic now, all that it holds: the active segments are closed first, and neither dirty ratio nor
-    compaction lag is asked for. Returns what its partitions hold afterwards.
+async def compact(control: Control, topic: str) -> list[LogSizeAnswer]:
+    """Compact all records of a topic now: the active segments are closed first, and neither dirty ratio nor compaction
+    lag counts. Returns the sizes of its partitions afterwards.
     """
     logs = [_log(control, topic, number) for number in _topic(control, topic).partitions]
     manager = control.broker.node.logs
@@ -152,8 +152,8 @@ async def compact(control: Control, topic: str) -> list[LogSize]:
     return [_size(topic, number, log) for number, log in enumerate(logs)]
 
 
-def apply_retention(control: Control, topic: str) -> list[LogSize]:
-    """Delete what retention lets go, now. Returns what the topic's partitions hold afterwards."""
+def apply_retention(control: Control, topic: str) -> list[LogSizeAnswer]:
+    """Delete everything beyond retention now. Returns the sizes of the topic's partitions afterwards."""
     sizes = []
     for number in _topic(control, topic).partitions:
         log = _log(control, topic, number)
@@ -166,8 +166,8 @@ def _log(control: Control, topic: str, partition: int) -> PartitionLog:
     return control.broker.node.logs.get(topic, partition)
 
 
-def _size(topic: str, partition: int, log: PartitionLog) -> LogSize:
-    return LogSize(
+def _size(topic: str, partition: int, log: PartitionLog) -> LogSizeAnswer:
+    return LogSizeAnswer(
         topic,
         partition,
         log.log_start_offset,
@@ -178,7 +178,7 @@ def _size(topic: str, partition: int, log: PartitionLog) -> LogSize:
 
 
 def fill_disk(control: Control) -> None:
-    """Let no more be written to any disk, as if they were full: appends fail, reads go on. `free_disk` ends it."""
+    """Refuse all writes to disks, as if full: appends fail, reads go on. `free_disk` ends the state."""
     pretend_full(True)
 
 
@@ -188,12 +188,12 @@ def free_disk(control: Control) -> None:
 
 
 def pause(control: Control) -> None:
-    """Answer no client any more, as a process that was stopped by SIGSTOP: requests and connections wait, and are
-    served at `unpause`. This API goes on.
+    """Stop answering all clients, as a process under SIGSTOP: requests and connections wait, and are served at
+    `unpause`. This API goes on.
     """
     control.observing.faults.pause()
 
 
 def unpause(control: Control) -> None:
-    """Go on where `pause` has stopped."""
+    """Go on after a `pause`."""
     control.observing.faults.unpause()

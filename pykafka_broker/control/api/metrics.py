@@ -35,7 +35,7 @@ _NOBODY = -1
 
 
 def of_cluster(node: Node) -> Iterator[Metric]:
-    """All of them."""
+    """Yield metrics of replicas and of the controller."""
     if node.roles.broker:
         yield from _of_replicas(node)
     if node.local is not None:
@@ -73,7 +73,7 @@ def _of_replicas(node: Node) -> Iterator[Metric]:
 def _replica_counts(node: Node) -> Counter[str]:
     image, found = node.image, Counter[str]()
     for name, topic in image.topics.items():
-        least: int | None = None  # in sync
+        least: int | None = None  # the topic's min.insync.replicas
         for partition in topic.partitions.values():
             if node.id in partition.replicas:
                 found["partitioncount"] += 1
@@ -121,8 +121,9 @@ _GROUPS = "kafka_coordinator_group_groupmetadatamanager_"
 
 
 async def metrics(control: Control) -> Text:
-    """Counters and gauges in Prometheus' text format: traffic by topic and API, connections, groups and their lag,
-    logs, requests that wait, the cleaner, and how long the broker's event loop lets somebody wait."""
+    """Return counters and gauges in Prometheus' text format: traffic by topic and API, connections, groups and the
+    lag, logs, requests that wait, the cleaner, and the delay of the broker's event loop.
+    """
     from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
     begun = seconds()
@@ -134,7 +135,7 @@ async def metrics(control: Control) -> Text:
 
 
 class _Collected:
-    """What `prometheus_client` asks for metrics."""
+    """The collector of metrics for `prometheus_client`."""
 
     def __init__(self, control: Control, delay_s: float) -> None:
         self._control = control
@@ -231,7 +232,7 @@ def _of_logs(control: Control) -> Iterator[Metric]:
     yield _gauge("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions", partitions)
     waiting = len(control.server.purgatory)
     yield _gauge("kafka_server_delayedoperationpurgatory_purgatorysize", "Requests that watch something", waiting)
-    uncleanable = len(cleaner.set_aside)
+    uncleanable = len(cleaner.uncleanable)
     name = "kafka_log_logcleanermanager_uncleanable_partitions_count"
     yield _gauge(name, "Partitions that can't be compacted", uncleanable)
     yield _gauge("kafka_log_logcleaner_running", "Partitions that are being compacted", cleaner.running)

@@ -10,8 +10,8 @@ from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.api.topics import raise_if
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.reading import Found, IsolationLevel, Outcome, end_of, records_from
-from pykafka_broker.control.schema import Limits, meant, told
+from pykafka_broker.control.reading import FoundRecord, IsolationLevel, Outcome, end_of, records_from
+from pykafka_broker.control.schema import ValueLimits, meant, told
 from pykafka_broker.control.topic_watch import check_led_here, no_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (
@@ -26,9 +26,9 @@ from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.record import Record as StoredRecord
 
 MOST_AT_ONCE = 5_000
-Partition = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
-Offset = Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
-Sequence = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
+Partition = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
+Offset = Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
+Sequence = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
 _TIMEOUT_MS = 30_000
 _ALL = -1
 _MADE_MEANWHILE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -36,7 +36,7 @@ _MADE_MEANWHILE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AV
 
 @dataclass
 class Header:
-    """A header of a record; the same name may come again."""
+    """A header of a record; a name may occur several times."""
 
     name: str
     value: str | None = None
@@ -44,14 +44,15 @@ class Header:
 
 
 @dataclass
-class NewRecord:
-    """A record to be written. Text is written as UTF-8, other JSON as JSON, base64 as the bytes that it stands for.
-    Without a partition a key finds its own, as with Kafka's producers, and records without a key take turns."""
+class NewRecordInput:
+    """A record to be written. Text is written as UTF-8, other JSON as JSON, base64 as the bytes. Without a partition a
+    key chooses one, as with Kafka's producers, and records without a key take turns.
+    """
 
     value: Any = None
     key: Any = None
     headers: list[Header] = field(default_factory=list)
-    timestamp: Annotated[int, Limits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
+    timestamp: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
     partition: Partition | None = None
     value_base64: str | None = None
     key_base64: str | None = None
@@ -59,34 +60,36 @@ class NewRecord:
 
 @dataclass
 class NewProducer:
-    """The id and epoch of an idempotent producer that has written nothing yet."""
+    """The id and epoch of a new idempotent producer."""
 
     producer_id: int
     producer_epoch: int
 
 
 @dataclass
-class Producer:
+class ProducerInput:
     """An idempotent producer. `sequences` has the sequence of the first record of each partition, by the partition; 0
-    for a partition that is left out."""
+    for a partition that is left out.
+    """
 
-    producer_id: Annotated[int, Limits(minimum=0, maximum=2**63 - 1)]
-    producer_epoch: Annotated[int, Limits(minimum=0, maximum=2**15 - 1)]
+    producer_id: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
+    producer_epoch: Annotated[int, ValueLimits(minimum=0, maximum=2**15 - 1)]
     sequences: dict[str, Sequence] = field(default_factory=dict)
 
 
 @dataclass
 class Written:
-    """Where a record stands now."""
+    """The position of a written record."""
 
     partition: int
     offset: int
 
 
 @dataclass
-class Record:
-    """A record that was read. Bytes that are no UTF-8 are in base64 under a name of their own. `transaction` says how
-    the record's transaction has ended, null for a record of none."""
+class RecordAnswer:
+    """A record. Bytes other than UTF-8 are in base64 under names with `_base64`. `transaction` is the
+    outcome of the record's transaction, null without one.
+    """
 
     topic: str
     partition: int
@@ -103,15 +106,15 @@ class Record:
 
 @dataclass
 class Records:
-    """A page of records, and from where the next one goes on in each partition; `more` says whether there is one."""
+    """A page of records, and the start of the next page in each partition; `more` says whether a next page exists."""
 
-    records: list[Record]
+    records: list[RecordAnswer]
     next_offsets: dict[str, int]
     more: bool
 
 
 async def new_producer(control: Control) -> NewProducer:
-    """Return the id of a new idempotent producer, for calls of `produce` that may have to be repeated."""
+    """Return the id of a new idempotent producer, for repeatable calls of `produce`."""
     answer = await control.inside.ask(InitProducerIdRequest(transactional_id=None))
     raise_if(answer.error_code)
     return NewProducer(answer.producer_id, answer.producer_epoch)
@@ -120,12 +123,13 @@ async def new_producer(control: Control) -> NewProducer:
 async def produce(
     control: Control,
     topic: str,
-    records: Annotated[list[NewRecord], Limits(max_length=MOST_AT_ONCE)],
-    producer: Producer | None = None,
+    records: Annotated[list[NewRecordInput], ValueLimits(max_length=MOST_AT_ONCE)],
+    producer: ProducerInput | None = None,
 ) -> list[Written]:
-    """Write records. They are answered in their order, once they are committed, with partition and offset of each. A
-    call that got no answer may be repeated with the same producer, sequences and partitions, at another leader too: the
-    records are there once."""
+    """Write records. The answer comes once all are committed, with partition and offset of each in order. A call
+    without an answer may be repeated with the same producer, sequences and partitions, at another leader too: the
+    records are stored once.
+    """
     partitions = await _partitions(control, topic)
     by_partition: dict[int, list[tuple[int, StoredRecord]]] = {}
     now = control.services.clock.wall
@@ -140,23 +144,23 @@ async def produce(
 
 
 async def _partitions(control: Control, topic: str) -> int:
-    """How many the topic has; it is made if topics may be made by who uses them."""
+    """Return how many partitions the topic has; a missing topic is created if auto-creation is on."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=True)
     found = (await control.inside.ask(asked)).topics[0]
-    if found.error_code in _MADE_MEANWHILE:  # Kafka's first answer does not have what it makes
+    if found.error_code in _MADE_MEANWHILE:  # Kafka's first answer does not have the new topic yet
         found = (await control.inside.ask(asked)).topics[0]
     raise_if(found.error_code)
     return len(found.partitions)
 
 
-def _stored(record: NewRecord, now: int) -> StoredRecord:
+def _stored(record: NewRecordInput, now: int) -> StoredRecord:
     key = meant(record.key, record.key_base64, "key")
     value = meant(record.value, record.value_base64, "value")
     headers = [(each.name, meant(each.value, each.value_base64, "value")) for each in record.headers]
     return StoredRecord(0, now if record.timestamp is None else record.timestamp, key, value, headers)
 
 
-def _partition_for(control: Control, record: NewRecord, stored: StoredRecord, partitions: int, topic: str) -> int:
+def _partition_for(control: Control, record: NewRecordInput, stored: StoredRecord, partitions: int, topic: str) -> int:
     if record.partition is not None:
         if record.partition >= partitions:
             raise Problem(404, f"topic {topic} has partitions 0 to {partitions - 1}, not {record.partition}")
@@ -168,7 +172,7 @@ def _partition_for(control: Control, record: NewRecord, stored: StoredRecord, pa
 
 
 async def _append(
-    control: Control, topic: str, partition: int, records: list[StoredRecord], producer: Producer | None
+    control: Control, topic: str, partition: int, records: list[StoredRecord], producer: ProducerInput | None
 ) -> int:
     """Return the offset of the first record."""
     check_led_here(control, topic, partition)
@@ -197,18 +201,19 @@ def records(
     partition: Partition | None = None,
     from_offset: Offset = 0,
     isolation_level: IsolationLevel = "read_committed",
-    limit: Annotated[int, Limits(minimum=1, maximum=MOST_AT_ONCE)] = 1_000,
+    limit: Annotated[int, ValueLimits(minimum=1, maximum=MOST_AT_ONCE)] = 1_000,
     key: str | None = None,
     key_base64: str | None = None,
 ) -> Records:
-    """Read records, of one partition or of all, each from that offset on; with a key, those of that key. No group and
-    no offset is touched. Of several partitions those of the first come first. Records of transactions that are open or
-    were aborted are read with read_uncommitted, and say so in `transaction`."""
+    """Read records, of a partition or of all, each from an offset on; with a key, only records with that key. No
+    group and no offset is touched. Records come partition by partition. Records of open or aborted transactions are
+    read with read_uncommitted, and say so in `transaction`.
+    """
     numbers = _numbers(control, topic, partition)
     wanted = meant(key, key_base64, "key")
-    page: list[Record] = []
+    page: list[RecordAnswer] = []
     next_offsets: dict[str, int] = {}
-    more, left = False, MOST_AT_ONCE  # to be looked at in one call
+    more, left = False, MOST_AT_ONCE  # records read in one call
     for number in numbers:
         check_led_here(control, topic, number)
         source = control.services.replicas.leader(topic, number)
@@ -225,7 +230,7 @@ def records(
 
 
 def _numbers(control: Control, topic: str, partition: int | None) -> list[int]:
-    """The partition, or all of the topic. Raises `Problem` 404."""
+    """Return the partition, or all of the topic. Raises `Problem` 404."""
     image = control.services.image.topics.get(topic)
     if image is None:
         raise no_topic(control, topic)
@@ -237,8 +242,9 @@ def _numbers(control: Control, topic: str, partition: int | None) -> list[int]:
 async def delete_records(
     control: Control, topic: str, before_offset: Offset | None = None, partition: Partition | None = None
 ) -> dict[str, int]:
-    """Delete the records in front of an offset, of one partition or of all; all records where no offset is named.
-    Returns the first offset that is left of each partition."""
+    """Delete the records before an offset, of a partition or of all; all records where no offset is named. Returns
+    the first offset left in each partition.
+    """
     asked = [
         DeleteRecordsPartition(number, _ALL if before_offset is None else before_offset)
         for number in _numbers(control, topic, partition)
@@ -250,10 +256,11 @@ async def delete_records(
     return {str(each.partition_index): each.low_watermark for each in answer}
 
 
-def shown(topic: str, partition: int, found: Found) -> Record:
+def shown(topic: str, partition: int, found: FoundRecord) -> RecordAnswer:
+    """Return a record as an answer."""
     record, header = found.record, found.header
     (key, key_base64), (value, value_base64) = told(record.key), told(record.value)
-    return Record(
+    return RecordAnswer(
         topic,
         partition,
         record.offset,
@@ -269,5 +276,5 @@ def shown(topic: str, partition: int, found: Found) -> Record:
 
 
 def _name(header: str) -> str:
-    """The name of a header; what is no UTF-8 in it shows as replacement characters."""
+    """Return the name of a header, with replacement characters for bytes other than UTF-8."""
     return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -9,18 +9,18 @@ from typing import Annotated
 from pykafka_broker.control.api.waits import DEFAULT_TIMEOUT_MS, NOT_IN_TIME, Count, TimeoutMs
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
 from pykafka_broker.control.traffic.faults import Action, Match, Rule, pattern
-from pykafka_broker.control.traffic.readable import SeenRequest, api_keys, error_code, line, seen
+from pykafka_broker.control.traffic.readable import SeenRequestAnswer, api_keys, error_code, line, seen
 
 Apis = str | list[str] | None
-MostRequests = Annotated[int, Limits(minimum=1, maximum=10_000)]
+MostRequests = Annotated[int, ValueLimits(minimum=1, maximum=10_000)]
 _LAST_SHOWN = 10
 
 
 class Asked:
-    """What whoever looks into the log wants to see."""
+    """A filter of the request log."""
 
     def __init__(self, control: Control, match: Match, error: str | None, since: int | None) -> None:
         self._rule = Rule(0, match, Action())
@@ -52,10 +52,10 @@ def requests(
     waiting: bool = True,
     bodies: bool = False,
     limit: MostRequests = 1000,
-) -> list[SeenRequest]:
-    """The last requests of clients, in the order of their answers; those that wait for one come last. A name may have
-    a `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's `number`; of more than `limit`
-    that fit the newest are returned. `bodies` decodes requests and responses.
+) -> list[SeenRequestAnswer]:
+    """Return the last requests of clients, in the order of the answers; waiting requests come last. A name may have a
+    `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's `number`; of more than `limit`
+    fitting requests the newest are returned. `bodies` decodes requests and responses.
     """
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
@@ -88,8 +88,8 @@ async def wait_for_request(
     n: MostRequests = 1,
     bodies: bool = False,
     timeout_ms: TimeoutMs = 10_000,
-) -> list[SeenRequest]:
-    """Wait until the log has so many such requests, answered or waiting; returns them. 408 if they do not come."""
+) -> list[SeenRequestAnswer]:
+    """Wait until the log has `n` fitting requests, answered or waiting, and return the requests. 408 otherwise."""
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
     asked, log = Asked(control, match, error, since), control.observing.log
@@ -120,14 +120,14 @@ def last_requests(control: Control) -> list[str]:
 
 
 def told_requests(lines: list[str]) -> str:
-    """Return such lines as the end of a failure's text."""
+    """Return lines of requests as the end of a failure's text."""
     return "\nthe last requests:" + "".join(f"\n  {each}" for each in lines) if lines else "\nno requests at all"
 
 
 @dataclass
 class Connected:
-    """A connection of a client. Before its first request its client id is not known; before it has said who it is, on a
-    listener that asks, its principal is User:ANONYMOUS.
+    """A connection of a client. The client id is unknown before the first request; the principal is User:ANONYMOUS
+    before it has authenticated.
     """
 
     connection: int
@@ -139,7 +139,7 @@ class Connected:
 
 
 def connections(control: Control, client_id: str | None = None) -> list[Connected]:
-    """The connections of clients, in the order in which they came. A client id may have a `*` for anything."""
+    """Return the connections of clients, in order of arrival. A client id may have a `*` for anything."""
     wanted = None if client_id is None else pattern(client_id)
     called = control.observing.log.client_ids()
     found = []
@@ -155,8 +155,9 @@ def connections(control: Control, client_id: str | None = None) -> list[Connecte
 async def wait_for_connections(
     control: Control, client_id: str | None = None, n: Count = 1, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
 ) -> list[Connected]:
-    """Wait until there are at least so many connections of a client id; with `n` 0, until there is none. A client has
-    several: to bootstrap, to the broker and to its coordinator."""
+    """Wait until there are at least `n` connections of a client id; with `n` 0, until there is none. A client has
+    several: to bootstrap, to the broker and to its coordinator.
+    """
 
     def holds() -> list[Connected] | None:
         found = connections(control, client_id)

@@ -19,18 +19,18 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pykafka_broker.control.api.groups import commit_offsets
-from pykafka_broker.control.api.records import MOST_AT_ONCE, Header, NewRecord, Offset, Partition, produce, shown
+from pykafka_broker.control.api.records import MOST_AT_ONCE, Header, NewRecordInput, Offset, Partition, produce, shown
 from pykafka_broker.control.api.topics import Partitions, create_topic, topics
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import all_groups
 from pykafka_broker.control.operations import Lines, Text
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import IsolationLevel, batches_from, count_from, records_from
-from pykafka_broker.control.schema import Limits, read, write
+from pykafka_broker.control.schema import ValueLimits, read, write
 from pykafka_broker.errors import ApiError
 from pykafka_broker.records.record import iter_records
 
-_LINES_AT_ONCE = 200  # between which others are served
+_LINES_AT_ONCE = 200  # other requests are served after as many lines
 _COMMITTED: IsolationLevel = "read_committed"
 
 
@@ -47,7 +47,7 @@ class RecordLine:
     type: Literal["record"]
     topic: str
     partition: Partition | None = None
-    timestamp: Annotated[int, Limits(minimum=0, maximum=2**63 - 1)] | None = None
+    timestamp: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)] | None = None
     key: Any = None
     value: Any = None
     headers: list[Header] = field(default_factory=list)
@@ -67,7 +67,7 @@ class OffsetLine:
 
 @dataclass
 class Seeded:
-    """How much there was of each kind."""
+    """How many topics, records and offsets were made."""
 
     topics: int = 0
     records: int = 0
@@ -78,8 +78,9 @@ _KINDS: dict[str, Any] = {"topic": TopicLine, "record": RecordLine, "offset": Of
 
 
 async def seed(control: Control, lines: Text) -> Seeded:
-    """Make what the lines say: topics, records, offsets of groups. Lines are taken in their order; a line that can't be
-    taken ends it, and those before it stay."""
+    """Make topics, records and offsets of groups from lines. Lines are taken in order; a wrong line ends the
+    work, and earlier ones stay.
+    """
     seeded, gathered = Seeded(), _Gathered(control)
     for number, text in enumerate(lines.text.splitlines(), 1):
         if not text.strip():
@@ -123,19 +124,19 @@ async def _take(
 
 
 class _Gathered:
-    """Records of one topic, written many at once."""
+    """Records of a topic, written many at once."""
 
     def __init__(self, control: Control) -> None:
         self._control = control
         self._topic = ""
-        self._records: list[NewRecord] = []
+        self._records: list[NewRecordInput] = []
 
     async def add(self, line: RecordLine) -> None:
         if line.topic != self._topic or len(self._records) >= MOST_AT_ONCE // 5:
             await self.write()
             self._topic = line.topic
-        fields = {name: getattr(line, name) for name in NewRecord.__dataclass_fields__}
-        self._records.append(NewRecord(**fields))
+        fields = {name: getattr(line, name) for name in NewRecordInput.__dataclass_fields__}
+        self._records.append(NewRecordInput(**fields))
 
     async def write(self) -> None:
         records, self._records = self._records, []
@@ -144,7 +145,7 @@ class _Gathered:
 
 
 def dump(control: Control) -> Lines:
-    """All topics with their records and the offsets that groups have committed, as lines that `seed` takes."""
+    """Return all topics with records and committed offsets, as lines for `seed`."""
     return Lines(_dump(control))
 
 
@@ -168,7 +169,7 @@ def _records(control: Control, topic: str, partitions: int) -> Iterator[str]:
             record = write(shown(topic, number, found))
             line = {"type": "record", "topic": topic, "partition": number}
             if record["timestamp_type"] == "CreateTime" and record["timestamp"] >= 0:
-                line["timestamp"] = record["timestamp"]  # the broker's own is that of the seeding
+                line["timestamp"] = record["timestamp"]  # LogAppendTime is set anew when seeded
             yield _json(
                 line | {name: record[name] for name in ("key", "value") if record[name] is not None} | _rest(record)
             )

@@ -7,15 +7,15 @@ from typing import Annotated
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.state import KEPT
 
-Name = Annotated[str, Limits(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", says="letters, digits, _, - and .")]
+Name = Annotated[str, ValueLimits(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", says="letters, digits, _, - and .")]
 
 
 @dataclass
-class Snapshot:
-    """A state that was kept. `size_bytes` is the size of its records."""
+class SnapshotAnswer:
+    """A state kept. `size_bytes` is the size of the records."""
 
     name: str
     size_bytes: int
@@ -23,18 +23,16 @@ class Snapshot:
 
 @dataclass
 class Image:
-    """A copy of the data directories, one of each. It belongs to whoever asked, to start a broker on it and to remove
-    it.
-    """
+    """A copy of the data directories, to start a broker on. The caller removes the copy."""
 
     directories: list[str]
 
 
 def reset(control: Control, keep: list[str] | None = None) -> None:
-    """Back to what the broker was before its first client: no topics, records, groups, offsets, transactions, dynamic
-    configs, quotas and faults, the clock at the time that it is. Clients stay connected and find it as if all of that
-    had been deleted. What is named in `keep` stays: topics (without their records), configs, quotas, acls, users,
-    clock, and so on; snapshots stay always.
+    """Go back to the state before the broker's first client: no topics, records, groups, offsets, transactions, dynamic
+    configs, quotas and faults, the clock at the system's time. Clients stay connected and find everything deleted.
+    Things named in `keep` stay: topics (without their records), configs, quotas, acls, users, clock, and so on;
+    snapshots stay always.
     """
     known = {*KEPT.values(), *control.state.clearing}
     if unknown := sorted({*(keep or ())} - known):
@@ -42,22 +40,22 @@ def reset(control: Control, keep: list[str] | None = None) -> None:
     control.state.reset(keep or ())
 
 
-def snapshots(control: Control) -> list[Snapshot]:
-    """All snapshots by name."""
-    return [Snapshot(name, control.state.size_of(name)) for name in control.state.names()]
+def snapshots(control: Control) -> list[SnapshotAnswer]:
+    """Return all snapshots by name."""
+    return [SnapshotAnswer(name, control.state.size_of(name)) for name in control.state.names()]
 
 
-def snapshot(control: Control, name: Name) -> Snapshot:
-    """Keep the whole state under a name: topics, records, groups, offsets, transactions that are open, configs. A
-    snapshot that has that name is replaced.
+def snapshot(control: Control, name: Name) -> SnapshotAnswer:
+    """Keep the whole state under a name: topics, records, groups, offsets, open transactions, configs. An earlier
+    snapshot of that name is replaced.
     """
     control.state.snapshot(name)
-    return Snapshot(name, control.state.size_of(name))
+    return SnapshotAnswer(name, control.state.size_of(name))
 
 
 def restore(control: Control, name: str) -> None:
-    """Put the state of a snapshot in the place of what there is. Clients stay connected: what they have seen since is
-    gone as if the leader had lost it. The snapshot stays, to be restored again.
+    """Replace the present state by a snapshot. Clients stay connected: later records are gone as if the leader
+    had lost them. The snapshot stays, to be restored again.
     """
     control.state.restore(name)
 
@@ -68,5 +66,5 @@ def delete_snapshot(control: Control, name: str) -> None:
 
 
 def fork(control: Control) -> Image:
-    """Copy the data directories as they are now, for another broker to start on with `log.dirs`."""
+    """Copy the present data directories, for another broker to start on with `log.dirs`."""
     return Image(control.state.image_for_fork())

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem, problem_of
-from pykafka_broker.control.schema import Limits
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.topic_watch import no_topic
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
@@ -28,14 +28,14 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponseTopic
 from pykafka_broker.protocol.runtime import uuid_text
 
-Partitions = Annotated[int, Limits(minimum=1, maximum=100_000)]
-Replicas = Annotated[int, Limits(minimum=1, maximum=0x7FFF)]
+Partitions = Annotated[int, ValueLimits(minimum=1, maximum=100_000)]
+Replicas = Annotated[int, ValueLimits(minimum=1, maximum=0x7FFF)]
 _TIMEOUT_MS = 30_000
 
 
 @dataclass
-class Topic:
-    """A topic: its name, Kafka's id of it, how many partitions it has and what was set for it."""
+class TopicAnswer:
+    """A topic: name, Kafka's id, number of partitions, and configs set for the topic."""
 
     name: str
     topic_id: str
@@ -44,8 +44,8 @@ class Topic:
     config: dict[str, str]
 
 
-async def topics(control: Control, internal: bool = False) -> list[Topic]:
-    """All topics; with `internal` also Kafka's own."""
+async def topics(control: Control, internal: bool = False) -> list[TopicAnswer]:
+    """Return all topics; with `internal` also Kafka's own."""
     described = (await control.inside.ask(MetadataRequest(topics=None))).topics
     return [
         _topic(control, each)
@@ -54,13 +54,13 @@ async def topics(control: Control, internal: bool = False) -> list[Topic]:
     ]
 
 
-async def topic(control: Control, topic: str) -> Topic:
-    """One topic."""
+async def topic(control: Control, topic: str) -> TopicAnswer:
+    """Return a topic."""
     return await _found(control, topic)
 
 
-async def _found(control: Control, topic: str) -> Topic:
-    """Raises `Problem` 404."""
+async def _found(control: Control, topic: str) -> TopicAnswer:
+    """Return a topic. Raises `Problem` 404."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     found = (await control.inside.ask(asked)).topics[0]
     _raise_if(control, topic, found.error_code)
@@ -74,10 +74,10 @@ async def create_topic(
     config: dict[str, str | int | float | bool] | None = None,
     replication_factor: Replicas | None = None,
     exist_ok: bool = False,
-) -> Topic:
-    """Make a topic of one partition, or of as many as are named. `config` are Kafka's topic configs (documentation,
-    "Topic Configs"). By default `default.replication.factor` says how many replicas there are. With `exist_ok` a topic
-    of that name may be there already, with the partitions and configs that are named here.
+) -> TopicAnswer:
+    """Create a topic, with a single partition by default. `config` are Kafka's topic configs (documentation,
+    "Topic Configs"). By default `default.replication.factor` says how many replicas there are. With `exist_ok` the
+    topic may exist already, with the partitions and configs that are named here.
     """
     if exist_ok and name in control.services.image.topics:
         return await _as_it_is(control, name, partitions, config or {})
@@ -87,15 +87,15 @@ async def create_topic(
     )
     answer = await control.inside.ask(CreateTopicsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS))
     raise_if(answer.topics[0].error_code, answer.topics[0].error_message)
-    # where another node is the controller, it knows of it first
+    # another node may be the controller, and knows the topic first
     await control.until(lambda: control.services.image.topics.get(name), _TIMEOUT_MS / 1000)
     return await topic(control, name)
 
 
 async def _as_it_is(
     control: Control, name: str, partitions: int | None, config: dict[str, str | int | float | bool]
-) -> Topic:
-    """The topic that is there. Raises `Problem` 409 where it is not as it should be."""
+) -> TopicAnswer:
+    """Return an existing topic. Raises `Problem` 409 for a difference to the request."""
     found = await topic(control, name)
     if partitions is not None and partitions != found.partitions:
         raise Problem(409, f"topic {name} is there with {found.partitions} partitions, not {partitions}")
@@ -106,8 +106,8 @@ async def _as_it_is(
     return found
 
 
-async def alter_config(control: Control, topic: str, config: dict[str, str | int | float | bool | None]) -> Topic:
-    """Set configs of a topic; null takes one back to its default. Configs that are not named stay as they are."""
+async def alter_config(control: Control, topic: str, config: dict[str, str | int | float | bool | None]) -> TopicAnswer:
+    """Set configs of a topic; null restores the default. Configs not named stay as before."""
     changes = [
         AlterableConfig(
             key,
@@ -129,8 +129,8 @@ async def alter_config(control: Control, topic: str, config: dict[str, str | int
     return await _found(control, topic)
 
 
-async def add_partitions(control: Control, topic: str, total: Partitions) -> Topic:
-    """Add partitions to a topic, so that it has that many in all."""
+async def add_partitions(control: Control, topic: str, total: Partitions) -> TopicAnswer:
+    """Add partitions to a topic, up to `total` in all."""
     request = CreatePartitionsRequest([CreatePartitionsTopic(topic, total, None)], _TIMEOUT_MS)
     answer = (await control.inside.ask(request)).results[0]
     _raise_if(control, topic, answer.error_code, answer.error_message)
@@ -144,14 +144,14 @@ async def add_partitions(control: Control, topic: str, total: Partitions) -> Top
 
 
 async def delete_topic(control: Control, topic: str) -> None:
-    """Delete a topic with its records."""
+    """Delete a topic with the records."""
     asked = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=_TIMEOUT_MS)
     answer = await control.inside.ask(asked)
     _raise_if(control, topic, answer.responses[0].error_code, answer.responses[0].error_message)
 
 
-def _topic(control: Control, found: MetadataResponseTopic) -> Topic:
-    return Topic(
+def _topic(control: Control, found: MetadataResponseTopic) -> TopicAnswer:
+    return TopicAnswer(
         name=found.name or "",
         topic_id=uuid_text(found.topic_id),
         partitions=len(found.partitions),
@@ -161,18 +161,18 @@ def _topic(control: Control, found: MetadataResponseTopic) -> Topic:
 
 
 def config_text(value: str | int | float | bool) -> str:
-    """A config's value as Kafka writes it."""
+    """Return a config's value in Kafka's form."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def raise_if(error_code: int, message: str | None = None) -> None:
-    """Raises `Problem` if that is an error."""
+    """Raise `Problem` for an error code."""
     if error_code:
         raise problem_of(ApiError(ErrorCode(error_code), message))
 
 
 def _raise_if(control: Control, topic: str, error_code: int, message: str | None = None) -> None:
-    """The same for a topic that has to be there."""
+    """Raise `Problem` for an error code of a topic; a missing topic is a 404."""
     if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise no_topic(control, topic)
     raise_if(error_code, message)

@@ -1,7 +1,7 @@
-"""Waiting for something to be so, and saying that it is.
+"""Waits for a state, and assertions about it.
 
-A wait ends as soon as it is so, or with status 408 that says how it was instead; an assertion that does not hold ends
-with 417. Nobody polls: the broker looks after each of its turns.
+A wait ends as soon as the state is reached, or with status 408 that says what was found instead; a failed assertion
+ends with 417. Nothing polls: the broker looks after each of its turns.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from typing import Annotated, Literal, TypeVar
 
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.control.api.groups import Lag, check_lag_known
-from pykafka_broker.control.api.records import MOST_AT_ONCE, Record, Records, records, shown
-from pykafka_broker.control.comparing import ExpectedRecord, Wanted, difference, line_of, missing
+from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
+from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, line_of, missing
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.groups_view import GroupDetails, all_groups, committed, details, find_group, total_lag
 from pykafka_broker.control.problems import Problem, did_you_mean
 from pykafka_broker.control.reading import IsolationLevel
-from pykafka_broker.control.schema import Limits, write
+from pykafka_broker.control.schema import ValueLimits, write
 from pykafka_broker.control.topic_watch import TopicWatch, no_topic
 from pykafka_broker.errors import ApiError
 
-TimeoutMs = Annotated[int, Limits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
-Count = Annotated[int, Limits(minimum=0, maximum=2**31 - 1)]
+TimeoutMs = Annotated[int, ValueLimits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
+Count = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
 DEFAULT_TIMEOUT_MS = 10_000
 NOT_IN_TIME = 408
 DOES_NOT_HOLD = 417
 _MOST_EXPECTED = 100_000
-_BETWEEN = 1_000  # records that are read before others are served
+_BETWEEN = 1_000  # records read before other requests are served
 _SHOWN = 20  # records in the text of a failure
 
 GroupState = Literal[
@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 @dataclass
 class TransactionDetails:
-    """A transactional id: who has it, how far its transaction is, and which partitions take part."""
+    """A transactional id: producer, state of the transaction, and partitions in the transaction."""
 
     transactional_id: str
     state: str
@@ -62,7 +62,7 @@ async def wait_for_group(
     members: Count | None = None,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
 ) -> GroupDetails:
-    """Wait until a group is there, in that state, with exactly so many members."""
+    """Wait until a group exists, in a state, with exactly `members` members."""
     wanted = [state or "", "" if members is None else f"with {members} members"]
     expected = f", expected {' '.join(filter(None, wanted))}" if any(wanted) else ""
 
@@ -92,7 +92,7 @@ async def wait_for_records(
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
 ) -> Records:
-    """Wait until a topic has at least so many records. Returns the first of them, as a page of at most 5,000."""
+    """Wait until a topic has at least `n` records. Returns the first records, as a page of at most 5,000."""
     watch = TopicWatch(control, topic, isolation_level)
 
     def instead() -> str:
@@ -108,12 +108,13 @@ async def wait_for_record(
     record: ExpectedRecord,
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
-) -> Record:
-    """Wait until a topic has a record that is as expected; of that record only the fields that are named are compared.
-    Returns the first one."""
-    watch, wanted = TopicWatch(control, topic, isolation_level), Wanted(record)
+) -> RecordAnswer:
+    """Wait until a topic has a record as expected, and return the first match. Only the named fields of the expected
+    record are compared.
+    """
+    watch, wanted = TopicWatch(control, topic, isolation_level), ExpectedMatcher(record)
 
-    def look() -> Record | None:
+    def look() -> RecordAnswer | None:
         seen = (shown(topic, number, found) for number, found in watch.fresh())
         return next(filter(wanted.fits, seen), None)
 
@@ -124,7 +125,7 @@ async def wait_for_record(
 
 
 async def wait_for_lag(control: Control, group: str, lag: Count = 0, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS) -> Lag:
-    """Wait until a group has committed offsets and has at most so many records still to read."""
+    """Wait until a group has committed offsets and has at most `lag` records still to read."""
 
     def holds() -> Lag | None:
         partitions = committed(control.services, group)
@@ -145,7 +146,7 @@ async def wait_for_lag(control: Control, group: str, lag: Count = 0, timeout_ms:
 async def wait_for_transaction(
     control: Control, transactional_id: str, state: TransactionStateName, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS
 ) -> TransactionDetails:
-    """Wait until the transaction of a transactional id is in that state."""
+    """Wait until the transaction of a transactional id is in a state."""
 
     def holds() -> TransactionDetails | None:
         found = _transaction(control, transactional_id)
@@ -163,13 +164,14 @@ async def wait_for_transaction(
 async def assert_records(
     control: Control,
     topic: str,
-    records: Annotated[list[ExpectedRecord], Limits(max_length=_MOST_EXPECTED)],
+    records: Annotated[list[ExpectedRecord], ValueLimits(max_length=_MOST_EXPECTED)],
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = 0,
 ) -> Records:
-    """Say that a topic has exactly these records: those of one partition in this order, those of several partitions in
-    any order. Of an expected record only the fields that are named are compared. With a time-out there is time for them
-    to come. Returns the records that were found, as a page of at most 5,000."""
+    """Assert that a topic has exactly the given records: within a partition in order, between partitions in any
+    order. Only the named fields of an expected record are compared. With a time-out the records have time to come.
+    Returns the records that were found, as a page of at most 5,000.
+    """
     watch = await _awaited(control, topic, isolation_level, len(records), timeout_ms)
     found = await _all(watch)
     says = difference(found, records)
@@ -182,13 +184,14 @@ async def assert_records(
 async def assert_contains(
     control: Control,
     topic: str,
-    records: Annotated[list[ExpectedRecord], Limits(max_length=_MOST_EXPECTED)],
+    records: Annotated[list[ExpectedRecord], ValueLimits(max_length=_MOST_EXPECTED)],
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = 0,
 ) -> Records:
-    """Say that a topic has these records, in any order and among others; each has to be there for itself. Of an
-    expected record only the fields that are named are compared. With a time-out there is time for them to come. Returns
-    those records, as a page of at most 5,000."""
+    """Assert that a topic has the given records, in any order and among others; each is matched separately. Only
+    the named fields of an expected record are compared. With a time-out the records have time to come. Returns the
+    matching records, as a page of at most 5,000.
+    """
     watch = TopicWatch(control, topic, isolation_level)
     loop = asyncio.get_running_loop()
     deadline = loop.time() + timeout_ms / 1000
@@ -213,7 +216,7 @@ async def assert_no_more(
     within_ms: TimeoutMs = 1_000,
     isolation_level: IsolationLevel = "read_committed",
 ) -> None:
-    """Say that nothing is added to a topic from now on for that time."""
+    """Assert that no record is added to a topic from now on for a time."""
     before = TopicWatch(control, topic, isolation_level)
     if not before.exists:
         raise no_topic(control, topic)
@@ -235,7 +238,10 @@ async def _wait(control: Control, holds: Callable[[], R | None], instead: Callab
 async def _awaited(
     control: Control, topic: str, isolation_level: IsolationLevel, n: int, timeout_ms: int
 ) -> TopicWatch:
-    """The topic, once it has so many records or the time is over. Raises `Problem` 404 if it is not there by then."""
+    """Return the topic's watch, once the topic has `n` records or the time is over.
+
+    Raises `Problem` 404 if the topic is missing then.
+    """
     watch = TopicWatch(control, topic, isolation_level)
     await control.until(lambda: True if watch.exists and watch.look() >= n else None, timeout_ms / 1000)
     if not watch.exists:
@@ -247,9 +253,9 @@ def _moved(watch: TopicWatch, ends: dict[int, int]) -> bool | None:
     return watch.ends() != ends or None
 
 
-async def _all(watch: TopicWatch) -> list[Record]:
-    """All records that there are, with others served in between."""
-    found: list[Record] = []
+async def _all(watch: TopicWatch) -> list[RecordAnswer]:
+    """Return all records, with other requests served in between."""
+    found: list[RecordAnswer] = []
     for number, each in watch.records():
         found.append(shown(watch.topic, number, each))
         if len(found) % _BETWEEN == 0:
@@ -257,22 +263,22 @@ async def _all(watch: TopicWatch) -> list[Record]:
     return found
 
 
-def _page(found: list[Record]) -> Records:
+def _page(found: list[RecordAnswer]) -> Records:
     page = found[:MOST_AT_ONCE]
     return Records(page, {str(each.partition): each.offset + 1 for each in page}, len(found) > len(page))
 
 
 def _told(control: Control, watch: TopicWatch, head: str) -> str:
-    """Tell how many records the topic has, and the last of them."""
+    """Return a text about the topic's records, the last records included."""
     if not watch.exists:
         return no_topic(control, watch.topic).detail
     records = (shown(watch.topic, number, found) for number, found in watch.records())
     return f"{head}{_listing(records)}{_unseen(control, watch)}"
 
 
-def _listing(records: Iterable[Record]) -> str:
-    """The last of them, a line each."""
-    last: deque[Record] = deque(maxlen=_SHOWN)
+def _listing(records: Iterable[RecordAnswer]) -> str:
+    """Return the last records, a line each."""
+    last: deque[RecordAnswer] = deque(maxlen=_SHOWN)
     count = 0
     for each in records:
         last.append(each)
@@ -282,7 +288,7 @@ def _listing(records: Iterable[Record]) -> str:
 
 
 def _unseen(control: Control, watch: TopicWatch) -> str:
-    """Tell which records of the topic a reader of committed records does not see."""
+    """Return a text about records a reader of committed records does not see."""
     if watch.isolation_level == "read_uncommitted":
         return ""
     ends = watch.ends()
@@ -304,7 +310,7 @@ def _transaction(control: Control, transactional_id: str) -> TransactionDetails 
     try:
         found = services.transactions.transaction(transactional_id)
     except ApiError:
-        return None  # its log is still being read
+        return None  # the coordinator's log is still being read
     if found is None:
         return None
     partitions = [f"{topic}-{number}" for topic, number in sorted(found.partitions)]

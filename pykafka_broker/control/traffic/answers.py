@@ -25,7 +25,7 @@ from pykafka_broker.protocol.specs import ApiSpec
 
 M = TypeVar("M", bound=Fields)
 
-# What a broker says of single partitions and topics; any other error is about the request.
+# Errors of single partitions and topics; any other error is about the request.
 OF_PARTITIONS = frozenset(
     {
         ErrorCode.OFFSET_OUT_OF_RANGE,
@@ -48,7 +48,7 @@ OF_PARTITIONS = frozenset(
         ErrorCode.OFFSET_MOVED_TO_TIERED_STORAGE,
     }
 )
-# What is never said of a partition, whichever it was that is meant.
+# Errors of sessions: never about a partition.
 OF_SESSIONS = frozenset(
     {
         ErrorCode.FETCH_SESSION_ID_NOT_FOUND,
@@ -59,12 +59,15 @@ OF_SESSIONS = frozenset(
     }
 )
 _NOTHING_THERE = ("base_offset", "high_watermark", "committed_offset")  # -1 beside an error
-_CRC_OF_BATCH, _CRC_OF_MESSAGE = 17, 12  # where it stands: of magic 2, and of the older ones
+_CRC_OF_BATCH, _CRC_OF_MESSAGE = 17, 12  # its position for magic 2, and for older messages
 _MAGIC = 16
 
 
 def refusal(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
-    """The answer to a request that fails as a whole. Raises FrameError where there is no room for the error."""
+    """Return the answer to a request failing as a whole.
+
+    Raises FrameError where the API has no room for the error.
+    """
     error = ErrorCode(code)
     response = spec.response_class()()
     if error in OF_PARTITIONS:
@@ -80,7 +83,7 @@ def refusal(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
 
 
 def refusal_of_items(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
-    """The same for what the request names, item for item, where the API can say so."""
+    """Return an answer in which every item of the request fails, where the API can say so."""
     response = spec.response_class()()
     response.add_failed(request, ErrorCode(code))
     if says(response, version, ErrorCode(code)):
@@ -89,13 +92,13 @@ def refusal_of_items(spec: ApiSpec, request: Any, version: int, code: int) -> Me
 
 
 def split(request: Any, again: Any, wanted: Wanted, known: Known) -> bool:
-    """Leave in `request` what is wanted and in `again`, which is equal to it, the rest; whether there is a rest."""
+    """Keep the wanted part in `request` and the rest in the copy `again`; return whether a rest exists."""
     keep(request, wanted, known)
     return keep(again, lambda *place: not wanted(*place), known)
 
 
 def told_of(response: Any, refused: Any, code: int, wanted: Wanted, known: Known) -> None:
-    """Say in an answer that what `refused` asks for, and only that, has failed."""
+    """Make an answer say: exactly the items of `refused` have failed."""
     keep(response, lambda *place: not wanted(*place), known)
     response.add_failed(refused, ErrorCode(code))
     _join_topics(response)
@@ -103,7 +106,7 @@ def told_of(response: Any, refused: Any, code: int, wanted: Wanted, known: Known
 
 
 def told_of_all(response: Any, refused: Any, version: int, code: int) -> None:
-    """Say in an answer that all that was asked for has failed."""
+    """Make an answer say: everything in the request has failed."""
     failed = refusal(SPECS[refused.API_KEY], refused, version, code)
     for name in response.__match_args__:
         if name != "throttle_time_ms":
@@ -111,7 +114,10 @@ def told_of_all(response: Any, refused: Any, version: int, code: int) -> None:
 
 
 def told_of_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool, known: Known) -> None:
-    """The same in an answer to Metadata, which names brokers too and may have been asked about everything."""
+    """Make an answer to Metadata say the error.
+
+    Such an answer names brokers too, and its request may have asked for everything.
+    """
     for topic in response.topics:
         name = topic_of("topics", topic, known) or topic.name or ""
         if whole_topic and meets(name, NO_PARTITION):
@@ -123,7 +129,7 @@ def told_of_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool,
 
 
 def told_of_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
-    """The same in an answer to Fetch; `places` are topics, by name or id as the answer has them, and partitions."""
+    """Make an answer to Fetch say the error; `places` are topics, by name or id as in the answer, and partitions."""
     for topic, number in places:
         field = "topic" if isinstance(topic, str) else "topic_id"
         of_topic = next((each for each in response.responses if getattr(each, field) == topic), None)
@@ -137,7 +143,7 @@ def told_of_fetch(response: Any, places: list[tuple[str | bytes, int]], code: in
 
 
 def with_records(response: Any, wanted: Wanted, known: Known) -> list[Any]:
-    """The wanted partitions of an answer that bring records."""
+    """Return the wanted partitions with records in an answer."""
     return [
         partition
         for topic in getattr(response, "responses", ())
@@ -148,7 +154,7 @@ def with_records(response: Any, wanted: Wanted, known: Known) -> list[Any]:
 
 
 def corrupt(response: Any, wanted: Wanted, known: Known) -> None:
-    """Make the first batch of each wanted partition one whose CRC is wrong."""
+    """Spoil the CRC of the first batch of each wanted partition."""
     for partition in with_records(response, wanted, known):
         damaged = bytearray(partition.records)
         damaged[_CRC_OF_BATCH if damaged[_MAGIC] == 2 else _CRC_OF_MESSAGE] ^= 0xFF
@@ -156,7 +162,7 @@ def corrupt(response: Any, wanted: Wanted, known: Known) -> None:
 
 
 def _join_topics(struct: Any) -> None:
-    """Where a topic stands twice in a list, put its partitions together."""
+    """Join the partitions of repeated topics in a list."""
     for name in struct.__match_args__:
         field = getattr(struct, name)
         if not isinstance(field, list) or not field or not isinstance(field[0], Fields):
@@ -173,7 +179,7 @@ def _join_topics(struct: Any) -> None:
 
 
 def _identity(item: Any) -> tuple[Any, ...]:
-    """What tells an item from others: all that it holds but lists, where it has lists of structs, else the item."""
+    """Return a key for equal items: the names, for items with lists of structs."""
     lists = [name for name in item.__match_args__ if isinstance(getattr(item, name), list)]
     nested = [name for name in lists if getattr(item, name) and isinstance(getattr(item, name)[0], Fields)]
     if not nested:
@@ -184,7 +190,7 @@ def _identity(item: Any) -> tuple[Any, ...]:
 
 
 def _tidy(struct: M) -> M:
-    """What stands beside an error as Kafka has it there."""
+    """Set the fields beside an error to Kafka's values."""
     failed = bool(getattr(struct, "error_code", 0))
     for name in struct.__match_args__:
         field = getattr(struct, name)
@@ -199,11 +205,11 @@ def _tidy(struct: M) -> M:
     return struct
 
 
-Change = Callable[[Any], object]  # of a decoded response
+Change = Callable[[Any], object]  # changes a decoded response
 
 
 class Refusing(NamedTuple):
-    """How a request gets its error: what is served in its place, if anything, and what becomes of that answer."""
+    """An error for a request: the frame to serve instead, if any, and the change of the answer."""
 
     frame: bytearray | None
     change: Change | None
@@ -211,11 +217,14 @@ class Refusing(NamedTuple):
 
 
 def refusing(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
-    """The error of `rule`, without any effect. Raises FrameError where the API has no room for it."""
+    """Return the error of `rule`, without any effect.
+
+    Raises FrameError where the API has no room for the error.
+    """
     spec, request, code = exchange.spec, exchange.request, rule.action.error
     assert code is not None
     if spec is None or request is None:
-        return Refusing(bytearray(exchange.frame), None, [])  # whoever serves it says what is wrong with it
+        return Refusing(bytearray(exchange.frame), None, [])  # the router tells what is wrong with it
     if exchange.api_key == ApiKey.PRODUCE and request.acks == 0:
         raise FrameError(f"fault {rule.id} fails a request that gets no answer")
     if code in OF_PARTITIONS or (rule.match.names_places and code not in OF_SESSIONS):
@@ -232,7 +241,7 @@ def refusing(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
 
 
 def _refusing_some(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
-    """Only these topics or partitions; the others are served."""
+    """Return the error for some topics or partitions; the others are served."""
     spec, code = exchange.spec, rule.action.error
     assert spec is not None
     assert code is not None
@@ -250,7 +259,7 @@ def _metadata_change(rule: Rule, code: int, known: Known) -> Change:
 
 
 def fetched_places(request: Any, rule: Rule, known: Known) -> list[tuple[str | bytes, int]]:
-    """What a fetch asks for, now or earlier in its session, that the rule is about; topics as they are named there."""
+    """Return the partitions of a fetch and the session the rule is about; topics are named as in the request."""
     keys = dict.fromkeys(
         (topic.topic or topic.topic_id, each.partition) for topic in request.topics for each in topic.partitions
     )
@@ -266,7 +275,7 @@ def fetched_places(request: Any, rule: Rule, known: Known) -> list[tuple[str | b
 
 
 def change(exchange: Exchange, made: Change) -> Pieces:
-    """The answer of the exchange with that change; as it is where it does not decode or can't say so."""
+    """Return the answer of the exchange with a change, or unchanged if the change does not fit."""
     response = exchange.response
     if response is None:
         return exchange.answer or []
@@ -275,7 +284,7 @@ def change(exchange: Exchange, made: Change) -> Pieces:
 
 
 def answer_change(exchange: Exchange, rule: Rule, known: Known) -> Change | None:
-    """What the rule says of an answer that leaves, beyond cutting and dropping it."""
+    """Return the change of an outgoing answer, beyond cutting and dropping."""
     action = rule.action
     changes: list[Change] = []
     if action.error is not None and action.applied:
@@ -293,7 +302,7 @@ def answer_change(exchange: Exchange, rule: Rule, known: Known) -> Change | None
 
 
 def _applied(exchange: Exchange, rule: Rule, code: int, known: Known) -> Change:
-    """The error after the effect."""
+    """Return the change for an error after the effect."""
     request = exchange.request
     if exchange.api_key == ApiKey.METADATA:
         return _metadata_change(rule, code, known)

@@ -37,7 +37,7 @@ _TCP = 6
 
 
 class Packet(NamedTuple):
-    """The data of one TCP segment; `time` is in seconds since 1970."""
+    """The data of a TCP segment; `time` is in seconds since 1970."""
 
     time: float
     source: Address
@@ -47,7 +47,7 @@ class Packet(NamedTuple):
 
 
 def read_packets(capture: bytes) -> Iterator[Packet]:
-    """Those of a file. Raises ValueError."""
+    """Yield the packets of a file. Raises ValueError."""
     if capture[:4] in _PCAP:
         raw = _of_pcap(capture)
     elif capture[:4] == _SECTION.to_bytes(4, "big"):
@@ -99,7 +99,7 @@ def _of_pcapng(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
 
 
 def _resolution(body: bytes, order: str) -> float:
-    """What one tick of an interface's times is, in seconds."""
+    """Return the length of a tick of an interface's times, in seconds."""
     at = 8
     while at + 4 <= len(body):
         code, size = unpack_from(order + "HH", body, at)
@@ -138,12 +138,12 @@ def _tcp(time: float, link: int, frame: bytes) -> Packet | None:
 
 
 _SIZE_BYTES = 4
-_MOST_BYTES = 1 << 30  # of a frame: a length beyond it is none
+_MOST_BYTES = 1 << 30  # of a frame; a longer length is nonsense
 _HALF_OF_SEQUENCE = 1 << 31
 
 
 class Direction:
-    """The bytes that one end has sent, and when."""
+    """The bytes sent by an end of a connection, with the times."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -156,7 +156,7 @@ class Direction:
         self.data += data
 
     def frames(self) -> Iterator[tuple[float, bytes]]:
-        """Whole frames without their length prefixes, each with the time of its first byte."""
+        """Yield whole frames without length prefixes, each with the time of the first byte."""
         at = 0
         while at + _SIZE_BYTES <= len(self.data):
             (size,) = unpack_from(">i", self.data, at)
@@ -168,7 +168,7 @@ class Direction:
 
 
 def exchanges(requests: Direction, responses: Direction, client: Address, server: Address) -> list[Exchange]:
-    """What was asked and answered on one connection."""
+    """Return the exchanges of a connection."""
     connection = ConnectionContext(0, "", server, client)
     answers = {frame[:4]: (time, frame) for time, frame in responses.frames() if len(frame) >= _SIZE_BYTES}
     found: list[Exchange] = []
@@ -185,14 +185,14 @@ def exchanges(requests: Direction, responses: Direction, client: Address, server
 
 
 def looks_like_requests(direction: Direction) -> bool:
-    """Whether its first frame decodes as a request."""
+    """Return whether the first frame of a direction decodes as a request."""
     first = next((frame for _, frame in direction.frames()), b"")
     spec = SPECS.get(unpack_from(">h", first)[0]) if len(first) > _SIZE_BYTES else None
     return spec is not None and decoded_request(first, spec) is not None
 
 
 def of_packets(packets: Iterator[Packet]) -> list[Exchange]:
-    """All connections of a capture, their requests in the order of time."""
+    """Return all connections of a capture, with requests in the order of time."""
     segments: dict[tuple[Address, Address], dict[int, tuple[float, bytes]]] = {}
     for packet in packets:
         of_direction = segments.setdefault((packet.source, packet.target), {})
@@ -209,7 +209,7 @@ def of_packets(packets: Iterator[Packet]) -> list[Exchange]:
 
 
 def joined(segments: dict[int, tuple[float, bytes]]) -> Direction:
-    """Segments by sequence number, put together up to the first gap."""
+    """Return segments, given by sequence number, joined up to the first gap."""
     direction = Direction()
     if not segments:
         return direction
@@ -218,7 +218,7 @@ def joined(segments: dict[int, tuple[float, bytes]]) -> Direction:
     for distance in sorted((sequence - some + _HALF_OF_SEQUENCE) % (1 << 32) for sequence in segments):
         time, data = segments[(distance + some - _HALF_OF_SEQUENCE) % (1 << 32)]
         if expected is not None and distance > expected:
-            break  # something is missing
+            break  # a segment is missing
         data = data[expected - distance :] if expected is not None else data
         if data:
             direction.add(data, time)

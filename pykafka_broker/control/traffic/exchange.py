@@ -25,7 +25,7 @@ _VERSION = Struct(">h")
 
 
 def decoded_request(frame: bytes | memoryview, spec: ApiSpec) -> Any:
-    """The body of a request; None if it does not decode."""
+    """Return the body of a request; None if the frame does not decode."""
     try:
         version: int = _VERSION.unpack_from(frame, 2)[0]
         _, body = RequestHeader.read(frame, 0, spec.request_header_version(version))
@@ -36,14 +36,15 @@ def decoded_request(frame: bytes | memoryview, spec: ApiSpec) -> Any:
 
 
 def encoded_request(frame: bytes, spec: ApiSpec, version: int, body: Message) -> bytearray:
-    """The frame with another body."""
+    """Return the frame with another body."""
     _, start = RequestHeader.read(frame, 0, spec.request_header_version(version))
     return bytearray(frame[:start] + body.encode(version))
 
 
 def decoded_response(frame: bytes | memoryview, spec: ApiSpec, version: int) -> Any:
-    """The body of a response; None if it does not decode. A version of ApiVersions that the broker does not know is
-    answered in version 0.
+    """Return the body of a response; None if the frame does not decode.
+
+    A version of ApiVersions that the broker does not know is answered in version 0.
     """
     for each in (version, 0) if spec.api_key == ApiKey.API_VERSIONS else (version,):
         try:
@@ -57,7 +58,7 @@ def decoded_response(frame: bytes | memoryview, spec: ApiSpec, version: int) -> 
 
 
 def encoded_response(response: Message, spec: ApiSpec, version: int, correlation_id: int) -> Pieces | None:
-    """Length prefix, header and body; None where this version has no room for what the response says."""
+    """Return length prefix, header and body, or None if the version has no room for a field."""
     pieces: Pieces = [b""]
     if spec.response_header_version(version):
         pieces.append(b"\0")
@@ -70,7 +71,7 @@ def encoded_response(response: Message, spec: ApiSpec, version: int, correlation
 
 
 def error_codes(value: Any) -> dict[int, None]:
-    """All errors that a message tells of, in their order, each once."""
+    """Return all errors of a message, in order, each once."""
     found: dict[int, None] = {}
     _collect(value, found)
     return found
@@ -91,7 +92,7 @@ def _collect(value: Any, found: dict[int, None]) -> None:
 
 
 def error_name(code: int) -> str:
-    """Kafka's name of an error, or its number."""
+    """Return Kafka's name of an error, or the number."""
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
 
 
@@ -99,26 +100,29 @@ KEPT_REQUEST_BYTES = 16 << 10  # of one request
 _KEPT_PIECE_BYTES = 4 << 10  # of an answer's pieces; longer ones are records or lists of a cluster's size
 _KEY_VERSION_CORRELATION = Struct(">hhi")
 
-# An answer as it is kept: its body, where that is one piece, which may be sent again and again; or all of its pieces,
-# and in the place of one that is not kept its length.
+# An answer in the log: its body, where one piece may be sent again and again; or all of its pieces,
+# with the length in the place of a piece that is not kept.
 Kept = bytes | tuple[bytes | int, ...]
 # Broker's time at arrival, connection, the frame or its beginning, the answer if there is one, and how long it took in
 # nanoseconds.
 Entry = tuple[int, ConnectionContext, bytes, Kept | None, int]
 FIELDS = 5
-CONNECTION: Final = 1  # its place
+CONNECTION: Final = 1  # its index
 FRAME: Final = 2
 
 
 class Mark(NamedTuple):
-    """What few entries have beside: how long the whole frame was, and which fault has met it."""
+    """Rare facts of an entry: the length of the whole frame, and a fault."""
 
     request_bytes: int
     fault: int | None
 
 
 class Exchange:
-    """`number` counts the entries of a log; None while the request waits. `answer` is None where there is none."""
+    """A request and the answer.
+
+    `number` counts the entries of a log, and is None while the request waits. `answer` is None where there is none.
+    """
 
     def __init__(self, entry: Entry, number: int | None = None, mark: Mark | None = None) -> None:
         self.wall_ms, self.connection, self.frame, answer, self.duration_ns = entry
@@ -133,24 +137,24 @@ class Exchange:
             self.answer = list(answer) if isinstance(answer, tuple) else [self._head(answer), answer]
 
     def _head(self, body: bytes) -> bytes:
-        """What was sent before the body."""
+        """Return the bytes sent before the body."""
         tags = b"\0" if self.spec is not None and self.spec.response_header_version(self.version) else b""
         return _SIZE_AND_CORRELATION.pack(4 + len(tags) + len(body), self.correlation_id) + tags
 
     @property
     def mark(self) -> Mark | None:
-        """If it needs one in the log."""
+        """Return the entry's mark for the log, or None."""
         is_usual = self.fault is None and self.request_bytes < KEPT_REQUEST_BYTES
         return None if is_usual else Mark(self.request_bytes, self.fault)
 
     @property
     def spec(self) -> ApiSpec | None:
-        """Of its API; None for a key that nobody knows."""
+        """Return the spec of the API; None for an unknown key."""
         return SPECS.get(self.api_key)
 
     @property
     def api(self) -> str:
-        """The name of the API, or its key."""
+        """Return the name of the API, or the key."""
         spec = self.spec
         return str(self.api_key) if spec is None else spec.name
 
@@ -160,17 +164,17 @@ class Exchange:
 
     @property
     def software(self) -> str:
-        """Name and version, where the client has told them."""
+        """Return name and version of the client's software, as told by the client."""
         return f"{self.connection.software_name} {self.connection.software_version}".strip()
 
     @property
     def answer_bytes(self) -> int:
-        """Without its length prefix, as the request's bytes are; 0 where there is no answer."""
+        """Return the size of the answer without the length prefix; 0 without an answer."""
         return sum(each if isinstance(each, int) else len(each) for each in self.answer) - 4 if self.answer else 0
 
     @cached_property
     def request(self) -> Any:
-        """The request; None if it does not decode."""
+        """Return the decoded request; None if the frame does not decode."""
         spec = self.spec
         if spec is None:
             return None
@@ -178,7 +182,7 @@ class Exchange:
 
     @cached_property
     def response(self) -> Any:
-        """The answer; None if there is none or it does not decode."""
+        """Return the decoded answer, or None for a missing or undecodable answer."""
         spec = self.spec
         if spec is None or not self.answer:
             return None
@@ -187,18 +191,18 @@ class Exchange:
 
     @property
     def errors(self) -> list[str]:
-        """The names of all errors in the answer, each once."""
+        """Return the names of all errors in the answer, each once."""
         return [error_name(code) for code in error_codes(self.response)]
 
 
 def client_id_of(frame: bytes) -> str | None:
-    """What a request calls its client."""
+    """Return the client id of a request."""
     length = int.from_bytes(frame[8:10], "big", signed=True)
     return str(frame[10 : 10 + length], "utf-8", "replace") if length >= 0 else None
 
 
 def thinned(pieces: Pieces) -> Kept:
-    """An answer without its long pieces and without what holds a file open."""
+    """Return an answer without the long pieces and open files."""
     return tuple(
         [piece if type(piece) is bytes and len(piece) <= _KEPT_PIECE_BYTES else _thin(piece) for piece in pieces]
     )

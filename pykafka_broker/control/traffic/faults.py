@@ -34,7 +34,7 @@ ClockName = Literal["broker", "wall"]
 
 @dataclass
 class Match:
-    """Whom a fault meets; a name may have a `*` for anything."""
+    """The requests a fault meets; a name may have a `*` for anything."""
 
     api: frozenset[int] | None = None
     version: int | None = None
@@ -53,13 +53,13 @@ class Match:
 
     @property
     def names_places(self) -> bool:
-        """Whether it is about some topics or partitions only."""
+        """Return whether the match is limited to some topics or partitions."""
         return self.topic is not None or self.partition is not None
 
 
 @dataclass
 class Action:
-    """What a fault does. `applied`: the request is carried out, and its answer says the error all the same."""
+    """The effect of a fault. `applied`: the request is carried out, and the answer says the error all the same."""
 
     error: int | None = None
     applied: bool = False
@@ -74,13 +74,13 @@ class Action:
 
     @property
     def on_request(self) -> bool:
-        """Whether it begins before the request is carried out."""
+        """Return whether the effect begins before the request is carried out."""
         refuses = self.error is not None and not self.applied
         return bool(refuses or self.delay_ms or self.hang or self.drop == "before")
 
 
 class Rule:
-    """A fault that is in force. `held` are the requests that it keeps waiting: what goes on with each."""
+    """A fault in force. `held` has a continuation for each delayed request."""
 
     def __init__(self, id: int, match: Match, action: Action) -> None:
         self.id = id
@@ -98,11 +98,11 @@ class Rule:
 
     @property
     def spent(self) -> bool:
-        """Whether it meets nothing any more."""
+        """Return whether no further request can be met."""
         return self.match.times is not None and self.hits >= self.match.times
 
     def fits(self, exchange: Exchange, known: Known) -> bool:
-        """Whether the request is what it is meant for."""
+        """Return whether the request fits the match."""
         match = self.match
         if match.api is not None and exchange.api_key not in match.api:
             return False
@@ -132,7 +132,7 @@ class Rule:
         )
 
     def meets(self, topic: str, partition: int | None) -> bool:
-        """Whether it is about this partition, or about the topic as a whole where that is what is named."""
+        """Return whether the rule is about the partition, or about the topic where no partition is named."""
         if self.match.topic is not None and not self._like("topic", topic):
             return False
         return self.match.partition is None or partition is None or self.match.partition == partition
@@ -141,7 +141,7 @@ class Rule:
         return text is not None and self._patterns[name].fullmatch(text) is not None
 
     def chooses(self) -> bool:
-        """Whether this one, of those that fit, is met; counts it."""
+        """Return whether a fitting request is met, and count the request."""
         match = self.match
         self._fitting += 1
         if self.spent or self._fitting % match.every:
@@ -153,7 +153,7 @@ class Rule:
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """A text in which a `*` stands for anything."""
+    """Return the pattern of a text in which `*` stands for anything."""
     return re.compile(".*".join(map(re.escape, text.split("*"))), re.DOTALL)
 
 
@@ -186,7 +186,7 @@ _ERRORS: dict[int, tuple[ErrorCode, ...]] = {
 
 
 class Chaos:
-    """Disturbs that share of all requests."""
+    """Faults drawn at random, for a share of all requests."""
 
     def __init__(self, seed: int, rate: float) -> None:
         self.seed = seed
@@ -195,7 +195,7 @@ class Chaos:
         self._asked: Counter[tuple[str | None, int]] = Counter()
 
     def on_request(self, exchange: Exchange) -> Rule | None:
-        """What this request meets, or None."""
+        """Return the rule the request meets, or None."""
         who = exchange.client_id, exchange.api_key
         self._asked[who] += 1
         action = self.drawn(exchange.client_id, exchange.api_key, self._asked[who])
@@ -205,7 +205,7 @@ class Chaos:
         return Rule(CHAOS_ID, Match(), action)
 
     def drawn(self, client_id: str | None, api_key: int, number: int) -> Action | None:
-        """What the request of that number meets."""
+        """Return the action for the n-th request of a client to an API, or None."""
         chance = random.Random(f"{self.seed} {client_id} {api_key} {number}")
         if chance.random() >= self.rate:
             return None
@@ -225,8 +225,11 @@ PAUSE_ID = -1
 _MOST_ENDED = 1_000
 
 
-class Faults:
-    """`on_added` is told of each new one."""
+class FaultTable:
+    """All faults, in order.
+
+    `on_added` is called with each new one.
+    """
 
     def __init__(self, known: Known) -> None:
         self.known = known
@@ -234,15 +237,15 @@ class Faults:
         self.chaos: Chaos | None = None
         self._rules: dict[int, Rule] = {}
         self._ended: OrderedDict[int, Rule] = OrderedDict()
-        self._paused: tuple[Rule, Rule] | None = None  # what holds requests, and what holds who connects
+        self._paused: tuple[Rule, Rule] | None = None  # one rule holds requests, the other new connections
         self._last_id = 0
-        self.watching = False  # whether there is anything that requests may meet; asked for every request
+        self.watching = False  # whether requests may meet anything; asked for every request
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self._rules.values())
 
     def add(self, match: Match, action: Action) -> Rule:
-        """A new one, after the others."""
+        """Add a fault behind the others."""
         self._last_id += 1
         rule = self._rules[self._last_id] = Rule(self._last_id, match, action)
         self.watching = True
@@ -251,7 +254,7 @@ class Faults:
         return rule
 
     def set_chaos(self, seed: int, rate: float) -> Chaos:
-        """Disturb at random from now on; takes the place of an earlier one."""
+        """Disturb at random from now on; replaces an earlier chaos."""
         self.chaos = Chaos(seed, rate)
         self.watching = True
         return self.chaos
@@ -261,11 +264,11 @@ class Faults:
         self._look()
 
     def find(self, id: int) -> Rule | None:
-        """The fault, also one that was removed."""
+        """Return a fault, also a removed fault."""
         return self._rules.get(id) or self._ended.get(id)
 
     def remove(self, id: int) -> None:
-        """Requests that it held are carried out now."""
+        """Remove a fault; held requests are carried out now."""
         rule = self._rules.pop(id, None)
         if rule is not None:
             self._release(rule)
@@ -275,14 +278,14 @@ class Faults:
         self._look()
 
     def clear(self) -> None:
-        """Remove all, chaos included."""
+        """Remove all faults, chaos included."""
         self.chaos = None
         for id in list(self._rules):
             self.remove(id)
         self._look()
 
     def forget(self) -> None:
-        """Remove all, and let go on what was paused: nothing of a test disturbs the next one."""
+        """Remove all faults and end a pause, so nothing of a test disturbs the next test."""
         self.clear()
         self.unpause()
 
@@ -292,7 +295,7 @@ class Faults:
         rule.held.clear()
 
     def pause(self) -> None:
-        """Hold all requests and all who connect. `clear` does not end it."""
+        """Hold all requests and all new connections. `clear` does not end a pause."""
         if self._paused is None:
             self._paused = Rule(PAUSE_ID, Match(), Action(hang=True)), Rule(PAUSE_ID, Match(), Action(connect="hang"))
             self.watching = True
@@ -301,11 +304,11 @@ class Faults:
 
     @property
     def paused(self) -> Rule | None:
-        """The one that holds requests, and answers to those that came before it, while there is a pause."""
+        """Return the rule of a pause, holding requests and answers to earlier requests."""
         return None if self._paused is None else self._paused[0]
 
     def unpause(self) -> None:
-        """Let all of them go on."""
+        """End a pause."""
         if self._paused is not None:
             paused, self._paused = self._paused, None
             self._look()
@@ -318,7 +321,7 @@ class Faults:
     # -- whom they meet
 
     def on_request(self, exchange: Exchange) -> Rule | None:
-        """The one that meets a request that has come."""
+        """Return the rule meeting a request on arrival."""
         if self._paused is not None:
             return self._paused[0]
         for rule in self._rules.values():
@@ -327,7 +330,7 @@ class Faults:
         return None if self.chaos is None else self.chaos.on_request(exchange)
 
     def on_answer(self, exchange: Exchange, bites: Callable[[Rule], bool]) -> Rule | None:
-        """The one that meets an answer that leaves; `bites` says whether it has anything to do there."""
+        """Return the rule meeting an answer; `bites` says whether a rule has an effect."""
         for rule in self._rules.values():
             action = rule.action
             if action.on_request or action.connect is not None or rule.spent:
@@ -337,7 +340,7 @@ class Faults:
         return None
 
     def on_connect(self, connection: int, listener: str) -> Rule | None:
-        """The one that meets a client that connects."""
+        """Return the rule meeting a new connection."""
         if self._paused is not None:
             return self._paused[1]
         for rule in self._rules.values():

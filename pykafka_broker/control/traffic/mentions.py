@@ -1,7 +1,7 @@
-"""Which topics, partitions, groups and transactional ids a message is about.
+"""The topics, partitions, groups and transactional ids of a message.
 
-Rule: that is read off the schema's names, which say the same everywhere; the few that say it otherwise stand here by
-name. A topic that is named by its id is looked up; one that nobody knows is nobody's.
+Rule: the schema's names decide, which mean the same everywhere; the few exceptions are listed by name. A topic that is
+named by its id is looked up; an unknown one is ignored.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 
 _PARTITION = ("partition_index", "partition", "partition_id", "index")
-_PARTITIONS = ("partitions", "partition_indexes")  # where they are lists of numbers
+_PARTITIONS = ("partitions", "partition_indexes")  # as lists of numbers
 _TOPIC = ("topic", "topic_name")
-_GROUPS = ("groups", "groups_names", "group_ids")  # where they are lists of texts
+_GROUPS = ("groups", "groups_names", "group_ids")  # as lists of texts
 _TRANSACTIONAL_ID = ("transactional_id", "v3_and_below_transactional_id")
 _TOPIC_RESOURCE = 2
 NO_PARTITION = None
@@ -24,17 +24,20 @@ Place = tuple[str, int | None]  # a topic and one of its partitions, or the topi
 
 
 class Known(Protocol):
-    """What a message alone does not say."""
+    """Facts beyond a single message."""
 
     def topic_name(self, topic_id: bytes) -> str | None:
-        """The topic of that id."""
+        """Return the topic with an id."""
 
     def fetched(self, session_id: int) -> Iterable[tuple[str | bytes, int]]:
-        """Topics, by name or id, and partitions of a fetch session."""
+        """Return the topics, by name or id, and partitions of a fetch session."""
 
 
 class Mentions:
-    """What one message is about. `all_topics`: of whatever there is, as Metadata may ask."""
+    """The topics, groups and transactional ids of a message.
+
+    `all_topics`: the message is about everything there is, as Metadata may be.
+    """
 
     __slots__ = ("all_topics", "groups", "places", "transactional_ids")
 
@@ -46,7 +49,7 @@ class Mentions:
 
 
 def mentions_of(message: Any, known: Known) -> Mentions:
-    """All that the message names; for a fetch, what its session has named before too."""
+    """Return everything the message names; for a fetch, the rest of the session too."""
     found = Mentions()
     if message is not None:
         _read(message, known, found)
@@ -96,7 +99,7 @@ def _read_names(struct: Any, found: Mentions) -> None:
 
 
 def topic_of(list_name: str, item: Any, known: Known) -> str | None:
-    """The topic that an item of that list is about; None if it is about something else."""
+    """Return the topic of an item in a list; None if the item is about something else."""
     topic_id = getattr(item, "topic_id", ZERO_UUID)
     if topic_id != ZERO_UUID:
         return known.topic_name(topic_id) or ""
@@ -111,7 +114,7 @@ def topic_of(list_name: str, item: Any, known: Known) -> str | None:
 
 
 def partitions_of(item: Any) -> list[int]:
-    """The partitions that an item about a topic names."""
+    """Return the partitions an item about a topic names."""
     number = partition_of(item)
     if number is not None:
         return [number]
@@ -138,7 +141,7 @@ Wanted = Callable[[str, int | None], bool]
 
 
 def keep(struct: Any, wanted: Wanted, known: Known) -> bool:
-    """Leave in a message only what is wanted of topics and partitions; whether anything is left of them."""
+    """Keep only wanted topics and partitions in a message; return whether any are left."""
     left = False
     for name in struct.__match_args__:
         field = getattr(struct, name)

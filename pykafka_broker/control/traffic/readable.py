@@ -26,10 +26,10 @@ _SECRETS = frozenset({"auth_bytes", "salted_password", "hmac"})
 
 
 @dataclass
-class SeenRequest:
-    """A request of a client. `number` counts the answers of this broker and is null while the request waits; `time` is
-    the broker's at arrival, in milliseconds since 1970. `response_bytes` is null where there is no answer: it waits, or
-    its client or its connection has gone, or the protocol has none. `fault` is the one that it has met. `request` and
+class SeenRequestAnswer:
+    """A request of a client. `number` counts the answers of the broker and is null while the request waits; `time` is
+    the broker's at arrival, in milliseconds since 1970. `response_bytes` is null without an answer: the request waits,
+    or its client or connection has gone, or the protocol has none. `fault` is the fault that has met it. `request` and
     `response` are only there where bodies were asked for, with the names of Kafka's schemas.
     """
 
@@ -53,10 +53,10 @@ class SeenRequest:
     response: Any
 
 
-def seen(exchange: Exchange, bodies: bool) -> SeenRequest:
-    """As operations tell of it."""
+def seen(exchange: Exchange, bodies: bool) -> SeenRequestAnswer:
+    """Return an exchange in the form of operations."""
     connection = exchange.connection
-    return SeenRequest(
+    return SeenRequestAnswer(
         number=exchange.number,
         time=exchange.wall_ms,
         duration_ms=exchange.duration_ns / 1e6,
@@ -79,7 +79,7 @@ def seen(exchange: Exchange, bodies: bool) -> SeenRequest:
 
 
 def as_json(value: Any, name: str = "") -> Any:
-    """A message, or what stands in the field of that name."""
+    """Return a message, or the content of the field `name`, as JSON."""
     if isinstance(value, Fields):
         shown = {field: as_json(getattr(value, field), field) for field in value.__match_args__}
         if shown.get("value") is not None and is_secret(str(shown.get("name"))):
@@ -108,9 +108,11 @@ def _bytes(value: bytes, name: str) -> str:
     return text if text.isprintable() else b64encode(value).decode()
 
 
-def line(seen: SeenRequest) -> str:
-    """`12:30:01.250 Fetch v17 consumer-1 127.0.0.1:50312 123 B -> 214 B in 1.3 ms NOT_LEADER_OR_FOLLOWER`; with
-    `User:alice` before the address where clients say who they are.
+def line(seen: SeenRequestAnswer) -> str:
+    """Return a request as a line.
+
+    `12:30:01.250 Fetch v17 consumer-1 127.0.0.1:50312 123 B -> 214 B in 1.3 ms NOT_LEADER_OR_FOLLOWER`; with
+    `User:alice` before the address where clients authenticate.
     """
     seconds, milliseconds = divmod(seen.time, 1000)
     clock = f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds:03}"
@@ -127,7 +129,7 @@ _NAMES = [spec.name for spec in SPECS.values()]
 
 
 def api_keys(api: str | list[str] | None) -> frozenset[int] | None:
-    """The keys of APIs by name (`Produce`), key, or several of them; None for all. Raises `Problem` 400."""
+    """Return the keys of APIs by name (`Produce`), key, or a list of both; None for all. Raises `Problem` 400."""
     if api is None:
         return None
     return frozenset(map(_api_key, api if isinstance(api, list) else [api]))
@@ -143,7 +145,7 @@ def _api_key(api: str) -> int:
 
 
 def error_code(error: str | int) -> int:
-    """The code of an error by name or code. Raises `Problem` 400."""
+    """Return the code of an error by name or code. Raises `Problem` 400."""
     if isinstance(error, int):
         if error in ErrorCode._value2member_map_ and error != ErrorCode.NONE:
             return error

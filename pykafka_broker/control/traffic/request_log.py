@@ -32,12 +32,13 @@ from pykafka_broker.control.traffic.exchange import (
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.protocol.api_keys import ApiKey
 
-_ENTRY_BYTES = 100  # beside the request and the answer
+_ENTRY_BYTES = 100  # besides request and answer
 
 
-class PutAway:
-    """The fields of entries, each in a list or array of its own. bytes: what they take of the memory, about. marks: of
-    those that have one, by place.
+class SealedEntries:
+    """Entries of the log in few objects: each field in a list or array.
+
+    bytes: memory in use, about. marks: marks of entries, by index.
     """
 
     __slots__ = ("_answers", "_connections", "_durations_ns", "_frames", "_lengths", "_walls_ms", "bytes", "marks")
@@ -69,16 +70,16 @@ _HEADER_BYTES = 300  # of a request: enough for a client id of usual length
 
 
 class Waiting(Protocol):
-    """A request that has no answer yet."""
+    """A request without an answer yet."""
 
     def so_far(self) -> Exchange:
-        """As it stands."""
+        """Return the present exchange."""
 
 
 class RequestLog:
-    """What was answered, in the order of the answers, and what still waits.
+    """The exchanges, in the order of the answers, and waiting requests.
 
-    note: hands in an entry; whoever does so calls `seal` once `recent` has `FULL` values, those of `SEALED_AT` entries.
+    note: adds an entry; the caller calls `seal` once `recent` has `FULL` values, those of `SEALED_AT` entries.
     """
 
     def __init__(self, most: int = MOST_ENTRIES, most_bytes: int = MOST_BYTES) -> None:
@@ -87,38 +88,38 @@ class RequestLog:
         self.recent: list[Any] = []
         self.note: Callable[[Entry], None] = self.recent.extend
         self.waiting: dict[int, Waiting] = {}  # by identity
-        self._sealed: deque[PutAway] = deque()  # older ones
-        self._count = self._bytes = 0  # of those
+        self._sealed: deque[SealedEntries] = deque()  # older entries
+        self._count = self._bytes = 0  # entries and bytes of `_sealed`
         self._gone = 0  # entries that were dropped
         self._marks: dict[int, Mark] = {}  # of entries in `recent`, by place
-        self.unsealed_bytes = 0  # of answers in it
-        self._headers: dict[int, bytes] = {}  # the beginning of the last request that was put away, by connection
-        self.on_sealed: Callable[[Iterable[Exchange]], None] | None = None  # told of what is put away
+        self.unsealed_bytes = 0  # of answers in `recent`
+        self._headers: dict[int, bytes] = {}  # the beginning of the last sealed request, by connection
+        self.on_sealed: Callable[[Iterable[Exchange]], None] | None = None  # called with newly sealed entries
 
     def __len__(self) -> int:
         return self._count + len(self.recent) // FIELDS
 
     @property
     def last_number(self) -> int:
-        """Of the last entry."""
+        """Return the number of the last entry."""
         return self._gone + len(self)
 
     def weigh(self, answer_bytes: int) -> None:
-        """The answer is long that is noted next: a few of them are as many bytes as there may be."""
+        """Prepare for a long answer noted next: a few may fill the log."""
         if self.unsealed_bytes + answer_bytes > _MOST_UNSEALED_BYTES:
             self.seal()
         self.unsealed_bytes += answer_bytes
 
     def mark(self, mark: Mark) -> None:
-        """The entry that is noted next has one."""
+        """Give a mark to the entry noted next."""
         self._marks[len(self.recent) // FIELDS] = mark
 
     def seal(self) -> None:
-        """Put away what has come since, and drop the oldest where it is too much."""
+        """Seal recent entries, and drop the oldest where the log is too large."""
         fields = [self.recent[place::FIELDS] for place in range(FIELDS)]
         self.recent.clear()
         self._note_clients(fields[CONNECTION], fields[FRAME])
-        newest = PutAway(fields, self._marks, self.unsealed_bytes)
+        newest = SealedEntries(fields, self._marks, self.unsealed_bytes)
         self._marks, self.unsealed_bytes = {}, 0
         if self.on_sealed is not None:
             self.on_sealed(_exchanges(newest, newest.marks))
@@ -132,7 +133,7 @@ class RequestLog:
             self._gone += len(oldest)
 
     def clear(self) -> None:
-        """Forget all of them; numbers go on."""
+        """Forget all entries; numbers go on."""
         if self.recent:
             self.seal()
         self._gone += len(self)
@@ -143,18 +144,18 @@ class RequestLog:
         headers = self._headers
         last = dict(zip(connections, frames, strict=True))
         headers.update({connection.id: frame[:_HEADER_BYTES] for connection, frame in last.items()})
-        while len(headers) > _MOST_CLIENTS:  # the first that came; one that still asks comes back
+        while len(headers) > _MOST_CLIENTS:  # the oldest connection; an active one comes back
             del headers[next(iter(headers))]
 
     def client_ids(self) -> dict[int, str | None]:
-        """What the last request of each connection has called its client, by connection."""
+        """Return the client id of each connection's last request, by connection."""
         found = {id: client_id_of(header) for id, header in self._headers.items()}
         for entry in _each(self.recent):
             found[entry[CONNECTION].id] = client_id_of(entry[FRAME])
         return found | {each.connection.id: each.client_id for each in self.unanswered()}
 
     def since(self, number: int = 0) -> Iterator[Exchange]:
-        """What was answered after that entry."""
+        """Yield the exchanges after an entry."""
         place = self._gone
         for entries in tuple(self._sealed):
             if number < place + len(entries):
@@ -163,19 +164,19 @@ class RequestLog:
         yield from _exchanges(list(_each(self.recent)), dict(self._marks), place, max(0, number - place))
 
     def unanswered(self) -> Iterator[Exchange]:
-        """What still waits."""
+        """Yield the waiting requests."""
         for waiting in self.waiting.values():
             yield waiting.so_far()
 
 
 def _each(values: list[Any]) -> Iterator[Entry]:
-    """The entries whose values these are."""
+    """Yield entries from a flat list of the values."""
     value = iter(values)
-    return zip(*[value] * FIELDS, strict=True)  # five of them, as in the list
+    return zip(*[value] * FIELDS, strict=True)  # five values an entry
 
 
 def _exchanges(entries: Iterable[Entry], marks: dict[int, Mark], gone: int = 0, first: int = 0) -> Iterator[Exchange]:
-    """From the first one on that is wanted; so many were before all of these."""
+    """Yield exchanges from index `first` on; `gone` entries came before."""
     for place, entry in enumerate(islice(entries, first, None), first):
         yield Exchange(entry, gone + place + 1, marks.get(place))
 
@@ -186,7 +187,7 @@ NO_ERROR = "NONE"
 
 
 class ApiSums:
-    """Of one API in one version."""
+    """Sums of an API in a version."""
 
     __slots__ = ("answer_bytes", "duration_ns", "request_bytes", "requests")
 
@@ -195,7 +196,7 @@ class ApiSums:
 
 
 class TopicSums:
-    """Of one topic. Bytes are those of batches, as they are on the wire."""
+    """Sums of a topic. Bytes are counted in batches, as on the wire."""
 
     __slots__ = (
         "bytes_in",
@@ -215,7 +216,7 @@ class TopicSums:
 
 
 class RequestCounts:
-    """Sums over all requests that were answered."""
+    """Sums over all answered requests."""
 
     def __init__(self, log: RequestLog, known: Known) -> None:
         self._known = known
@@ -229,7 +230,7 @@ class RequestCounts:
         log.on_sealed = self._add_all
 
     def catch_up(self) -> None:
-        """Count what the log has not put away yet."""
+        """Count entries not sealed yet."""
         if self._log.recent:
             self._log.seal()
 
@@ -253,7 +254,7 @@ class RequestCounts:
 
     def _add_produce(self, exchange: Exchange) -> None:
         if exchange.request is None:
-            return  # of a long request for many partitions only the beginning is kept
+            return  # only the beginning of a long request is kept
         refused = set()
         for topic in exchange.response.responses if exchange.response else ():
             refused |= {(self._name(topic), each.index) for each in topic.partition_responses if each.error_code}

@@ -26,7 +26,7 @@ TopicIdPartition = tuple[bytes, int]
 
 
 class MemberSpec(NamedTuple):
-    """One member: what it reads, and what it was last meant to have."""
+    """A member: the topics of the subscription, and the last target."""
 
     instance_id: str | None
     topics: Set[bytes]
@@ -34,7 +34,7 @@ class MemberSpec(NamedTuple):
 
 
 class GroupSpec(NamedTuple):
-    """All members, and how many partitions each topic has that anybody reads."""
+    """All members, and the partition count of each topic with a reader."""
 
     members: Mapping[str, MemberSpec]
     partitions: Mapping[bytes, int]
@@ -58,7 +58,7 @@ Assignor = Callable[[GroupSpec], dict[str, Assignment]]
 
 
 def assign_range(group: GroupSpec) -> dict[str, Assignment]:
-    """The `range` assignor of Kafka's group coordinator."""
+    """Assign with `range`: each member gets a run of neighbouring partitions of each topic."""
     # Static members come first: their names outlive a restart.
     in_order = sorted(
         group.members.items(), key=lambda item: (item[1].instance_id is None, item[1].instance_id or "", item[0])
@@ -70,8 +70,8 @@ def assign_range(group: GroupSpec) -> dict[str, Assignment]:
             continue
         share, extra = divmod(count, len(readers))
         start = 0
-        for number, member_id in enumerate(readers):
-            end = start + share + (number < extra)
+        for index, member_id in enumerate(readers):
+            end = start + share + (index < extra)
             if end > start:
                 result[member_id][topic_id] = set(range(start, end))
             start = end
@@ -82,7 +82,7 @@ def assign_range(group: GroupSpec) -> dict[str, Assignment]:
 
 
 def assign_uniform(group: GroupSpec) -> dict[str, Assignment]:
-    """The `uniform` assignor: the default of Kafka's group coordinator."""
+    """Assign with `uniform`, the default of Kafka's group coordinator: counts are even, and little moves."""
     if not group.members:
         return {}
     return _share_evenly(group) if group.homogeneous else _Balance(group).run()
@@ -95,7 +95,7 @@ def _all_partitions(group: GroupSpec) -> Iterator[TopicIdPartition]:
 
 
 def _still_valid(group: GroupSpec, member_id: str) -> Iterator[TopicIdPartition]:
-    """What the member had and may still have, in a fixed order."""
+    """Yield the partitions of a member's last target within topics and counts of today, in a fixed order."""
     member = group.members[member_id]
     for topic_id, partitions in sorted(member.target.items()):
         if topic_id in member.topics:
@@ -129,7 +129,7 @@ def _share_evenly(group: GroupSpec) -> dict[str, Assignment]:
             kept += 1
         if kept <= share:
             hungry.append((member_id, kept))
-    free = (one for one in _all_partitions(group) if one[0] in topics and one not in taken)
+    free = (partition for partition in _all_partitions(group) if partition[0] in topics and partition not in taken)
     for member_id, kept in hungry:
         quota = share
         if extra and kept <= share:
@@ -145,7 +145,7 @@ def _give(assignment: Assignment, topic_id: bytes, partition: int) -> None:
 
 
 class _Balance:
-    """Members that read different topics."""
+    """Assignment to members with different topics."""
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
@@ -164,8 +164,8 @@ class _Balance:
         self._give_out_the_rest()
         self._even_out()
         result: dict[str, Assignment] = {member_id: {} for member_id in self._group.members}
-        for (topic_id, index), owner in self._owner.items():
-            _give(result[owner], topic_id, index)
+        for (topic_id, partition), owner in self._owner.items():
+            _give(result[owner], topic_id, partition)
         return result
 
     def _set(self, partition: TopicIdPartition, member_id: str) -> None:
@@ -176,7 +176,7 @@ class _Balance:
         self._load[member_id] += 1
 
     def _give_out_the_rest(self) -> None:
-        """Topics with few readers first, since those have no choice."""
+        """Assign the free partitions: topics with few readers first, since they have no choice."""
         by_choice = sorted(self._group.partitions, key=lambda topic_id: (len(self._readers[topic_id]), topic_id))
         for topic_id in by_choice:
             queue = [(self._load[member_id], member_id) for member_id in self._readers[topic_id]]
@@ -189,8 +189,11 @@ class _Balance:
                 heapq.heapreplace(queue, (load + 1, member_id))
 
     def _even_out(self) -> None:
-        """Move partitions from whoever has most to whoever has least among a topic's readers, the last ones first, so
-        that each keeps its first ones. Each move lowers the sum of the squared loads, so that this ends."""
+        """Move partitions from the reader of a topic with most partitions to the reader with least.
+
+        The last partitions go first, so each member keeps its first partitions. Each move lowers the sum of the squared
+        loads, so the loop ends.
+        """
         moved = True
         while moved:
             moved = False
@@ -205,7 +208,11 @@ class _Balance:
 
 
 def assign_simple(members: Mapping[str, MemberSpec], assignable: Mapping[bytes, Set[int]]) -> dict[str, Assignment]:
-    """Return each member's partitions. assignable: the partitions of each topic that may be assigned."""
+    """Return each member's partitions.
+
+    Args:
+        assignable: The partitions of each topic that may be assigned.
+    """
     assignment: dict[str, Assignment] = {member_id: {} for member_id in members}
     read = [member.topics for member in members.values()]
     if all(topics == read[0] for topics in read):
@@ -243,7 +250,7 @@ def _had(members: Mapping[str, MemberSpec], wanted: list[TopicIdPartition]) -> d
 def _one_each(
     partitions: list[TopicIdPartition], members: Mapping[str, MemberSpec]
 ) -> dict[str, list[TopicIdPartition]]:
-    """At least as many members as partitions: one partition for each member."""
+    """Assign where members are at least as many as partitions: a partition for each member."""
     least, with_one_more = divmod(len(members), len(partitions))
     readers: dict[TopicIdPartition, int] = dict.fromkeys(partitions, 0)
     shares: dict[str, list[TopicIdPartition]] = {}
@@ -267,7 +274,7 @@ def _one_each(
 def _some_each(
     partitions: list[TopicIdPartition], members: Mapping[str, MemberSpec]
 ) -> dict[str, list[TopicIdPartition]]:
-    """More partitions than members: one reader for each partition."""
+    """Assign where partitions are more than members: a reader for each partition."""
     least, with_one_more = divmod(len(partitions), len(members))
     free = dict.fromkeys(partitions)
     shares: dict[str, list[TopicIdPartition]] = {}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.coordinators.effects import Effects, Token
 from pykafka_broker.coordinators.groups.classic_group import (
     COMPLETING_REBALANCE,
     DEAD,
@@ -19,7 +18,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
     PREPARING_REBALANCE,
     STABLE,
     ClassicGroup,
-    ClassicMember,
+    ClassicGroupMember,
     Protocols,
     empty_group_record,
     group_metadata_record,
@@ -27,6 +26,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
     restored,
 )
 from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.result import CoordinatorResult, Token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -42,81 +42,84 @@ from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataVal
 # The rebalance: from the first join to the members' shares
 
 
-# A new member has no id to send heartbeats under; if its first join waits longer than this, it has gone away.
+# A new member has no id for heartbeats; a first join that waits longer than this belongs to a member that has gone.
 NEW_MEMBER_JOIN_TIMEOUT_MS = 300_000
 
 
 class ClassicRebalance:
-    """The phases of a rebalance, for all classic groups of a table."""
+    """The phases of a rebalance, for all classic groups of a table.
+
+    `prepare` opens the join phase and `complete_join` closes it; both leave answers to waiting requests in the
+    `CoordinatorResult` that they are given. Deadlines run on the table's timers and come back through `on_timer`.
+    """
 
     def __init__(self, table: GroupTable) -> None:
         self._table = table
         self._timers = table.timers
-        # What is left of the initial delay, by group: (next wait, remaining after it).
+        # The rest of the initial delay, by group: (next wait, remaining time after the wait).
         self._initial_delays: dict[str, tuple[int, int]] = {}
 
     # Sessions
 
-    def keep_alive(self, member: ClassicMember, now: int, timeout_ms: int | None = None) -> None:
+    def keep_alive(self, member: ClassicGroupMember, now: int, timeout_ms: int | None = None) -> None:
         """Start the member's session anew."""
         self._timers.set(member.session_key, now + (member.session_timeout_ms if timeout_ms is None else timeout_ms))
 
-    def end_session(self, member: ClassicMember) -> None:
+    def end_session(self, member: ClassicGroupMember) -> None:
+        """Cancel the deadline of the member's session."""
         self._timers.cancel(member.session_key)
 
     # Join phase
 
-    def prepare_or_complete(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """A member came, changed or went: rebalance, or close the join phase that is open if nobody is missing any
-        more.
-        """
+    def prepare_or_complete(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
+        """Rebalance after a change of the members, or close the open join phase if nobody is missing."""
         if group.can_rebalance:
-            self.prepare(group, effects, now)
+            self.prepare(group, result, now)
         else:
-            self.complete_join_if_all_are_here(group, effects, now)
+            self.complete_join_if_all_are_here(group, result, now)
 
-    def prepare(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def prepare(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Open the join phase."""
         if group.state is COMPLETING_REBALANCE:
-            # Whoever waits for a share of the old generation has to join again.
+            # Members that wait for a share of the old generation have to join again.
             for member in group.members.values():
                 member.assignment = b""
-            self.share_out(group, {}, effects, now, ErrorCode.REBALANCE_IN_PROGRESS)
+            self.answer_syncs(group, {}, result, now, ErrorCode.REBALANCE_IN_PROGRESS)
         self._timers.cancel(group.sync_key)
         initial = group.state is EMPTY
         group.move_to(PREPARING_REBALANCE, now)
         if initial:
-            self._start_initial_delay(group, effects, now)
+            self._start_initial_delay(group, result, now)
         elif group.all_joined:
-            self.complete_join(group, effects, now)
+            self.complete_join(group, result, now)
         else:
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
 
-    def _start_initial_delay(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def _start_initial_delay(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         delay = self._table.config.group_initial_rebalance_delay_ms
         if delay == 0:
-            self.complete_join(group, effects, now)
+            self.complete_join(group, result, now)
             return
         self._initial_delays[group.group_id] = (delay, max(group.rebalance_timeout_ms - delay, 0))
         self._timers.set(group.join_key, now + delay)
 
-    def _continue_initial_delay(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
+    def _continue_initial_delay(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         delay, remaining = self._initial_delays.pop(group.group_id)
         if not group.new_member_added or remaining == 0:
-            self.complete_join(group, effects, now)
+            self.complete_join(group, result, now)
             return
         group.new_member_added = False
         next_delay = min(self._table.config.group_initial_rebalance_delay_ms, remaining)
         self._initial_delays[group.group_id] = (next_delay, max(remaining - delay, 0))
         self._timers.set(group.join_key, now + next_delay)
 
-    def complete_join_if_all_are_here(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """Close the join phase, unless it is the first one, whose end is a matter of the initial delay."""
+    def complete_join_if_all_are_here(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
+        """Close the join phase if all members have joined; the initial delay alone ends the first phase."""
         if group.state is PREPARING_REBALANCE and group.previous_state is not EMPTY and group.all_joined:
-            self.complete_join(group, effects, now)
+            self.complete_join(group, result, now)
 
-    def complete_join(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """Close the join phase: whoever has not joined is out (static members stay), the others get the new
+    def complete_join(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
+        """Close the join phase: remove members without a join (static members stay), give the others the new
         generation.
         """
         self._timers.cancel(group.join_key)
@@ -128,36 +131,40 @@ class ClassicRebalance:
         if group.state is DEAD:
             return
         if not group.elect_joined_leader() and group.members:
-            # Only static members are left and none of them has come: wait until one does or their sessions end.
+            # Only static members are left and none has come: wait until a member comes or the sessions end.
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
             return
         group.next_generation(now)
         if group.state is EMPTY:
-            effects.records.append(group_metadata_record(group, {}))
+            result.records.append(group_metadata_record(group, {}))
             return
         members = described_members(group)
         for member in group.members.values():
-            self.answer_join(group, member, effects, members if member.member_id == group.leader else [])
+            self.answer_join(group, member, result, members if member.member_id == group.leader else [])
             self.keep_alive(member, now)
             member.is_new = False
             group.pending_syncs.add(member.member_id)
         self._timers.set(group.sync_key, now + group.rebalance_timeout_ms)
 
     def answer_join(
-        self, group: ClassicGroup, member: ClassicMember, effects: Effects[Any], members: list[JoinGroupResponseMember]
+        self,
+        group: ClassicGroup,
+        member: ClassicGroupMember,
+        result: CoordinatorResult[Any],
+        members: list[JoinGroupResponseMember],
     ) -> None:
-        """Tell a waiting member the current generation; a static member may have nobody waiting."""
+        """Answer a member's waiting join with the current generation; a static member may have none waiting."""
         token = group.wait_for_join(member, None)
         if token is not None:
-            effects.complete(token, generation_reply(group, member, members))
+            result.complete(token, generation_reply(group, member, members))
 
     # Sync phase
 
-    def share_out(
+    def answer_syncs(
         self,
         group: ClassicGroup,
         shares: dict[str, bytes],
-        effects: Effects[Any],
+        result: CoordinatorResult[Any],
         now: int,
         error: ErrorCode = ErrorCode.NONE,
     ) -> None:
@@ -172,73 +179,75 @@ class ClassicRebalance:
                 protocol_name=None if failed else group.protocol_name,
                 assignment=shares.get(member.member_id, b""),
             )
-            effects.complete(member.sync_token, reply)
+            result.complete(member.sync_token, reply)
             member.sync_token = None
             self.keep_alive(member, now)
 
-    def synced(self, group: ClassicGroup, member_id: str) -> None:
-        """The member has asked for its share; the last one stops the clock."""
+    def note_sync(self, group: ClassicGroup, member_id: str) -> None:
+        """Note a member's SyncGroup; the last member's stops the deadline."""
         group.pending_syncs.discard(member_id)
         if not group.pending_syncs:
             self._timers.cancel(group.sync_key)
 
     # Departures
 
-    def remove_member(self, group: ClassicGroup, member: ClassicMember, effects: Effects[Any], now: int) -> None:
-        """A member has timed out."""
+    def remove_member(
+        self, group: ClassicGroup, member: ClassicGroupMember, result: CoordinatorResult[Any], now: int
+    ) -> None:
+        """Remove a member after a timeout."""
         token = group.wait_for_join(member, None)
-        if token is not None:  # it may still be there, so let it ask again
-            effects.complete(
+        if token is not None:  # the member may still be there, so let it ask again
+            result.complete(
                 token,
                 JoinGroupResponse(error_code=ErrorCode.UNKNOWN_MEMBER_ID, member_id=UNKNOWN_MEMBER),
             )
         group.remove(member.member_id)
         if group.state in (STABLE, COMPLETING_REBALANCE):
-            self.prepare_or_complete(group, effects, now)
+            self.prepare_or_complete(group, result, now)
         elif group.state is PREPARING_REBALANCE and group.all_joined:
-            self.complete_join(group, effects, now)
+            self.complete_join(group, result, now)
 
     # Deadlines
 
-    def on_timer(self, key: TimerKey, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """Run what `key` stands for."""
+    def on_timer(self, key: TimerKey, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
+        """Run the rule of the deadline `key`."""
         if key.kind == "classic-session":
-            self._session_ended(group, key.member_id, effects, now)
+            self._session_ended(group, key.member_id, result, now)
         elif key.kind == "classic-join":
             if group.state is PREPARING_REBALANCE:
                 if group.group_id in self._initial_delays:
-                    self._continue_initial_delay(group, effects, now)
+                    self._continue_initial_delay(group, result, now)
                 else:
-                    self.complete_join(group, effects, now)
+                    self.complete_join(group, result, now)
         elif key.kind == "classic-sync":
-            self._sync_ended(group, effects, now)
+            self._sync_ended(group, result, now)
 
-    def _session_ended(self, group: ClassicGroup, member_id: str, effects: Effects[Any], now: int) -> None:
+    def _session_ended(self, group: ClassicGroup, member_id: str, result: CoordinatorResult[Any], now: int) -> None:
         if member_id in group.pending_joins:
             group.remove(member_id)
             if group.state is PREPARING_REBALANCE and group.all_joined:
-                self.complete_join(group, effects, now)
+                self.complete_join(group, result, now)
             return
         member = group.members.get(member_id)
         if member is None:
             return
         waits = member.join_token is not None or member.sync_token is not None
         if waits and not member.is_new:
-            return  # its session starts anew with the answer
-        self.remove_member(group, member, effects, now)
+            return  # the member's session starts anew with the answer
+        self.remove_member(group, member, result, now)
 
-    def _sync_ended(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """Members that never asked for their share of the generation are out."""
+    def _sync_ended(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
+        """Remove the members without a SyncGroup in the generation."""
         if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_syncs:
             return
         for member_id in list(group.pending_syncs):
             self._timers.cancel(group.members[member_id].session_key)
             group.remove(member_id)
-        self.prepare(group, effects, now)
+        self.prepare(group, result, now)
 
 
 def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
-    """What the leader is told of everybody."""
+    """Return the description of all members for the leader."""
     return [
         JoinGroupResponseMember(member.member_id, member.instance_id, member.metadata(group.protocol_name))
         for member in group.members.values()
@@ -246,9 +255,9 @@ def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
 
 
 def generation_reply(
-    group: ClassicGroup, member: ClassicMember, members: list[JoinGroupResponseMember], leader: str | None = None
+    group: ClassicGroup, member: ClassicGroupMember, members: list[JoinGroupResponseMember], leader: str | None = None
 ) -> JoinGroupResponse:
-    """The current generation, as an answer to JoinGroup."""
+    """Return the current generation as an answer to JoinGroup."""
     return JoinGroupResponse(
         generation_id=group.generation,
         protocol_type=group.protocol_type_or_none,
@@ -259,7 +268,7 @@ def generation_reply(
     )
 
 
-# JoinGroup, versions 0 to 9
+# A JoinGroup and its refusal, versions 0 to 9
 
 
 MEMBER_ID_REQUIRED_FROM = 4
@@ -268,28 +277,29 @@ SKIP_ASSIGNMENT_FROM = 9
 
 
 class Join:
-    """One JoinGroup request on its way: who asks, what for, and where the answer goes."""
+    """A JoinGroup request on the way: the caller, the request, and where to put the answer."""
 
-    __slots__ = ("caller", "effects", "now", "protocols", "rebalance_timeout_ms", "request", "token")
+    __slots__ = ("caller", "now", "protocols", "rebalance_timeout_ms", "request", "result", "token")
 
     def __init__(
-        self, caller: Caller, request: JoinGroupRequest, token: Token, now: int, effects: Effects[Any]
+        self, caller: Caller, request: JoinGroupRequest, token: Token, now: int, result: CoordinatorResult[Any]
     ) -> None:
         self.caller = caller
         self.request = request
         self.token = token
         self.now = now
-        self.effects = effects
+        self.result = result
         self.protocols: Protocols = protocols_of(request.protocols)
-        # Version 0 knows one timeout for both.
+        # Version 0 has one timeout for session and rebalance.
         self.rebalance_timeout_ms = request.session_timeout_ms if caller.version == 0 else request.rebalance_timeout_ms
 
     def refuse(self, error: ErrorCode, member_id: str) -> None:
-        self.effects.reply = join_refusal(error, member_id)
+        """Answer with an error."""
+        self.result.reply = join_refusal(error, member_id)
 
 
 class JoinRefusal(JoinGroupResponse):
-    """It has no protocol, which only newer versions can say."""
+    """A refusal of a join. The protocol name is null, or empty in versions without null."""
 
     __slots__ = ()
 
@@ -299,19 +309,42 @@ class JoinRefusal(JoinGroupResponse):
 
 
 def join_refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
-    """A JoinGroup answer that carries nothing but an error."""
+    """Return a JoinGroup answer with nothing but an error."""
     return JoinRefusal(error_code=error, member_id=member_id)
 
 
-class ClassicJoin:
-    """The rules for JoinGroup."""
+# The protocol
 
-    def __init__(self, table: GroupTable, rebalance: ClassicRebalance) -> None:
+
+class ClassicProtocol:
+    """All requests and deadlines of classic groups."""
+
+    def __init__(self, table: GroupTable) -> None:
         self._table = table
-        self._rebalance = rebalance
+        self.rebalance = ClassicRebalance(table)
 
-    def join(self, group: ClassicGroup, join: Join) -> None:
-        """Leave the answer, or the changes, in `join.effects`."""
+    # JoinGroup
+
+    def join(self, group: ClassicGroup | None, join: Join) -> None:
+        """Decide a JoinGroup and leave the outcome in `join.result`.
+
+        Args:
+            group: None if the group does not exist yet.
+        """
+        request = join.request
+        created, written = group is None, len(join.result.records)
+        if group is None:
+            if request.member_id != UNKNOWN_MEMBER:
+                join.result.reply = join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
+                return
+            group = ClassicGroup(request.group_id, join.now, wall_at=self._table.wall_at)
+            self._table.groups[request.group_id] = group
+        self._decide_join(group, join)
+        if created and len(join.result.records) == written:
+            join.result.records.append(empty_group_record(group))
+
+    def _decide_join(self, group: ClassicGroup, join: Join) -> None:
+        """Leave the answer, or the changes, in `join.result`."""
         member_id = join.request.member_id
         if not self._has_room(group, member_id):
             group.remove(member_id)
@@ -326,12 +359,12 @@ class ClassicJoin:
         if group.state in (EMPTY, DEAD):
             return True
         if group.state is PREPARING_REBALANCE:
-            # Everybody has to join again: the first ones to come have the places.
+            # All members have to join again: the first members to come get the places.
             member = group.members.get(member_id)
             return (member is not None and member.join_token is not None) or group.awaiting_join < limit
         return member_id in group.members or len(group.members) < limit
 
-    # Members without an id
+    # JoinGroup without a member id
 
     def _join_new(self, group: ClassicGroup, join: Join) -> None:
         request = join.request
@@ -359,7 +392,7 @@ class ClassicJoin:
 
     def _add(self, group: ClassicGroup, join: Join, member_id: str) -> None:
         request = join.request
-        member = ClassicMember(
+        member = ClassicGroupMember(
             group.group_id,
             member_id,
             request.group_instance_id,
@@ -374,53 +407,51 @@ class ClassicJoin:
         if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
             group.new_member_added = True
         group.add(member, join.token)
-        self._rebalance.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self._rebalance.prepare_or_complete(group, join.effects, join.now)
+        self.rebalance.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.rebalance.prepare_or_complete(group, join.result, join.now)
 
     def _replace_static(self, group: ClassicGroup, join: Join, old_id: str, member_id: str) -> None:
-        """A static member is back after a restart. If nothing but its member id has changed, the group stays as it
-        is.
+        """Take back a static member after a restart.
+
+        If nothing but its member id has changed, the group stays as it is.
         """
         leader_before = group.leader
         old, member = group.replace_static(old_id, member_id)
-        self._fence(group, old, join.effects)
-        self._rebalance.end_session(old)
-        self._rebalance.keep_alive(member, join.now)
+        self._fence(group, old, join.result)
+        self.rebalance.end_session(old)
+        self.rebalance.keep_alive(member, join.now)
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
         if group.state is STABLE and group.select_protocol() == group.protocol_name:
-            join.effects.records.append(group_metadata_record(group, group.assignments()))
-            join.effects.complete(
-                group.wait_for_join(member, None), self._unchanged(group, member, join, leader_before)
-            )
+            join.result.records.append(group_metadata_record(group, group.assignments()))
+            join.result.complete(group.wait_for_join(member, None), self._unchanged(group, member, join, leader_before))
         elif group.state is PREPARING_REBALANCE:
-            self._rebalance.complete_join_if_all_are_here(group, join.effects, join.now)
+            self.rebalance.complete_join_if_all_are_here(group, join.result, join.now)
         else:
-            # While the leader computes shares for the old member id, only a new round can give this one its own.
-            self._rebalance.prepare(group, join.effects, join.now)
+            # The leader computes shares for the old member id: the new member id gets a share only in a new round.
+            self.rebalance.prepare(group, join.result, join.now)
 
-    def _fence(self, group: ClassicGroup, old: ClassicMember, effects: Effects[Any]) -> None:
-        """Whoever still waits under the old member id is told that it has been replaced."""
+    def _fence(self, group: ClassicGroup, old: ClassicGroupMember, result: CoordinatorResult[Any]) -> None:
+        """Answer the waiting requests of a replaced member with FENCED_INSTANCE_ID."""
         if old.join_token is not None:
             group.awaiting_join -= 1
-            effects.complete(old.join_token, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
+            result.complete(old.join_token, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
             old.join_token = None
         if old.sync_token is not None:
-            effects.complete(old.sync_token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
+            result.complete(old.sync_token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
             old.sync_token = None
 
     def _unchanged(
-        self, group: ClassicGroup, member: ClassicMember, join: Join, leader_before: str | None
+        self, group: ClassicGroup, member: ClassicGroupMember, join: Join, leader_before: str | None
     ) -> JoinGroupResponse:
         if join.caller.version < SKIP_ASSIGNMENT_FROM:
-            # Under the old leader's id, so that a returning leader does not compute an assignment that nobody asked
-            # for.
+            # Under the old leader's id, so a returning leader does not compute an assignment in vain.
             return generation_reply(group, member, [], leader_before)
         leads = member.member_id == group.leader
         reply = generation_reply(group, member, described_members(group) if leads else [])
         reply.skip_assignment = leads
         return reply
 
-    # Members with an id
+    # JoinGroup with a member id
 
     def _join_existing(self, group: ClassicGroup, join: Join) -> None:
         request = join.request
@@ -439,14 +470,14 @@ class ClassicJoin:
                 return
             self._rejoin(group, join, group.members[member_id])
 
-    def _rejoin(self, group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _rejoin(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         leads = member.member_id == group.leader
         unchanged = join.protocols == member.protocols
         if group.state is PREPARING_REBALANCE:
             self._update(group, join, member)
         elif group.state is COMPLETING_REBALANCE:
-            if unchanged:  # it has missed the answer to its join
-                join.effects.reply = generation_reply(group, member, described_members(group) if leads else [])
+            if unchanged:  # the member has missed the answer to its join
+                join.result.reply = generation_reply(group, member, described_members(group) if leads else [])
             else:
                 self._update(group, join, member)
         elif group.state is STABLE:
@@ -454,44 +485,16 @@ class ClassicJoin:
                 # A leader that joins again asks for a new assignment: the topics may have changed.
                 self._update(group, join, member)
             else:
-                join.effects.reply = generation_reply(group, member, [])
+                join.result.reply = generation_reply(group, member, [])
         else:
             join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
 
-    def _update(self, group: ClassicGroup, join: Join, member: ClassicMember) -> None:
+    def _update(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
-        self._rebalance.prepare_or_complete(group, join.effects, join.now)
-
-
-# SyncGroup, Heartbeat and LeaveGroup
-
-
-class ClassicProtocol:
-    """All requests and deadlines of classic groups."""
-
-    def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self.rebalance = ClassicRebalance(table)
-        self._join = ClassicJoin(table, self.rebalance)
-
-    # JoinGroup
-
-    def join(self, group: ClassicGroup | None, join: Join) -> None:
-        """`group` None: there is none yet."""
-        request = join.request
-        created, written = group is None, len(join.effects.records)
-        if group is None:
-            if request.member_id != UNKNOWN_MEMBER:
-                join.effects.reply = join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, request.member_id)
-                return
-            group = ClassicGroup(request.group_id, join.now, wall_at=self._table.wall_at)
-            self._table.groups[request.group_id] = group
-        self._join.join(group, join)
-        if created and len(join.effects.records) == written:
-            join.effects.records.append(empty_group_record(group))
+        self.rebalance.prepare_or_complete(group, join.result, join.now)
 
     def keep_alive(self, group: ClassicGroup, member_id: str, now: int) -> None:
-        """Start the member's session anew, if it is one."""
+        """Start the session of a member anew, if the group has the member."""
         member = group.members.get(member_id)
         if member is not None:
             self.rebalance.keep_alive(member, now)
@@ -499,14 +502,18 @@ class ClassicProtocol:
     # SyncGroup
 
     def sync(
-        self, group: ClassicGroup, request: SyncGroupRequest, token: Token, effects: Effects[Any], now: int
+        self, group: ClassicGroup, request: SyncGroupRequest, token: Token, result: CoordinatorResult[Any], now: int
     ) -> None:
-        """The leader's request carries everybody's share; the others' wait for it."""
+        """Take in the leader's shares for all members, or let the request wait for the shares.
+
+        Raises:
+            ApiError: The refusal of the request.
+        """
         self._check_sync(group, request)
         member = group.members[request.member_id]
-        self.rebalance.synced(group, member.member_id)
+        self.rebalance.note_sync(group, member.member_id)
         if group.state is STABLE:
-            effects.reply = SyncGroupResponse(
+            result.reply = SyncGroupResponse(
                 protocol_type=group.protocol_type_or_none,
                 protocol_name=group.protocol_name,
                 assignment=member.assignment,
@@ -514,12 +521,11 @@ class ClassicProtocol:
             return
         member.sync_token = token
         if member.member_id == group.leader:
-            shares = {one.member_id: bytes(one.assignment) for one in request.assignments}
+            shares = {assignment.member_id: bytes(assignment.assignment) for assignment in request.assignments}
             assignments = {member_id: shares.get(member_id, b"") for member_id in group.members}
-            effects.records.append(group_metadata_record(group, assignments))
-            self.rebalance.share_out(
-                group, assignments, effects, now
-            )  # the group is stable once the record is replayed
+            result.records.append(group_metadata_record(group, assignments))
+            # The group is stable once the record is replayed.
+            self.rebalance.answer_syncs(group, assignments, result, now)
 
     def _check_sync(self, group: ClassicGroup, request: SyncGroupRequest) -> None:
         if group.state is EMPTY:
@@ -537,7 +543,11 @@ class ClassicProtocol:
     # Heartbeat
 
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
-        """Keep the member alive; during the join phase this is how it learns that it has to join again."""
+        """Keep the member alive; REBALANCE_IN_PROGRESS in the join phase makes the member join again.
+
+        Raises:
+            ApiError: The refusal of the request.
+        """
         member = group.members.get(request.member_id)
         if member is None or request.group_instance_id is not None:
             group.check_member(request.member_id, request.group_instance_id)
@@ -551,23 +561,30 @@ class ClassicProtocol:
 
     # LeaveGroup
 
-    def leave(self, group: ClassicGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
-        """Remove members one by one, then rebalance once. An administrator names instance ids with no member id."""
+    def leave(self, group: ClassicGroup, request: LeaveGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
+        """Remove members separately, then rebalance once.
+
+        An administrator names instance ids with no member id.
+        """
         if group.state is DEAD:
-            effects.reply = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            result.reply = LeaveGroupResponse(error_code=ErrorCode.COORDINATOR_NOT_AVAILABLE)
             return
         members = [
-            MemberResponse(one.member_id, one.group_instance_id, self._leave_one(group, one, effects))
-            for one in request.members
+            MemberResponse(
+                identity.member_id, identity.group_instance_id, self._remove_leaving(group, identity, result)
+            )
+            for identity in request.members
         ]
         if any(member.error_code == ErrorCode.NONE for member in members):
             if group.state in (STABLE, COMPLETING_REBALANCE):
-                self.rebalance.prepare_or_complete(group, effects, now)
+                self.rebalance.prepare_or_complete(group, result, now)
             elif group.state is PREPARING_REBALANCE:
-                self.rebalance.complete_join_if_all_are_here(group, effects, now)
-        effects.reply = LeaveGroupResponse(members=members)
+                self.rebalance.complete_join_if_all_are_here(group, result, now)
+        result.reply = LeaveGroupResponse(members=members)
 
-    def _leave_one(self, group: ClassicGroup, identity: MemberIdentity, effects: Effects[Any]) -> ErrorCode:
+    def _remove_leaving(
+        self, group: ClassicGroup, identity: MemberIdentity, result: CoordinatorResult[Any]
+    ) -> ErrorCode:
         member_id, instance_id = identity.member_id, identity.group_instance_id
         if member_id == UNKNOWN_MEMBER:
             current = None if instance_id is None else group.static_members.get(instance_id)
@@ -583,14 +600,14 @@ class ClassicProtocol:
         member = group.members.get(member_id)
         token = None if member is None else group.wait_for_join(member, None)
         if token is not None:
-            effects.complete(token, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER))
+            result.complete(token, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER))
         group.remove(member_id)
         return ErrorCode.NONE
 
     # Records and load
 
     def replay(self, group_id: str, value: GroupMetadataValue | None, now: int) -> None:
-        """Make the group what the record says. A live group hears its own record: of that only the shares are news."""
+        """Make the group match the record. Of a live group's own record only the shares are news."""
         group = self._table.groups.get(group_id)
         if value is None:
             if isinstance(group, ClassicGroup):
@@ -603,21 +620,21 @@ class ClassicProtocol:
         else:
             self._table.groups[group_id] = restored(group_id, value, now, self._table.wall_at)
 
-    def send_away(self, group: ClassicGroup, effects: Effects[Any]) -> None:
-        """Tell whoever waits that the coordinator is elsewhere."""
+    def reject_waiting(self, group: ClassicGroup, result: CoordinatorResult[Any]) -> None:
+        """Answer all waiting requests with NOT_COORDINATOR."""
         for member in group.members.values():
             if member.join_token is not None:
-                effects.complete(member.join_token, join_refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
+                result.complete(member.join_token, join_refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
             if member.sync_token is not None:
-                effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+                result.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
 
-    def on_loaded(self, group: ClassicGroup, effects: Effects[Any], now: int) -> None:
-        """The log has been read: members have a full session to come back in."""
+    def on_loaded(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
+        """Begin the sessions after a load: members have a full session to come back."""
         group.live = True
         for member in group.members.values():
             self.rebalance.keep_alive(member, now)
         if len(group.members) > self._table.config.group_max_size:
-            self.rebalance.prepare(group, effects, now)
+            self.rebalance.prepare(group, result, now)
 
 
 def _differs(asked: str | None, known: str | None) -> bool:

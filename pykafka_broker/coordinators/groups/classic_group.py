@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
-from pykafka_broker.coordinators.effects import Token
 from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
 from pykafka_broker.coordinators.groups.group import (
     CONSUMER_PROTOCOL_TYPE,
@@ -22,6 +21,7 @@ from pykafka_broker.coordinators.groups.group import (
     unchanged,
 )
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import Token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
@@ -32,7 +32,7 @@ Protocols = list[tuple[str, bytes]]  # (name, metadata) in the member's order of
 
 
 class ClassicState(Enum):
-    """KIP-62's states, under the names that ListGroups and DescribeGroups show."""
+    """KIP-62's states, by name as in ListGroups and DescribeGroups."""
 
     EMPTY = "Empty"
     PREPARING_REBALANCE = "PreparingRebalance"
@@ -56,8 +56,8 @@ ALLOWED_FROM: dict[ClassicState, frozenset[ClassicState]] = {
 }
 
 
-class ClassicMember:
-    """A member: its subscription, its part of the current assignment and the request of it that waits, if any."""
+class ClassicGroupMember:
+    """A member with subscription, assignment and the waiting request, if any."""
 
     __slots__ = (
         "assignment",
@@ -96,7 +96,7 @@ class ClassicMember:
         self.protocol_type = protocol_type
         self.protocols = protocols
         self.assignment = b""
-        self.is_new = False  # its first join has not been answered, so it can't send heartbeats
+        self.is_new = False  # the first join is unanswered, so the member can't send heartbeats
         self.join_token: Token | None = None
         self.sync_token: Token | None = None
         self.session_key = TimerKey("classic-session", group_id, member_id)
@@ -105,7 +105,7 @@ class ClassicMember:
         return next((metadata for name, metadata in self.protocols if name == protocol_name), b"")
 
     def vote(self, candidates: set[str]) -> str:
-        """The first of its protocols among `candidates`."""
+        """Return the member's first protocol among `candidates`."""
         return next(name for name, _ in self.protocols if name in candidates)
 
 
@@ -119,25 +119,25 @@ class ClassicGroup:
         self.group_id = group_id
         self.state = state
         self.previous_state = state
-        self.live = True  # False while it is read from the log
+        self.live = True  # False while the group is read from the log
         self._wall_at = wall_at
-        self.state_since: int | None = wall_at(now)  # by the wall clock; None where an old record has not said it
+        self.state_since: int | None = wall_at(now)  # by the wall clock; None after an old record without it
         self.generation = 0
         self.protocol_type_or_none: str | None = None
         self.protocol_name: str | None = None
         self.leader: str | None = None
-        self.members: dict[str, ClassicMember] = {}
+        self.members: dict[str, ClassicGroupMember] = {}
         self.static_members: dict[str, str] = {}  # instance id -> member id
-        self.pending_joins: set[str] = set()  # ids handed out with MEMBER_ID_REQUIRED that have not come back
-        self.pending_syncs: set[str] = set()  # members that were sent the generation and have not asked for their part
-        self.new_member_added = False  # during the initial delay: wait a little longer for others
+        self.pending_joins: set[str] = set()  # ids handed out with MEMBER_ID_REQUIRED and not used yet
+        self.pending_syncs: set[str] = set()  # members with the new generation and without a SyncGroup
+        self.new_member_added = False  # during the initial delay: wait longer for more members
         self.subscribed: frozenset[str] | None = None  # None: unknown, or not consumers
         self.awaiting_join = 0  # how many members have a join_token
-        self._support: dict[str, int] = {}  # protocol name -> members that know it
+        self._support: dict[str, int] = {}  # protocol name -> number of members that know it
         self.join_key = TimerKey("classic-join", group_id)
         self.sync_key = TimerKey("classic-sync", group_id)
 
-    # What the table and the offsets ask
+    # Questions of the table and of the offsets
 
     @property
     def protocol_type(self) -> str:
@@ -156,7 +156,7 @@ class ClassicGroup:
         return self.protocol_type_or_none == CONSUMER_PROTOCOL_TYPE
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Whether a live consumer of the group reads `topic`, as it may where that can't be told."""
+        """Whether a live consumer of the group reads `topic`; True also if the subscription can't be read."""
         return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
 
     def has_dynamic_member(self, member_id: str) -> bool:
@@ -164,8 +164,10 @@ class ClassicGroup:
         return member_id in self.pending_joins if member is None else member.instance_id is None
 
     def expiry_base(self) -> Callable[[int], int] | None:
-        """Retention counts from when the group became empty (KIP-211), from the commit itself for a stable group of
-        consumers (its subscribed topics are left alone) and for a simple group that has no protocol.
+        """Return the start of an offset's retention, from the commit time.
+
+        Retention counts from when the group became empty (KIP-211). It counts from the commit for a stable group of
+        consumers, whose subscribed topics are left alone, and for a simple group without a protocol.
         """
         if self.protocol_type_or_none is None:
             return lambda committed_at: committed_at
@@ -190,7 +192,7 @@ class ClassicGroup:
         elif not transactional and self.state is not EMPTY:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         if not transactional and self.state is COMPLETING_REBALANCE:
-            # The member knows the new generation but not its part of it: what it commits may no longer be its own.
+            # The member knows the new generation but not its assignment: it may commit for partitions of others.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
@@ -225,8 +227,8 @@ class ClassicGroup:
         if member_id not in self.members:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
 
-    def add(self, member: ClassicMember, token: Token) -> None:
-        """Take in a member whose join request waits under `token`."""
+    def add(self, member: ClassicGroupMember, token: Token) -> None:
+        """Take in a member with a join request waiting under `token`."""
         if not self.members:
             self.protocol_type_or_none = member.protocol_type
         if self.leader is None:
@@ -235,8 +237,8 @@ class ClassicGroup:
         self.pending_joins.discard(member.member_id)
         self.wait_for_join(member, token)
 
-    def restore(self, member: ClassicMember) -> None:
-        """Take in a member that the log tells of; nobody waits for it."""
+    def restore(self, member: ClassicGroupMember) -> None:
+        """Take in a member from the log, with no waiting request."""
         self.members[member.member_id] = member
         self._count_support(member, 1)
         if member.instance_id is not None:
@@ -244,13 +246,13 @@ class ClassicGroup:
 
     def update(
         self,
-        member: ClassicMember,
+        member: ClassicGroupMember,
         protocols: Protocols,
         rebalance_timeout_ms: int,
         session_timeout_ms: int,
         token: Token,
     ) -> None:
-        """A known member joins again, perhaps with another subscription."""
+        """Take over the subscription and the timeouts of a known member's new join request."""
         self._count_support(member, -1)
         member.protocols = protocols
         self._count_support(member, 1)
@@ -259,7 +261,7 @@ class ClassicGroup:
         self.wait_for_join(member, token)
 
     def remove(self, member_id: str) -> None:
-        """Forget a member or a pending one; the leadership goes to the next in line."""
+        """Forget a member, known or pending; the next in line becomes leader."""
         member = self.members.pop(member_id, None)
         if member is not None:
             self._count_support(member, -1)
@@ -272,10 +274,10 @@ class ClassicGroup:
         self.pending_joins.discard(member_id)
         self.pending_syncs.discard(member_id)
 
-    def replace_static(self, old_id: str, new_id: str) -> tuple[ClassicMember, ClassicMember]:
-        """Hand a static member's place to its next incarnation; returns (old, new)."""
+    def replace_static(self, old_id: str, new_id: str) -> tuple[ClassicGroupMember, ClassicGroupMember]:
+        """Hand a static member's place to the next incarnation. Returns the old and the new member."""
         old = self.members.pop(old_id)
-        new = ClassicMember(
+        new = ClassicGroupMember(
             self.group_id,
             new_id,
             old.instance_id,
@@ -295,8 +297,8 @@ class ClassicGroup:
         self.pending_syncs.discard(old_id)
         return old, new
 
-    def wait_for_join(self, member: ClassicMember, token: Token | None) -> Token | None:
-        """Set or clear the join request that waits; returns the one before."""
+    def wait_for_join(self, member: ClassicGroupMember, token: Token | None) -> Token | None:
+        """Set or clear the waiting join request. Returns the previous token."""
         before = member.join_token
         self.awaiting_join += (token is not None) - (before is not None)
         member.join_token = token
@@ -311,7 +313,7 @@ class ClassicGroup:
         return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def elect_joined_leader(self) -> bool:
-        """Make sure that the leader is among those who have joined; False if nobody has."""
+        """Make a joined member the leader, unless the leader has joined. Returns False if no member has joined."""
         if self.leader is None:
             return False
         if self.members[self.leader].join_token is not None:
@@ -325,19 +327,19 @@ class ClassicGroup:
     # Protocols
 
     def supports(self, protocol_type: str, names: Iterable[str]) -> bool:
-        """Whether a member with these protocols fits in: one of them must be known to every member."""
+        """Whether a member with the protocols `names` fits in: every member must know a common protocol."""
         if self.state in (EMPTY, DEAD):
             return bool(protocol_type) and any(True for _ in names)
         if protocol_type != self.protocol_type_or_none:
             return False
-        # All may have gone while somebody is awaited who has only an id: it fits with nobody.
+        # All members may have gone while a member with a pending id is awaited.
         return not self.members or not self.candidates().isdisjoint(names)
 
     def candidates(self) -> set[str]:
-        """Protocols that all members support."""
+        """Return the protocols with the support of all members."""
         return {name for name, count in self._support.items() if count == len(self.members)}
 
-    def _count_support(self, member: ClassicMember, step: int) -> None:
+    def _count_support(self, member: ClassicGroupMember, step: int) -> None:
         for name in {name for name, _ in member.protocols}:
             count = self._support.get(name, 0) + step
             if count:
@@ -346,8 +348,10 @@ class ClassicGroup:
                 del self._support[name]
 
     def select_protocol(self) -> str:
-        """Each member votes for the first of its protocols that all support; the most votes win, and among as many the
-        first in Kafka's order."""
+        """Return the winner of a vote among the protocols with the support of all members.
+
+        Each member votes for its first such protocol; the most votes win, and among as many the first in Kafka's order.
+        """
         candidates = self.candidates()
         votes: dict[str, int] = {}
         for member in self.members.values():
@@ -356,7 +360,7 @@ class ClassicGroup:
         return max(hash_order(list(votes)), key=lambda name: votes[name])
 
     def compute_subscribed(self) -> frozenset[str] | None:
-        """The topics that the members of a consumer group subscribe to; None if that can't be told."""
+        """Return all topics of the consumers' subscriptions; None if unknown."""
         if not self.uses_consumer_protocol:
             return None
         if not self.members:
@@ -378,7 +382,7 @@ class ClassicGroup:
         return self.state in ALLOWED_FROM[PREPARING_REBALANCE]
 
     def next_generation(self, now: int) -> None:
-        """Close the join phase: with members, the leader's assignment is awaited; with none, the group is empty."""
+        """Close the join phase: with members the leader's assignment is awaited; without members the group is empty."""
         self.generation += 1
         if self.members:
             self.protocol_name = self.select_protocol()
@@ -395,7 +399,7 @@ class ClassicGroup:
 
 
 def protocols_of(request_protocols: Iterable[Any]) -> Protocols:
-    """The name and metadata pairs of a JoinGroup request, copied out of the connection's buffer."""
+    """Return the name and metadata pairs of a JoinGroup request, copied out of the connection's buffer."""
     return [(protocol.name, bytes(protocol.metadata)) for protocol in request_protocols]
 
 
@@ -403,8 +407,9 @@ def protocols_of(request_protocols: Iterable[Any]) -> Protocols:
 
 
 def describe(group: ClassicGroup) -> DescribedGroup:
-    """Return the group with its members. Metadata is shown of a stable group only: before that there is no protocol
-    that all members have agreed on.
+    """Return the group with all members.
+
+    Metadata is shown of a stable group only: before that no protocol has the agreement of all members.
     """
     stable = group.state is STABLE
     return DescribedGroup(
@@ -416,7 +421,7 @@ def describe(group: ClassicGroup) -> DescribedGroup:
     )
 
 
-def _describe_member(group: ClassicGroup, member: ClassicMember, stable: bool) -> DescribedGroupMember:
+def _describe_member(group: ClassicGroup, member: ClassicGroupMember, stable: bool) -> DescribedGroupMember:
     return DescribedGroupMember(
         member.member_id,
         member.instance_id,
@@ -434,7 +439,7 @@ GROUP_METADATA_VERSION = 3
 
 
 def group_metadata_record(group: ClassicGroup, assignments: dict[str, bytes]) -> CoordinatorRecord:
-    """A classic group with its members and what each is assigned."""
+    """Return the record of a classic group with members and assignments."""
     members = [
         MemberMetadata(
             member.member_id,
@@ -455,7 +460,7 @@ def group_metadata_record(group: ClassicGroup, assignments: dict[str, bytes]) ->
 
 
 def empty_group_record(group: ClassicGroup) -> CoordinatorRecord:
-    """A classic group that has just come to be: no protocol, no member, generation 0."""
+    """Return the record of a new classic group: no protocol, no member, generation 0."""
     value = GroupMetadataValue("", 0, None, None, _since(group), [])
     return CoordinatorRecord(GroupMetadataKey(group.group_id), value, GROUP_METADATA_VERSION)
 
@@ -469,7 +474,7 @@ def _since(group: ClassicGroup) -> int:
 
 
 def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt = unchanged) -> ClassicGroup:
-    """The group that a GroupMetadata record describes: stable with members, else empty."""
+    """Return the group of a GroupMetadata record: stable with members, else empty."""
     group = ClassicGroup(group_id, now, STABLE if value.members else EMPTY, wall_at=wall_at)
     group.live = False
     group.state_since = None if value.current_state_timestamp == -1 else value.current_state_timestamp
@@ -477,7 +482,7 @@ def restored(group_id: str, value: GroupMetadataValue, now: int, wall_at: WallAt
     group.protocol_type_or_none = value.protocol_type or None
     group.protocol_name = value.protocol
     for stored_member in value.members:
-        member = ClassicMember(
+        member = ClassicGroupMember(
             group_id,
             stored_member.member_id,
             stored_member.group_instance_id,

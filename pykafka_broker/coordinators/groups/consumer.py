@@ -11,12 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, GroupSpec, MemberSpec
 from pykafka_broker.coordinators.groups.consumer_group import (
     UNOWNED,
     ConsumerGroup,
-    ConsumerMember,
+    ConsumerGroupMember,
     MemberState,
     Owned,
     ResolvedRegex,
@@ -43,6 +42,7 @@ from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKe
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.topics import topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -52,21 +52,27 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import (
     TopicPartitions,
 )
 
-JOIN = "consumer-join"  # a classic member that was told to join again
-SYNC = "consumer-sync"  # a classic member that has joined and not asked for its share
+JOIN = "consumer-join"  # deadline of a classic member that has to join again
+SYNC = "consumer-sync"  # deadline of a classic member that has joined, for its SyncGroup
 
-# Turns a consumer group into a classic one if nothing but classic members is left without those named; True if it did.
-Downgrade = Callable[[ConsumerGroup, list[ConsumerMember], Effects[Any], int], bool]
+# Turn a consumer group into a classic group if without the leaving members only classic members are left; True if done.
+Downgrade = Callable[[ConsumerGroup, list[ConsumerGroupMember], CoordinatorResult[Any], int], bool]
 
 
 class Claim(NamedTuple):
-    """Who a request says it is from."""
+    """The identity in a request, not yet checked.
+
+    member_id: The member id of the request.
+    epoch: The member epoch of the request.
+    owned: The partitions that the member reports as its own; None: no news.
+    is_classic: The member speaks the classic protocol, in which a static member's place is free to take.
+    """
 
     member_id: str
     instance_id: str | None = None
     epoch: int = JOIN_EPOCH
-    says_it_owns: OwnedTopics = None
-    is_classic: bool = False  # speaks the classic protocol, in which the place of a static member is free to take
+    owned: ReportedTopics = None
+    is_classic: bool = False
 
     @property
     def joins(self) -> bool:
@@ -74,50 +80,48 @@ class Claim(NamedTuple):
 
 
 class ConsumerProtocol:
-    """All requests and deadlines of consumer groups, but for members that speak the classic protocol."""
+    """All requests and deadlines of consumer groups, except for members of the classic protocol."""
 
     def __init__(self, table: GroupTable) -> None:
         self._table = table
         self._timers = table.timers
         self._clocks = MemberClocks(table.timers, ConsumerGroup.type_name)
-        self.downgrade: Downgrade = lambda group, leaving, effects, now: False  # migration puts its own here
+        self.downgrade: Downgrade = lambda group, leaving, result, now: False  # Migration sets its own
 
     # Heartbeat
-
-    def check(self, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
-        """Raises what is wrong with the request as such."""
-        check_heartbeat(request, caller.version, self._table.config.group_consumer_assignors)
 
     def heartbeat(
         self,
         group: ConsumerGroup,
         request: ConsumerGroupHeartbeatRequest,
         caller: Caller,
-        effects: Effects[Any],
+        result: CoordinatorResult[Any],
         now: int,
     ) -> None:
-        """Join, go on, or learn of changes. Raises what the member is told instead."""
+        """Let a member join, or follow the group.
+
+        Raises:
+            ApiError: The refusal of the heartbeat.
+        """
         if self._is_idle(group, request, caller) and not self._has_old_rights(group, caller, now):
-            self.keep_alive(group, request.member_id, now)
-            effects.reply = self._reply(group, request.member_id, request.member_epoch)
+            result.reply = self._answer(group, request.member_id, request.member_epoch, now)
             return
         member_id = request.member_id or self._table.new_id()
         self.check_room(group, member_id)
         claim = Claim(member_id, request.instance_id, request.member_epoch, request.topic_partitions)
-        before = self.find_member(group, claim, effects)
-        change = MemberChange(self._table, group, before, effects, now, caller.may_see)
-        _take_over(change.member, request, caller)
+        before = self.find_member(group, claim, result)
+        change = ConsumerMemberChange(self._table, group, before, result, now, caller.may_see)
+        _apply_request(change.member, request, caller)
         change.subscribe()
         change.reconcile(change.retarget(), request.topic_partitions)
         member = change.member
         self._clocks.follow_state(group, before, member, now)
-        self.keep_alive(group, member_id, now)
-        reply = effects.reply = self._reply(group, member_id, member.epoch)
+        reply = result.reply = self._answer(group, member_id, member.epoch, now)
         if claim.joins or _is_full(request) or member.assigned != before.assigned:
             reply.assignment = _as_reply(member.assigned)
 
     def _is_idle(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> bool:
-        """Whether the member says nothing new and there is nothing new for it: most heartbeats are of this kind."""
+        """Whether neither member nor group have news: most heartbeats are of such a kind."""
         member = group.members.get(request.member_id)
         return (
             member is not None
@@ -141,34 +145,42 @@ class ConsumerProtocol:
             return False
         return any(rights_are_old(self._table, resolved, now) for resolved in group.regexes.values())
 
-    def _reply(self, group: ConsumerGroup, member_id: str, epoch: int) -> ConsumerGroupHeartbeatResponse:
-        interval = self._table.group_settings(group.group_id).consumer_heartbeat_interval_ms
-        return ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval)
+    def _answer(self, group: ConsumerGroup, member_id: str, epoch: int, now: int) -> ConsumerGroupHeartbeatResponse:
+        """Start the member's session anew, and return the answer to a heartbeat."""
+        settings = self._table.group_settings(group.group_id)
+        self._clocks.keep_alive(group, member_id, now + settings.consumer_session_timeout_ms)
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms
+        )
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        """Raises GROUP_MAX_SIZE_REACHED for a new member of a full group."""
+        """Raise GROUP_MAX_SIZE_REACHED for a new member of a full group."""
         if member_id not in group.members:
             group.check_room(self._table.config.group_consumer_max_size)
 
-    # Who it is
+    # The member of a request
 
-    def find_member(self, group: ConsumerGroup, claim: Claim, effects: Effects[Any]) -> ConsumerMember:
-        """The member that speaks, or a new one. Raises if it is not who it says it is, or has been left behind."""
+    def find_member(self, group: ConsumerGroup, claim: Claim, result: CoordinatorResult[Any]) -> ConsumerGroupMember:
+        """Return the claimed member, or a new member.
+
+        Raises:
+            ApiError: The claim is wrong, or the member has been fenced.
+        """
         if claim.joins:
-            return self._find_joining(group, claim, effects)
+            return self._find_joining(group, claim, result)
         if claim.instance_id is None:
             member = group.member(claim.member_id)
         else:
             member = known_static(group, claim.instance_id, claim.member_id, group.static_member(claim.instance_id))
-        group.check_epoch(member, claim.epoch, lambda: _is_subset(claim.says_it_owns, member.assigned))
+        group.check_epoch(member, claim.epoch, lambda: _is_subset(claim.owned, member.assigned))
         return member
 
-    def _find_joining(self, group: ConsumerGroup, claim: Claim, effects: Effects[Any]) -> ConsumerMember:
+    def _find_joining(self, group: ConsumerGroup, claim: Claim, result: CoordinatorResult[Any]) -> ConsumerGroupMember:
         member_id, instance_id = claim.member_id, claim.instance_id
         existing = None if instance_id is None else group.static_member(instance_id)
         if existing is None:
             member = group.members.get(member_id)
-            return ConsumerMember(member_id) if member is None else member
+            return ConsumerGroupMember(member_id) if member is None else member
         if not claim.is_classic and existing.classic is None and existing.epoch != LEAVE_STATIC_EPOCH:
             raise ApiError(
                 ErrorCode.UNRELEASED_INSTANCE_ID,
@@ -177,18 +189,18 @@ class ConsumerProtocol:
             )
         if existing.member_id == member_id:
             return existing
-        return self._replace(group, existing, member_id, effects)
+        return self._replace(group, existing, member_id, result)
 
     def _replace(
-        self, group: ConsumerGroup, existing: ConsumerMember, member_id: str, effects: Effects[Any]
-    ) -> ConsumerMember:
-        """A static member is back under another id: it takes over subscription, target and assignment."""
+        self, group: ConsumerGroup, existing: ConsumerGroupMember, member_id: str, result: CoordinatorResult[Any]
+    ) -> ConsumerGroupMember:
+        """Hand subscription, target and assignment of a returning static member to the new member id."""
         member = existing.copy()
         member.member_id = member_id
         member.epoch = member.previous_epoch = 0
         group_id = group.group_id
-        effects.records += member_tombstones(group_id, existing.member_id)
-        effects.records += [
+        result.records += member_tombstones(group_id, existing.member_id)
+        result.records += [
             member_record(group_id, member),
             target_record(group_id, member_id, group.targets.get(existing.member_id, {})),
             assignment_record(group_id, member),
@@ -198,64 +210,64 @@ class ConsumerProtocol:
     # Leaving
 
     def leave(
-        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, effects: Effects[Any], now: int
+        self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, result: CoordinatorResult[Any], now: int
     ) -> None:
-        """Epoch -1 leaves for good, epoch -2 keeps the place of a static member for a session."""
+        """Remove a member with epoch -1; with epoch -2 keep the place of a static member for a session."""
         epoch = request.member_epoch
-        effects.reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=epoch)
+        result.reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=epoch)
         if request.instance_id is None:
-            self.fence(group, [group.member(request.member_id)], effects, now)
+            self.fence(group, [group.member(request.member_id)], result, now)
             return
         existing = group.static_member(request.instance_id)
         member = known_static(group, request.instance_id, request.member_id, existing)
         if epoch != LEAVE_STATIC_EPOCH:
-            self.fence(group, [member], effects, now)
+            self.fence(group, [member], result, now)
             return
         away = member.copy()
         away.epoch = LEAVE_STATIC_EPOCH
         away.assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away.revoking = {}
-        effects.records.append(assignment_record(group.group_id, away))
+        result.records.append(assignment_record(group.group_id, away))
         self._clocks.stop_rebalance(group, member.member_id)
 
-    def fence(self, group: ConsumerGroup, leaving: list[ConsumerMember], effects: Effects[Any], now: int) -> None:
-        """Take members out of the group; the others share what they had from the next epoch on."""
-        if not leaving or self.downgrade(group, leaving, effects, now):
+    def fence(
+        self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
+    ) -> None:
+        """Remove members from the group; the others share the partitions from the next epoch on."""
+        if not leaving or self.downgrade(group, leaving, result, now):
             return
         group_id = group.group_id
         gone = {member.member_id for member in leaving}
         for member in leaving:
-            effects.records += member_tombstones(group_id, member.member_id)
+            result.records += member_tombstones(group_id, member.member_id)
         left = [member for member in group.members.values() if member.member_id not in gone]
         wanted = {member.topic_regex for member in left}
         for pattern in group.regexes:
             if pattern not in wanted:
-                effects.records.append(regex_record(group_id, pattern, None))
+                result.records.append(regex_record(group_id, pattern, None))
         new_hash = self._table.hashes.of_group(topics_read(self._table.topics, left, group.regexes))
-        effects.records.append(epoch_record(group_id, group.epoch + 1, new_hash))
+        result.records.append(epoch_record(group_id, group.epoch + 1, new_hash))
 
     # Time
 
-    def session_ms(self, group: ConsumerGroup, member: ConsumerMember | None) -> int:
-        """A classic member has said how long its session is; for the others the group's configs say it."""
+    def session_ms(self, group: ConsumerGroup, member: ConsumerGroupMember | None) -> int:
+        """Return the session timeout: a classic member's own, else the group's config."""
         if member is not None and member.classic is not None:
             return member.classic.session_timeout_ms
         return self._table.group_settings(group.group_id).consumer_session_timeout_ms
 
-    def keep_alive(self, group: ConsumerGroup, member_id: str, now: int, session_ms: int | None = None) -> None:
+    def keep_alive(self, group: ConsumerGroup, member_id: str, now: int, session_ms: int) -> None:
         """Start the member's session anew."""
-        if session_ms is None:
-            session_ms = self._table.group_settings(group.group_id).consumer_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
-    def on_timer(self, key: TimerKey, group: ConsumerGroup, effects: Effects[Any], now: int) -> None:
-        """A deadline of a member has passed: it is out."""
+    def on_timer(self, key: TimerKey, group: ConsumerGroup, result: CoordinatorResult[Any], now: int) -> None:
+        """Remove a member after a deadline."""
         member = group.members.get(key.member_id)
         if member is not None and self._clocks.is_out(key, member):
-            self.fence(group, [member], effects, now)
+            self.fence(group, [member], result, now)
 
     def on_loaded(self, group: ConsumerGroup, now: int) -> None:
-        """The log has been read: members have a full session to come back in."""
+        """Begin the sessions after a load: members have a full session to come back."""
         for member in group.members.values():
             self.keep_alive(group, member.member_id, now, self.session_ms(group, member))
             if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
@@ -263,9 +275,9 @@ class ConsumerProtocol:
 
 
 def known_static(
-    group: ConsumerGroup, instance_id: str, member_id: str, existing: ConsumerMember | None
-) -> ConsumerMember:
-    """Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID where another member has the instance id."""
+    group: ConsumerGroup, instance_id: str, member_id: str, existing: ConsumerGroupMember | None
+) -> ConsumerGroupMember:
+    """Return the static member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for another member's instance id."""
     if existing is None:
         raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
     if existing.member_id != member_id:
@@ -276,15 +288,14 @@ def known_static(
     return existing
 
 
-def _is_subset(says_it_owns: OwnedTopics, assigned: Owned) -> bool:
-    return says_it_owns is not None and all(
-        topic.topic_id in assigned and assigned[topic.topic_id].keys() >= set(topic.partitions)
-        for topic in says_it_owns
+def _is_subset(owned: ReportedTopics, assigned: Owned) -> bool:
+    return owned is not None and all(
+        topic.topic_id in assigned and assigned[topic.topic_id].keys() >= set(topic.partitions) for topic in owned
     )
 
 
-def _take_over(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
-    """What the request says; what it leaves out stays as it was."""
+def _apply_request(member: ConsumerGroupMember, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> None:
+    """Apply the request to the member; fields without a value stay."""
     if request.instance_id is not None:
         member.instance_id = request.instance_id
     if request.rack_id is not None:
@@ -303,7 +314,7 @@ def _take_over(member: ConsumerMember, request: ConsumerGroupHeartbeatRequest, c
 
 
 def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
-    """Whether the client has sent everything, as it does after an error: then it wants to know its assignment."""
+    """Whether the client has sent all fields, as after an error: then the answer needs the assignment."""
     return (
         request.rebalance_timeout_ms != -1
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
@@ -315,14 +326,16 @@ def _as_reply(assigned: Owned) -> Assignment:
     return Assignment([TopicPartitions(topic_id, sorted(owned)) for topic_id, owned in assigned.items()])
 
 
-# What a heartbeat must look like before any group is asked
+# Checks of a heartbeat alone
 
 MEMBER_CHOOSES_ID_FROM = 1
 
 
 def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assignors: list[str]) -> None:
-    """Check the request alone, in Kafka's order and with Kafka's words, which clients show to people. Raises
-    INVALID_REQUEST or UNSUPPORTED_ASSIGNOR.
+    """Check the request alone, in Kafka's order and with Kafka's words, which clients show to people.
+
+    Raises:
+        INVALID_REQUEST, UNSUPPORTED_ASSIGNOR: The request is wrong.
     """
     epoch = request.member_epoch
     if not request.member_id and (version >= MEMBER_CHOOSES_ID_FROM or epoch != JOIN_EPOCH):
@@ -363,43 +376,47 @@ def _invalid_request(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-# What a request makes of a member
+# The change of a member by a request
 
 
 MaySee = Callable[[str], bool]
 
 
 def rights_are_old(table: GroupTable, resolved: ResolvedRegex, now: int) -> bool:
-    """Whether it is time to ask again who may see the topics behind a pattern: no metadata tells of that."""
+    """Whether it is time to check the rights for a pattern's topics again: no metadata tells of changed rights."""
     return now >= resolved.resolved_at + table.config.group_consumer_regex_refresh_interval_ms
 
 
-class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
-    """The change of one member by one request. The order of the records is Kafka's: member, patterns, group epoch,
-    targets, current assignment.
+class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
+    """The change of a member by a request.
+
+    The order of the records is Kafka's: member, patterns, group epoch, targets, current assignment.
     """
 
     def __init__(
         self,
         table: GroupTable,
         group: ConsumerGroup,
-        before: ConsumerMember,
-        effects: Effects[Any],
+        before: ConsumerGroupMember,
+        result: CoordinatorResult[Any],
         now: int,
         may_see: MaySee | None,
     ) -> None:
-        """`may_see`: which topics a pattern may stand for, as far as who asks is allowed to know."""
-        super().__init__(table, group, before, effects, now)
+        """Begin with a copy of `before`.
+
+        Args:
+            may_see: Whether the caller may see a topic: a pattern stands for no other topics.
+        """
+        super().__init__(table, group, before, result, now)
         self.target_epoch = group.assignment_epoch
-        self.regexes = group.regexes  # as they will be
+        self.regexes = group.regexes  # as of after the change
         self.subscription_changed = False
         self._may_see = may_see
 
     # Subscription
 
     def subscribe(self) -> None:
-        """Write down the member and what its patterns stand for, and start a new group epoch if that changes what the
-        group reads."""
+        """Record the member and the patterns, and start a new group epoch if the topics of the group change."""
         group, member, before = self._group, self.member, self.before
         if member.metadata() != before.metadata():
             self.records.append(member_record(group.group_id, member))
@@ -419,23 +436,26 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
             self.group_epoch += 1
             self.records.append(epoch_record(group.group_id, self.group_epoch, new_hash))
         else:
-            group.metadata_stale = False  # not before the new hash is written: the log may refuse it
+            group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
         if group.has_partition_metadata:
             self.records.append(partition_metadata_tombstone(group.group_id))
 
-    def _members(self) -> list[ConsumerMember]:
+    def _members(self) -> list[ConsumerGroupMember]:
         return self._group.with_change(self._replaced(), self.member)
 
-    def _replaced(self) -> ConsumerMember | None:
-        """The static member whose place this one takes, if there is one."""
+    def _replaced(self) -> ConsumerGroupMember | None:
+        """Return the static member with the same instance id, if any."""
         instance_id = self.member.instance_id
         return None if instance_id is None else self._group.static_member(instance_id)
 
     # Patterns
 
     def _resolve_regexes(self) -> bool:
-        """Drop the patterns that nobody has any more, and resolve those that are new or older than the newest topic.
-        Returns whether the topics behind one of them have changed."""
+        """Drop unused patterns, and resolve new patterns and patterns older than the newest topic.
+
+        Returns:
+            Whether the topics behind a pattern have changed.
+        """
         group = self._group
         wanted = {member.topic_regex for member in self._members() if member.topic_regex}
         if not wanted and not group.regexes:
@@ -452,7 +472,7 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
                 expression = compile_regex(pattern)
             except RegexError as error:
                 if known is not None:
-                    continue  # it was taken by a release that knew better
+                    continue  # accepted by a release with other rules
                 raise _invalid_regex(pattern, error) from None
             topics = frozenset(filter(self._may_see, filter(expression.matches, self._table.topics.topics)))
             regexes[pattern] = resolved = ResolvedRegex(topics, self._table.metadata_version, self._now)
@@ -469,7 +489,7 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
     # Target and assignment
 
     def retarget(self) -> Target:
-        """The member's target; a new one for all if the group epoch is ahead and the last one is old enough."""
+        """Return the member's target; assign anew if the group epoch is ahead and the last target old enough."""
         group = self._group
         interval_ms = self._table.group_settings(group.group_id).consumer_assignment_interval_ms
         if self.group_epoch > group.assignment_epoch and group.may_retarget(interval_ms, self._now):
@@ -480,16 +500,14 @@ class MemberChange(EpochChange[ConsumerGroup, ConsumerMember]):
             return targets[self.member.member_id]
         return group.target_of(self.member)
 
-    def reconcile(self, target: Target, says_it_owns: OwnedTopics) -> None:
-        """Move the member on, and write down where it is now."""
+    def reconcile(self, target: Target, owned: ReportedTopics) -> None:
+        """Move the member as far as possible, and record the new assignment."""
         member = self.member
         if not self.subscription_changed and member.is_reconciled_to(self.target_epoch):
             return
         before = member.current()
         ids = topic_ids(self._table.topics, topics_read(self._table.topics, [member], self.regexes))
-        Reconciliation(
-            self._group, member, ids, self.target_epoch, target, self.subscription_changed, says_it_owns
-        ).step()
+        Reconciliation(self._group, member, ids, self.target_epoch, target, self.subscription_changed, owned).step()
         if member.current() != before:
             self.records.append(assignment_record(self._group.group_id, member))
 
@@ -503,12 +521,12 @@ def next_target(
     table: GroupTable,
     group: ConsumerGroup,
     regexes: Mapping[str, ResolvedRegex],
-    members: list[ConsumerMember],
+    members: list[ConsumerGroupMember],
     epoch: int,
     now: int,
     records: list[CoordinatorRecord],
 ) -> dict[str, Target]:
-    """Compute the target of these members for a group epoch, and add records for the members whose target changes."""
+    """Compute the members' targets for a group epoch, and add records for changed targets."""
     topics = table.topics
     name = group.preferred_assignor(members) or table.config.group_consumer_assignors[0]
     before = {member.member_id: group.target_of(member) for member in members}
@@ -531,61 +549,64 @@ def next_target(
     return result
 
 
-# From what a member has to what it should have
+# From a member's partitions to its target
 
 
 UNKNOWN_STATE = (
     "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
 )
 
-OwnedTopics = list[Any] | None  # topic_partitions of a heartbeat: what the member says it has; None: no news
+ReportedTopics = list[Any] | None  # topic_partitions of a heartbeat: the member's report; None: no news
 
 
 class Reconciliation:
-    """One step of one member."""
+    """A step of a member towards the target. (Kafka: CurrentAssignmentBuilder)"""
 
     def __init__(
         self,
         group: ConsumerGroup,
-        member: ConsumerMember,
+        member: ConsumerGroupMember,
         topic_ids: Set[bytes],
         target_epoch: int,
         target: Target,
         subscription_changed: bool,
-        says_it_owns: OwnedTopics,
+        owned: ReportedTopics,
     ) -> None:
         self._group = group
         self._member = member
-        self._topic_ids = topic_ids  # what it subscribes to: a target may be older than the subscription
+        self._topic_ids = topic_ids  # of the subscription: a target may be older
         self._target_epoch = target_epoch
         self._target = target
         self._subscription_changed = subscription_changed
-        self._says_it_owns = says_it_owns
+        self._owned_topics = owned
 
     def step(self) -> None:
-        """Move the member as far as it can go now."""
+        """Move the member as far as possible now."""
         member = self._member
         if (member.state is MemberState.STABLE and member.epoch == self._target_epoch) or (
             member.state is MemberState.UNREVOKED_PARTITIONS and self._still_owns(member.revoking)
         ):
             self._drop_unsubscribed()
         elif member.state is MemberState.UNKNOWN:
-            if self._says_it_owns is None or self._says_it_owns:
+            if self._owned_topics is None or self._owned_topics:
                 raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, UNKNOWN_STATE)
-            self._go_on(self._target_epoch)
+            self._advance(self._target_epoch)
         else:
-            self._go_on(member.epoch)
+            self._advance(member.epoch)
 
     def _still_owns(self, revoking: Owned) -> bool:
-        """Whether the member has, or may still have, one of these."""
-        if self._says_it_owns is None:
+        """Whether the member has, or may still have, a partition of `revoking`."""
+        if self._owned_topics is None:
             return True
         return any(
-            not revoking.get(topic.topic_id, {}).keys().isdisjoint(topic.partitions) for topic in self._says_it_owns
+            not revoking.get(topic.topic_id, {}).keys().isdisjoint(topic.partitions) for topic in self._owned_topics
         )
 
     def _drop_unsubscribed(self) -> None:
-        """The target waits for others or is reached, but what the member has just unsubscribed from goes at once."""
+        """Take back at once the partitions of topics from which the member has just unsubscribed.
+
+        Before the target is reached nothing else changes: the target waits for others.
+        """
         if not self._subscription_changed:
             return
         member = self._member
@@ -601,7 +622,7 @@ class Reconciliation:
         else:
             member.move_to(member.epoch, member.state, kept, member.revoking)
 
-    def _go_on(self, epoch: int) -> None:
+    def _advance(self, epoch: int) -> None:
         member = self._member
         kept: Owned = {}
         revoking: Owned = {}

@@ -4,28 +4,35 @@ Rule: a classic group of consumers becomes a consumer group when the first membe
 back when the last such member has gone; `group.consumer.migration.policy` says which of both may happen. Members keep
 their partitions, and the records of one form make way for those of the other in one batch. In a consumer group a
 classic member is answered at once: a JoinGroup with the generation that the member has reached; a heartbeat sends the
-member back to join whenever there is something to give or to take.
+member back to join whenever there is something to give or to take. The coordinator alone reads this file: groups in
+migration are a concept of their own beside the two protocols.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic import MEMBER_ID_REQUIRED_FROM, ClassicRebalance, Join, join_refusal
 from pykafka_broker.coordinators.groups.classic_group import (
     STABLE,
     ClassicGroup,
-    ClassicMember,
+    ClassicGroupMember,
     Protocols,
     group_metadata_record,
     group_tombstone,
 )
-from pykafka_broker.coordinators.groups.consumer import JOIN, SYNC, Claim, ConsumerProtocol, MemberChange, known_static
+from pykafka_broker.coordinators.groups.consumer import (
+    JOIN,
+    SYNC,
+    Claim,
+    ConsumerMemberChange,
+    ConsumerProtocol,
+    known_static,
+)
 from pykafka_broker.coordinators.groups.consumer_group import (
     UNOWNED,
     ConsumerGroup,
-    ConsumerMember,
+    ConsumerGroupMember,
     MemberState,
     Target,
     group_records,
@@ -38,7 +45,8 @@ from pykafka_broker.coordinators.groups.consumer_protocol import (
     write_assignment,
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable, TimerKey
-from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.groups.topics import ClusterTopics
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
@@ -63,7 +71,7 @@ CUSTOM_ASSIGNOR = (
 
 
 class Migration:
-    """Converts groups of a table."""
+    """The conversion of groups of a table between the classic and the consumer protocol."""
 
     def __init__(self, table: GroupTable, rebalance: ClassicRebalance, consumer: ConsumerProtocol) -> None:
         self._table = table
@@ -78,24 +86,28 @@ class Migration:
     def disabled(self) -> bool:
         return self._table.config.group_consumer_migration_policy.upper() == "DISABLED"
 
-    # Up
+    # From classic to consumer
 
-    def upgrade(self, group: ClassicGroup, effects: Effects[Any], now: int) -> ConsumerGroup:
-        """The consumer group that the classic one becomes with these records. Raises GROUP_ID_NOT_FOUND."""
+    def upgrade(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> ConsumerGroup:
+        """Return the consumer group for a classic group, and add the records of the change.
+
+        Raises:
+            GROUP_ID_NOT_FOUND: The group can't be converted.
+        """
         self._check_upgrade(group)
         try:
             upgraded = self._converted(group)
         except DecodeError:
             raise _can_not_upgrade(group, "the embedded consumer protocol is malformed.") from None
         for member in group.members.values():
-            # Whoever waits has to join again, now as a classic member of a consumer group.
+            # Waiting members have to join again, now as classic members of a consumer group.
             if member.join_token is not None:
-                effects.complete(member.join_token, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
+                result.complete(member.join_token, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             if member.sync_token is not None:
-                effects.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+                result.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
             self._consumer.keep_alive(upgraded, member.member_id, now, member.session_timeout_ms)
-        effects.records.append(group_tombstone(group.group_id))
-        effects.records += group_records(upgraded)
+        result.records.append(group_tombstone(group.group_id))
+        result.records += group_records(upgraded)
         return upgraded
 
     def _check_upgrade(self, group: ClassicGroup) -> None:
@@ -112,7 +124,7 @@ class Migration:
         for classic in group.members.values():
             target = self._target_of(group, classic)
             subscription = read_subscription(classic.metadata(group.protocol_name))
-            member = ConsumerMember(classic.member_id)
+            member = ConsumerGroupMember(classic.member_id)
             member.instance_id = classic.instance_id
             member.rack_id = subscription.rack_id or None
             member.client_id = classic.client_id
@@ -133,7 +145,7 @@ class Migration:
         )
         return upgraded
 
-    def _target_of(self, group: ClassicGroup, member: ClassicMember) -> Target:
+    def _target_of(self, group: ClassicGroup, member: ClassicGroupMember) -> Target:
         if not member.assignment:
             return {}
         assignment = read_assignment(member.assignment)
@@ -141,29 +153,31 @@ class Migration:
             raise _can_not_upgrade(group, CUSTOM_ASSIGNOR)
         known = self._table.topics.topics
         return {
-            known[one.topic].id: frozenset(one.partitions)
-            for one in assignment.assigned_partitions
-            if one.topic in known and one.partitions
+            known[assigned.topic].id: frozenset(assigned.partitions)
+            for assigned in assignment.assigned_partitions
+            if assigned.topic in known and assigned.partitions
         }
 
-    # Down
+    # From consumer to classic
 
-    def downgrade(self, group: ConsumerGroup, leaving: list[ConsumerMember], effects: Effects[Any], now: int) -> bool:
-        """Turn back if only classic members are left without those that leave."""
+    def downgrade(
+        self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
+    ) -> bool:
+        """Turn the group back if only classic members are left without `leaving`. Returns whether the group has."""
         gone = {member.member_id for member in leaving}
         staying = [member for member in group.members.values() if member.member_id not in gone]
         if not staying or not self._may_downgrade(group, staying):
             return False
-        self.convert_back(group, staying, effects, now, rebalance=True)
+        self.convert_back(group, staying, result, now, rebalance=True)
         return True
 
-    def downgrades_with(self, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
-        """Whether the group turns back when this static member is replaced by a classic one."""
+    def downgrades_with(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
+        """Whether the group turns back when a classic member replaces the static member."""
         staying = [member for member in group.members.values() if member.member_id != replaced.member_id]
         return replaced.classic is None and self._may_downgrade(group, [*staying, replaced], replaced)
 
     def _may_downgrade(
-        self, group: ConsumerGroup, members: list[ConsumerMember], but: ConsumerMember | None = None
+        self, group: ConsumerGroup, members: list[ConsumerGroupMember], but: ConsumerGroupMember | None = None
     ) -> bool:
         return (
             self._allows("DOWNGRADE")
@@ -172,11 +186,20 @@ class Migration:
         )
 
     def convert_back(
-        self, group: ConsumerGroup, staying: list[ConsumerMember], effects: Effects[Any], now: int, *, rebalance: bool
+        self,
+        group: ConsumerGroup,
+        staying: list[ConsumerGroupMember],
+        result: CoordinatorResult[Any],
+        now: int,
+        *,
+        rebalance: bool,
     ) -> ClassicGroup:
-        """Put a classic group with these members in the group's place. It counts from now on, since its members and
-        deadlines are soft state; its records follow in the same batch."""
-        effects.records += group.tombstones()
+        """Put a classic group with the members `staying` in the group's place.
+
+        The classic group counts from now on, since its members and deadlines are soft state; its records follow in the
+        same batch.
+        """
+        result.records += group.tombstones()
         back = ClassicGroup(group.group_id, now, STABLE, wall_at=self._table.wall_at)
         back.generation = group.epoch
         back.protocol_type_or_none = CONSUMER_PROTOCOL_TYPE
@@ -192,17 +215,17 @@ class Migration:
             )
         for member_id in group.members:
             self._table.timers.cancel_member(group.group_id, group.type_name, member_id)
-        effects.records.append(group_metadata_record(back, back.assignments()))
+        result.records.append(group_metadata_record(back, back.assignments()))
         self._table.groups[group.group_id] = back
         for classic in back.members.values():
             self._rebalance.keep_alive(classic, now)
         if rebalance:
-            self._rebalance.prepare(back, effects, now)
+            self._rebalance.prepare(back, result, now)
         return back
 
 
-def classic_share(topics: Topics, partitions: Target, metadata: bytes) -> bytes:
-    """An assignment in the words of the classic protocol, in the version in which the member subscribed."""
+def classic_share(topics: ClusterTopics, partitions: Target, metadata: bytes) -> bytes:
+    """Return an assignment in the format of the classic protocol, in the version of the member's subscription."""
     assigned = [
         TopicPartition(topic.name, sorted(indexes))
         for topic_id, indexes in partitions.items()
@@ -211,9 +234,9 @@ def classic_share(topics: Topics, partitions: Target, metadata: bytes) -> bytes:
     return write_assignment(ConsumerProtocolAssignment(assigned), subscription_version(metadata))
 
 
-def _as_classic(group_id: str, member: ConsumerMember) -> ClassicMember:
+def _as_classic(group_id: str, member: ConsumerGroupMember) -> ClassicGroupMember:
     assert member.classic is not None
-    return ClassicMember(
+    return ClassicGroupMember(
         group_id,
         member.member_id,
         member.instance_id,
@@ -247,7 +270,11 @@ class ClassicMembers:
     # JoinGroup
 
     def join(self, group: ConsumerGroup, join: Join) -> None:
-        """Answered at once; raises what the member is told instead."""
+        """Let a classic member join a consumer group; the answer comes at once.
+
+        Raises:
+            ApiError: The refusal of the join.
+        """
         request = join.request
         if self._migration.disabled or not _supports(group, request.protocol_type, join.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -257,52 +284,57 @@ class ClassicMembers:
             member_id = self._table.new_id()
             self._consumer.check_room(group, member_id)
             if instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM:
-                join.effects.reply = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+                join.result.reply = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
                 return
         self._consumer.check_room(group, member_id)
         subscription = _subscription(join.protocols)
         existing = None if instance_id is None else group.static_member(instance_id)
         if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
             known_static(group, instance_id, member_id, existing)
-        before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.effects)
-        change = MemberChange(self._table, group, before, join.effects, join.now, join.caller.may_see)
-        _take_over(change.member, join, subscription)
+        before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.result)
+        change = ConsumerMemberChange(self._table, group, before, join.result, join.now, join.caller.may_see)
+        _apply_request(change.member, join, subscription)
         change.subscribe()
         member = change.member
         if existing is not None and self._migration.downgrades_with(group, existing):
-            # Where members must join again, the one that has joined is told of no generation yet.
+            # If all members must join again, the joined member gets no generation yet.
             rebalance = group.assignment_epoch < change.group_epoch
             generation = member.epoch if rebalance else group.epoch
-            self._turn_back(group, existing, member, join, rebalance)
+            self._downgrade_with(group, existing, member, join, rebalance)
         else:
             change.reconcile(change.retarget(), self._owned(subscription))
             generation = member.epoch
             self._restart_clocks(group, member, join)
-        join.effects.reply = JoinGroupResponse(
+        join.result.reply = JoinGroupResponse(
             generation_id=generation,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol_name=join.protocols[0][0],
             member_id=member.member_id,
         )
 
-    def _turn_back(
-        self, group: ConsumerGroup, replaced: ConsumerMember, member: ConsumerMember, join: Join, rebalance: bool
+    def _downgrade_with(
+        self,
+        group: ConsumerGroup,
+        replaced: ConsumerGroupMember,
+        member: ConsumerGroupMember,
+        join: Join,
+        rebalance: bool,
     ) -> None:
-        """A classic member takes the place of the last one that spoke the consumer protocol."""
-        del join.effects.records[:]  # all records of the consumer group go
+        """Turn the group back: a classic member replaces the last member of the consumer protocol."""
+        del join.result.records[:]  # all records of the consumer group go
         member.epoch = group.epoch
         staying = group.with_change(replaced, member)
-        self._migration.convert_back(group, staying, join.effects, join.now, rebalance=rebalance)
+        self._migration.convert_back(group, staying, join.result, join.now, rebalance=rebalance)
 
     def _owned(self, subscription: ConsumerProtocolSubscription) -> list[TopicPartitions]:
         known = self._table.topics.topics
         return [
-            TopicPartitions(known[one.topic].id, one.partitions)
-            for one in subscription.owned_partitions
-            if one.topic in known
+            TopicPartitions(known[owned.topic].id, owned.partitions)
+            for owned in subscription.owned_partitions
+            if owned.topic in known
         ]
 
-    def _restart_clocks(self, group: ConsumerGroup, member: ConsumerMember, join: Join) -> None:
+    def _restart_clocks(self, group: ConsumerGroup, member: ConsumerGroupMember, join: Join) -> None:
         member_id, timers = member.member_id, self._table.timers
         timers.cancel(TimerKey(JOIN, group.group_id, member_id))
         timers.set(TimerKey(SYNC, group.group_id, member_id), join.now + member.rebalance_timeout_ms)
@@ -310,8 +342,12 @@ class ClassicMembers:
 
     # SyncGroup
 
-    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, effects: Effects[Any], now: int) -> None:
-        """The share that the coordinator has worked out. Raises what the member is told instead."""
+    def sync(self, group: ConsumerGroup, request: SyncGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
+        """Answer with the share of the coordinator's assignment.
+
+        Raises:
+            ApiError: The refusal of the request.
+        """
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         protocol = member.classic.supported_protocols[0]
@@ -326,7 +362,7 @@ class ClassicMembers:
         self._table.timers.cancel(TimerKey(SYNC, group.group_id, member.member_id))
         self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
         owned = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
-        effects.reply = SyncGroupResponse(
+        result.reply = SyncGroupResponse(
             protocol_type=request.protocol_type,
             protocol_name=request.protocol_name,
             assignment=classic_share(self._table.topics, owned, protocol.metadata),
@@ -335,7 +371,11 @@ class ClassicMembers:
     # Heartbeat
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
-        """REBALANCE_IN_PROGRESS where a join would change something. Raises what the member is told instead."""
+        """Keep the member alive. Returns REBALANCE_IN_PROGRESS if a join would change something.
+
+        Raises:
+            ApiError: The refusal of the heartbeat.
+        """
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
@@ -348,14 +388,14 @@ class ClassicMembers:
             return ErrorCode.REBALANCE_IN_PROGRESS
         return ErrorCode.NONE
 
-    def _await_join(self, group: ConsumerGroup, member: ConsumerMember, now: int) -> None:
+    def _await_join(self, group: ConsumerGroup, member: ConsumerGroupMember, now: int) -> None:
         key = TimerKey(JOIN, group.group_id, member.member_id)
         if key not in self._table.timers:
             self._table.timers.set(key, now + member.rebalance_timeout_ms)
 
     def _classic_member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
-    ) -> ConsumerMember:
+    ) -> ConsumerGroupMember:
         if instance_id is None:
             member = group.member(member_id)
         else:
@@ -368,9 +408,9 @@ class ClassicMembers:
 
     # LeaveGroup
 
-    def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, effects: Effects[Any], now: int) -> None:
-        """Members go one by one, and the group moves on once."""
-        leaving: dict[str, ConsumerMember] = {}
+    def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
+        """Check the leaving members separately, and fence them in a single change of the group."""
+        leaving: dict[str, ConsumerGroupMember] = {}
         replies = []
         for identity in request.members:
             error = ErrorCode.NONE
@@ -380,10 +420,10 @@ class ClassicMembers:
             except ApiError as refused:
                 error = refused.code
             replies.append(MemberResponse(identity.member_id, identity.group_instance_id, error))
-        self._consumer.fence(group, list(leaving.values()), effects, now)
-        effects.reply = LeaveGroupResponse(members=replies)
+        self._consumer.fence(group, list(leaving.values()), result, now)
+        result.reply = LeaveGroupResponse(members=replies)
 
-    def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:
+    def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMember:
         instance_id = identity.group_instance_id
         if instance_id is None:
             return group.member(identity.member_id)
@@ -394,7 +434,7 @@ class ClassicMembers:
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) -> bool:
-    """Whether a classic member with these protocols fits in: all classic members must know one of them."""
+    """Whether a classic member with these protocols fits in: all classic members must know a common protocol."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
         return False
     common = {name for name, _ in protocols}
@@ -411,7 +451,7 @@ def _subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
 
 
-def _take_over(member: ConsumerMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:
+def _apply_request(member: ConsumerGroupMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:
     request = join.request
     if request.group_instance_id is not None:
         member.instance_id = request.group_instance_id
@@ -428,8 +468,8 @@ def _take_over(member: ConsumerMember, join: Join, subscription: ConsumerProtoco
     )
 
 
-def _waits_for_others(group: ConsumerGroup, member: ConsumerMember) -> bool:
-    """Whether a partition of the member's target is still somebody else's."""
+def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
+    """Whether a partition of the member's target still belongs to another member."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.partition_epoch(topic_id, partition) != UNOWNED
         for topic_id, partitions in group.targets.get(member.member_id, {}).items()

@@ -14,15 +14,15 @@ from typing import Any
 from pykafka_broker.coordinators.groups.epoch_group import (
     FIRST_GROUP_EPOCH,
     EpochReplay,
+    GroupRecordRules,
     KeyTypes,
-    Kind,
     ReconciledGroup,
-    ReconciledMember,
+    ReconciledGroupMember,
     Since,
-    no_more,
+    no_more_fields,
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable, hash_order
-from pykafka_broker.coordinators.groups.topics import Topics, existing
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     Assignment,
@@ -70,16 +70,16 @@ Owned = dict[bytes, dict[int, int]]  # topic id -> partition -> the epoch at whi
 
 
 class MemberState(IntEnum):
-    """How far a member is with its target."""
+    """The progress of a member towards the target."""
 
     STABLE = 0
-    UNREVOKED_PARTITIONS = 1  # it has to give partitions back first
-    UNRELEASED_PARTITIONS = 2  # others have to
+    UNREVOKED_PARTITIONS = 1  # the member has to give partitions back first
+    UNRELEASED_PARTITIONS = 2  # other members have to give partitions back first
     UNKNOWN = 127  # written by a release that knows more states
 
 
-class ConsumerMember(ReconciledMember):
-    """One member of a consumer group."""
+class ConsumerGroupMember(ReconciledGroupMember):
+    """A member of a consumer group."""
 
     __slots__ = ("classic", "server_assignor", "topic_names", "topic_regex")
     STABLE = MemberState.STABLE
@@ -114,13 +114,13 @@ class ConsumerMember(ReconciledMember):
         )
 
     def assigned_since(self, topic_id: bytes, partition: int) -> int | None:
-        """Since which epoch the partition is the member's, also while it is to be given back; None if it is not."""
+        """Return the epoch since which the partition is the member's, also while revoked; None for others."""
         epoch = self.assigned.get(topic_id, {}).get(partition)
         return self.revoking.get(topic_id, {}).get(partition) if epoch is None else epoch
 
 
 class ResolvedRegex:
-    """The topics that a pattern stands for, as of a version of the metadata."""
+    """The topics of a pattern, as of a version of the metadata."""
 
     __slots__ = ("resolved_at", "topics", "version")
 
@@ -130,8 +130,10 @@ class ResolvedRegex:
         self.resolved_at = resolved_at
 
 
-def topics_read(topics: Topics, members: Iterable[ConsumerMember], regexes: Mapping[str, ResolvedRegex]) -> set[str]:
-    """The topics that these members read, of those that there are; of a pattern those that it was resolved to."""
+def topics_read(
+    topics: ClusterTopics, members: Iterable[ConsumerGroupMember], regexes: Mapping[str, ResolvedRegex]
+) -> set[str]:
+    """Return the existing topics of members' subscriptions; a pattern stands for the topics of the last resolution."""
     found: set[str] = set()
     for member in members:
         found.update(existing(topics, member.topic_names))
@@ -141,8 +143,8 @@ def topics_read(topics: Topics, members: Iterable[ConsumerMember], regexes: Mapp
     return found
 
 
-class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
-    """A group of the consumer protocol; some of its members may still speak the classic one."""
+class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
+    """A group of the consumer protocol; some members may still speak the classic protocol."""
 
     type_name = "consumer"
     protocol_type = CONSUMER_PROTOCOL_TYPE
@@ -154,7 +156,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         self.partition_epochs: dict[bytes, dict[int, int]] = {}
         self.has_partition_metadata = False  # a record of Kafka before 4.1, to be removed
 
-    # What the table and the offsets ask
+    # Questions of the table and of the offsets
 
     @property
     def state_name(self) -> str:
@@ -170,10 +172,10 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         resolved = self.regexes.get(pattern) if pattern else None
         return resolved is not None and topic in resolved.topics
 
-    def knows_epochs(self, member: ConsumerMember) -> bool:
+    def knows_epochs(self, member: ConsumerGroupMember) -> bool:
         return member.classic is None
 
-    def assigned_since(self, member: ConsumerMember) -> Since:
+    def assigned_since(self, member: ConsumerGroupMember) -> Since:
         return member.assigned_since
 
     def tombstones(self) -> list[CoordinatorRecord]:
@@ -199,19 +201,21 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
 
     # Members
 
-    def static_member(self, instance_id: str) -> ConsumerMember | None:
+    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
-    def target_of(self, member: ConsumerMember) -> Target:
-        """What the member should have; a returning static member takes over its predecessor's target."""
+    def target_of(self, member: ConsumerGroupMember) -> Target:
+        """Return the member's target; a returning static member takes over the predecessor's target."""
         member_id = member.member_id
         if member_id not in self.targets and member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id, member_id)
         return self.targets.get(member_id, {})
 
-    def with_change(self, before: ConsumerMember | None, after: ConsumerMember | None) -> list[ConsumerMember]:
-        """The members as they will be once `before` has become `after`."""
+    def with_change(
+        self, before: ConsumerGroupMember | None, after: ConsumerGroupMember | None
+    ) -> list[ConsumerGroupMember]:
+        """Return the members after `before` has become `after`."""
         gone = {member.member_id for member in (before, after) if member is not None}
         members = [member for member in self.members.values() if member.member_id not in gone]
         if after is not None:
@@ -219,11 +223,11 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         return members
 
     def reads_any(self, topics: frozenset[str]) -> bool:
-        """Whether a member names one of these topics, be there such a topic or not."""
+        """Whether a member names a topic of `topics`, which need not exist."""
         return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
 
-    def preferred_assignor(self, members: Iterable[ConsumerMember]) -> str | None:
-        """The one that most members ask for, if any does; of as many votes the first in Kafka's order."""
+    def preferred_assignor(self, members: Iterable[ConsumerGroupMember]) -> str | None:
+        """Return the assignor with most votes of members, if any; of as many votes the first in Kafka's order."""
         votes: dict[str, int] = {}
         for member in members:
             if member.server_assignor is not None:
@@ -231,12 +235,12 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         return max(hash_order(list(votes)), key=lambda name: votes[name]) if votes else None
 
     def partition_epoch(self, topic_id: bytes, partition: int) -> int:
-        """The epoch of the member that has the partition, or UNOWNED."""
+        """Return the epoch of the partition's owner, or UNOWNED."""
         return self.partition_epochs.get(topic_id, {}).get(partition, UNOWNED)
 
     # Hard state, by replay alone
 
-    def set_member(self, member: ConsumerMember) -> None:
+    def set_member(self, member: ConsumerGroupMember) -> None:
         before = self.members.get(member.member_id)
         if before is not None:
             self._release(before)
@@ -255,7 +259,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
         if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
             del self.static_members[member.instance_id]
 
-    def _release(self, member: ConsumerMember) -> None:
+    def _release(self, member: ConsumerGroupMember) -> None:
         for owned in (member.assigned, member.revoking):
             for topic_id, partitions in owned.items():
                 epochs = self.partition_epochs.get(topic_id)
@@ -269,7 +273,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerMember, Target]):
 
 
 def frozen_target(partitions: Mapping[bytes, Iterable[int]]) -> Target:
-    """A target with no empty topics."""
+    """Return a target without empty topics."""
     return {topic_id: frozenset(indexes) for topic_id, indexes in partitions.items() if indexes}
 
 
@@ -278,8 +282,8 @@ def frozen_target(partitions: Mapping[bytes, Iterable[int]]) -> Target:
 CLASSIC, CONSUMER = 0, 1  # member_type
 
 
-def describe(group: ConsumerGroup, topics: Topics, default_assignor: str) -> DescribedGroup:
-    """Return the group with its members. What a member has to give back is still shown as its own."""
+def describe(group: ConsumerGroup, topics: ClusterTopics, default_assignor: str) -> DescribedGroup:
+    """Return the group with all members. Partitions to be given back are still shown as the member's."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -290,7 +294,7 @@ def describe(group: ConsumerGroup, topics: Topics, default_assignor: str) -> Des
     )
 
 
-def _describe_member(group: ConsumerGroup, member: ConsumerMember, topics: Topics) -> Member:
+def _describe_member(group: ConsumerGroup, member: ConsumerGroupMember, topics: ClusterTopics) -> Member:
     has = {topic_id: set(owned) for topic_id, owned in member.assigned.items()}
     for topic_id, owned in member.revoking.items():
         has.setdefault(topic_id, set()).update(owned)
@@ -309,8 +313,8 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, topics: Topic
     )
 
 
-def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics) -> Assignment:
-    """Return an assignment without the topics that have been deleted."""
+def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: ClusterTopics) -> Assignment:
+    """Return an assignment without deleted topics."""
     return Assignment(
         [
             TopicPartitions(topic_id, topic.name, sorted(indexes))
@@ -326,7 +330,7 @@ def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: Topics) -> As
 KNOWN_STATES = frozenset(MemberState)
 
 
-def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+def member_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
     value = ConsumerGroupMemberMetadataValue(
         member.instance_id,
         member.rack_id,
@@ -342,7 +346,7 @@ def member_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
     return CoordinatorRecord(key, value)
 
 
-def assignment_record(group_id: str, member: ConsumerMember) -> CoordinatorRecord:
+def assignment_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
     value = ConsumerGroupCurrentMemberAssignmentValue(
         member.epoch,
         member.previous_epoch,
@@ -377,7 +381,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> Coordinato
 
 
 def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
-    """What a pattern stands for, or its tombstone."""
+    """Return the record of a pattern's topics, or the tombstone."""
     key = ConsumerGroupRegularExpressionKey(group_id, pattern)
     if resolved is None:
         return CoordinatorRecord(key, None)
@@ -386,12 +390,12 @@ def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex | None) ->
 
 
 def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
-    """Removes what releases before 4.1 wrote."""
+    """Return the tombstone for a record of releases before 4.1."""
     return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id), None)
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member with all that belongs to it."""
+    """Return the tombstones of all records of a member."""
     return [
         CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
@@ -400,7 +404,7 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
-    """A whole group, for one that has been converted."""
+    """Return all records of a converted group."""
     group_id = group.group_id
     return [
         *(member_record(group_id, member) for member in group.members.values()),
@@ -411,7 +415,7 @@ def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
     ]
 
 
-def _take_member_metadata(member: ConsumerMember, value: ConsumerGroupMemberMetadataValue) -> None:
+def _take_member_metadata(member: ConsumerGroupMember, value: ConsumerGroupMemberMetadataValue) -> None:
     member.instance_id = value.instance_id
     member.rack_id = value.rack_id
     member.client_id = value.client_id
@@ -420,12 +424,12 @@ def _take_member_metadata(member: ConsumerMember, value: ConsumerGroupMemberMeta
     member.topic_regex = value.subscribed_topic_regex
     member.rebalance_timeout_ms = value.rebalance_timeout_ms
     member.server_assignor = value.server_assignor
-    # Left out, as by the first releases, it reads as an empty one.
+    # A record of the first releases has no classic metadata, which reads as empty metadata.
     classic = value.classic_member_metadata
     member.classic = classic if classic is not None and classic.supported_protocols else None
 
 
-def _take_current_assignment(member: ConsumerMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:
+def _take_current_assignment(member: ConsumerGroupMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:
     member.epoch = value.member_epoch
     member.previous_epoch = value.previous_member_epoch
     member.state = MemberState(value.state) if value.state in KNOWN_STATES else MemberState.UNKNOWN
@@ -434,7 +438,10 @@ def _take_current_assignment(member: ConsumerMember, value: ConsumerGroupCurrent
 
 
 def _read_owned(topics: Iterable[StoredPartitions], epoch: int) -> Owned:
-    """Records from before 4.3 don't say since when a member has a partition: its epoch is as good as any."""
+    """Return the partitions of a record with assignment epochs.
+
+    Records from before 4.3 don't say since when a member has a partition: the member's epoch stands for that.
+    """
     owned: Owned = {}
     for topic in topics:
         epochs = topic.assignment_epochs or [epoch] * len(topic.partitions)
@@ -449,11 +456,11 @@ def _read_target(value: ConsumerGroupTargetAssignmentMemberValue) -> Target:
     return frozen_target(partitions)
 
 
-KIND = Kind(
+KIND = GroupRecordRules(
     ConsumerGroup,
     ConsumerGroup,
-    ConsumerMember,
-    no_more,
+    ConsumerGroupMember,
+    no_more_fields,
     _take_member_metadata,
     _take_current_assignment,
     _read_target,
@@ -468,7 +475,7 @@ KEYS = KeyTypes(
 
 
 def consumer_replay(table: GroupTable) -> EpochReplay[ConsumerGroup]:
-    """Return the replay of consumer groups: the types that `EpochReplay` knows, and patterns."""
+    """Return the replay of consumer groups: the types of `EpochReplay`, and patterns."""
     return EpochReplay(
         table,
         KIND,

@@ -1,8 +1,8 @@
 """The bytes that consumers of the classic protocol exchange through the group: subscriptions and assignments.
 
-Rule: a classic group never needs to understand them; where the broker looks in (expiry, OffsetDelete, migration to
-KIP-848), bytes that can't be read count as unknown. A version above ours is read as ours, as the format promises
-(ConsumerProtocol in Kafka's clients).
+Rule: a classic group never needs to understand these bytes. Where the broker reads them (expiry, OffsetDelete,
+migration to KIP-848), unreadable bytes count as unknown. A version above ours is read as ours, as the format promises.
+(Kafka: ConsumerProtocol)
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _VERSION = Struct(">h")
 
 
 def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
-    """Raises DecodeError."""
+    """Return a member's subscription. Raises DecodeError."""
     version = _version(metadata, ConsumerProtocolSubscription.MAX_VERSION)
     subscription, end = ConsumerProtocolSubscription.read(metadata, 2, version)
     _check_end(end, metadata)
@@ -26,7 +26,7 @@ def read_subscription(metadata: bytes) -> ConsumerProtocolSubscription:
 
 
 def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
-    """Raises DecodeError."""
+    """Return a member's assignment. Raises DecodeError."""
     version = _version(assignment, ConsumerProtocolAssignment.MAX_VERSION)
     result, end = ConsumerProtocolAssignment.read(assignment, 2, version)
     _check_end(end, assignment)
@@ -34,22 +34,22 @@ def read_assignment(assignment: bytes) -> ConsumerProtocolAssignment:
 
 
 def write_assignment(assignment: ConsumerProtocolAssignment, version: int) -> bytes:
-    """The form in which SyncGroup carries it."""
+    """Return the bytes of an assignment for SyncGroup."""
     version = min(max(version, 0), ConsumerProtocolAssignment.MAX_VERSION)
     return _VERSION.pack(version) + assignment.encode(version)
 
 
 def subscription_version(metadata: bytes) -> int:
-    """The version in which a member wrote its subscription, and expects its assignment. Raises DecodeError."""
+    """Return the version of a subscription, which the assignment has to have, too. Raises DecodeError."""
     return _version(metadata, ConsumerProtocolSubscription.MAX_VERSION)
 
 
 def subscribed_topics(metadata: Iterable[bytes]) -> frozenset[str] | None:
-    """All topics that these members subscribe to, or None if one can't be read."""
+    """Return all topics in the subscriptions, or None if a subscription can't be read."""
     topics: set[str] = set()
     try:
-        for one in metadata:
-            topics.update(read_subscription(one).topics)
+        for subscription in metadata:
+            topics.update(read_subscription(subscription).topics)
     except DecodeError:
         return None
     return frozenset(topics)

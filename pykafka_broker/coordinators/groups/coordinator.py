@@ -1,10 +1,11 @@
 """The group coordinator: every request on groups and offsets, by the kind of group that the request meets.
 
-Rule: a call decides and returns `Effects`; `replay` is how its records, and at load those of the log, become state. One
-coordinator holds the groups of all logs of `__consumer_offsets` that this node leads; the host knows which logs those
-are. An empty group of another kind makes way for a new group. Classic requests go to classic groups, and to consumer
-groups that classic members may join (KIP-848). A ConsumerGroupHeartbeat converts a classic group with members if the
-migration policy allows it; a group of any other kind counts as missing.
+Rule: a call decides and returns a `CoordinatorResult`; `replay` is how its records, and at load those of the log,
+become state. One coordinator holds the groups of all logs of `__consumer_offsets` that this node leads; the host knows
+which logs those are. An empty group of another kind makes way for a new group. Classic requests go to classic groups,
+and to consumer groups that classic members may join (KIP-848). A ConsumerGroupHeartbeat converts a classic group with
+members if the migration policy allows it; a group of any other kind counts as missing. The one reader is the host in
+`broker/`, another layer.
 """
 
 from __future__ import annotations
@@ -13,28 +14,28 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.config import BrokerConfig
-from pykafka_broker.coordinators.effects import Effects, R, Token
 from pykafka_broker.coordinators.groups import classic_group, consumer_group
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol, Join, join_refusal
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
-from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol
+from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol, check_heartbeat
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers, Migration
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, consumer_replay
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, EpochGroup
 from pykafka_broker.coordinators.groups.group import (
     DISCONNECTED,
     UNKNOWN_MEMBER,
+    AnyGroup,
     Caller,
     DisconnectedMembers,
-    Group,
     GroupTable,
     TimerKey,
     WallAt,
     unchanged,
 )
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetRequests, OffsetStore
-from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult, R, Token
 from pykafka_broker.coordinators.share import share_group
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMembership, share_replay
 from pykafka_broker.coordinators.streams import group as streams_group
@@ -61,24 +62,31 @@ from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 
 OFFSET_EXPIRY = TimerKey("offset-expiry", "")  # the round over all groups
 _OFFSET_KEYS = (OffsetCommitKey, LegacyOffsetCommitKey)
-EXPIRE = "expire"  # one group's turn in it
-RETRY_MS = 500  # after this time, what a deadline has led to is tried again if the log has refused it
+EXPIRE = "expire"  # a group's turn in the round
+RETRY_MS = 500  # until a deadline is carried out again if the log has refused the records
 
 
 class GroupCoordinator:
-    """Sans-IO: no clock, no log, no random numbers of its own."""
+    """All groups and offsets of a node, sans-IO: without clock, log or random numbers. (Kafka: GroupMetadataManager)"""
 
     def __init__(
         self,
         config: BrokerConfig,
-        topics: Topics,
+        topics: ClusterTopics,
         new_id: Callable[[], str],
         group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
         disconnected_member_ms: int | None = None,
         wall_at: WallAt = unchanged,
     ) -> None:
-        """`wall_at` is for what is stored and compared after a restart: when offsets were committed, and since when a
-        group is empty."""
+        """Begin without groups.
+
+        Args:
+            new_id: Returns a random UUID as text.
+            group_config: Returns the overrides of a group's configs.
+            disconnected_member_ms: How long a member with a closed connection stays; None: as long as its session.
+            wall_at: From a time of the steady clock to the wall clock's, for times that are stored and compared after a
+                restart: of commits, and since when a group is empty.
+        """
         self.table = GroupTable(config, topics, new_id, group_config, wall_at)
         self.disconnected = DisconnectedMembers(self.table, disconnected_member_ms)
         self.offsets = OffsetStore()
@@ -92,18 +100,18 @@ class GroupCoordinator:
         self._replays = (consumer_replay(self.table), streams_replay(self.table), share_replay(self.table))
 
     @property
-    def groups(self) -> Mapping[str, Group]:
-        """All groups of this node, by id."""
+    def groups(self) -> Mapping[str, AnyGroup]:
+        """Return all groups of the node by id."""
         return self.table.groups
 
     # Members
 
     def join(
         self, request: JoinGroupRequest, caller: Caller, token: Token, now: int
-    ) -> Effects[JoinGroupResponse | None]:
-        """JoinGroup. Without a reply the request waits under `token`."""
-        effects: Effects[JoinGroupResponse | None] = Effects(key=request.group_id)
-        join = Join(caller, request, token, now, effects)
+    ) -> CoordinatorResult[JoinGroupResponse | None]:
+        """Decide a JoinGroup. Without a reply the request waits under `token`."""
+        result: CoordinatorResult[JoinGroupResponse | None] = CoordinatorResult(key=request.group_id)
+        join = Join(caller, request, token, now, result)
         group = self.table.groups.get(request.group_id)
         try:
             self._check_join(request)
@@ -112,17 +120,17 @@ class GroupCoordinator:
             elif group is None or isinstance(group, ClassicGroup):
                 self._classic.join(group, join)
             elif isinstance(group, ConsumerGroup | StreamsGroup) and group.is_empty:
-                if request.member_id == UNKNOWN_MEMBER:  # any other is refused, and the group stays what it is
-                    effects.records += group.tombstones()
+                if request.member_id == UNKNOWN_MEMBER:  # another member is refused, and the group stays as it is
+                    result.records += group.tombstones()
                 self._classic.join(None, join)
             else:
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         except ApiError as error:
-            # As Kafka has it: the refusal of a group of another protocol does not repeat the member's id.
+            # As in Kafka, the refusal by a group of another protocol does not repeat the member's id.
             is_classic = isinstance(group, ClassicGroup | None) or error.code is ErrorCode.INVALID_SESSION_TIMEOUT
             member_id = request.member_id if is_classic else UNKNOWN_MEMBER
-            return Effects(join_refusal(error.code, member_id), key=request.group_id)
-        return _own_reply(effects, token)
+            return CoordinatorResult(join_refusal(error.code, member_id), key=request.group_id)
+        return _own_reply(result, token)
 
     def _check_join(self, request: JoinGroupRequest) -> None:
         config = self.table.config
@@ -133,25 +141,25 @@ class GroupCoordinator:
         ):
             raise ApiError(ErrorCode.INVALID_SESSION_TIMEOUT)
 
-    def sync(self, request: SyncGroupRequest, token: Token, now: int) -> Effects[SyncGroupResponse | None]:
-        """SyncGroup. Without a reply the request waits under `token`."""
-        effects: Effects[SyncGroupResponse | None] = Effects(key=request.group_id)
+    def sync(self, request: SyncGroupRequest, token: Token, now: int) -> CoordinatorResult[SyncGroupResponse | None]:
+        """Decide a SyncGroup. Without a reply the request waits under `token`."""
+        result: CoordinatorResult[SyncGroupResponse | None] = CoordinatorResult(key=request.group_id)
         group = self.table.groups.get(request.group_id)
         try:
             if not request.group_id:
                 raise ApiError(ErrorCode.INVALID_GROUP_ID)
             if isinstance(group, ClassicGroup):
-                self._classic.sync(group, request, token, effects, now)
+                self._classic.sync(group, request, token, result, now)
             elif isinstance(group, ConsumerGroup):
-                self._classic_members.sync(group, request, effects, now)
+                self._classic_members.sync(group, request, result, now)
             else:
                 raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
         except ApiError as error:
-            return Effects(SyncGroupResponse(error_code=error.code), key=request.group_id)
-        return _own_reply(effects, token)
+            return CoordinatorResult(SyncGroupResponse(error_code=error.code), key=request.group_id)
+        return _own_reply(result, token)
 
     def heartbeat(self, request: HeartbeatRequest, now: int) -> ErrorCode:
-        """Heartbeat; it never writes and never waits."""
+        """Decide a Heartbeat, without records and without waiting."""
         if not request.group_id:
             return ErrorCode.INVALID_GROUP_ID
         group = self.table.groups.get(request.group_id)
@@ -164,57 +172,57 @@ class GroupCoordinator:
             return error.code
         return ErrorCode.UNKNOWN_MEMBER_ID
 
-    def leave(self, request: LeaveGroupRequest, now: int) -> Effects[LeaveGroupResponse]:
-        """LeaveGroup, in the form of version 3 and newer: a list of members."""
-        effects: Effects[LeaveGroupResponse] = Effects(key=request.group_id)
+    def leave(self, request: LeaveGroupRequest, now: int) -> CoordinatorResult[LeaveGroupResponse]:
+        """Decide a LeaveGroup in the form of version 3 and newer: a list of members."""
+        result: CoordinatorResult[LeaveGroupResponse] = CoordinatorResult(key=request.group_id)
         group = self.table.groups.get(request.group_id)
         if not request.group_id:
-            effects.reply = LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
+            result.reply = LeaveGroupResponse(error_code=ErrorCode.INVALID_GROUP_ID)
         elif isinstance(group, ClassicGroup):
-            self._classic.leave(group, request, effects, now)
+            self._classic.leave(group, request, result, now)
         elif isinstance(group, ConsumerGroup):
-            self._classic_members.leave(group, request, effects, now)
+            self._classic_members.leave(group, request, result, now)
         else:
             unknown = [
-                MemberResponse(one.member_id, one.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
-                for one in request.members
+                MemberResponse(identity.member_id, identity.group_instance_id, ErrorCode.UNKNOWN_MEMBER_ID)
+                for identity in request.members
             ]
-            effects.reply = LeaveGroupResponse(members=unknown)
-        return effects
+            result.reply = LeaveGroupResponse(members=unknown)
+        return result
 
     def consumer_heartbeat(
         self, request: ConsumerGroupHeartbeatRequest, caller: Caller, now: int
-    ) -> Effects[ConsumerGroupHeartbeatResponse]:
-        """ConsumerGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1 or -2."""
-        effects: Effects[ConsumerGroupHeartbeatResponse] = Effects(key=request.group_id)
+    ) -> CoordinatorResult[ConsumerGroupHeartbeatResponse]:
+        """Decide a ConsumerGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1 or -2."""
+        result: CoordinatorResult[ConsumerGroupHeartbeatResponse] = CoordinatorResult(key=request.group_id)
         try:
-            self._consumer.check(request, caller)
+            check_heartbeat(request, caller.version, self.table.config.group_consumer_assignors)
             group = self.table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
                 if not isinstance(group, ConsumerGroup):
                     raise self._no_consumer_group(request.group_id, "Group")
-                self._consumer.leave(group, request, effects, now)
+                self._consumer.leave(group, request, result, now)
             else:
                 joins = request.member_epoch == JOIN_EPOCH
-                joined = self._consumer_group(request.group_id, group, joins, effects, now)
-                self._consumer.heartbeat(joined, request, caller, effects, now)
+                joined = self._consumer_group(request.group_id, group, joins, result, now)
+                self._consumer.heartbeat(joined, request, caller, result, now)
         except ApiError as error:
             reply = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-            return Effects(reply, key=request.group_id)
-        return effects
+            return CoordinatorResult(reply, key=request.group_id)
+        return result
 
     def _consumer_group(
-        self, group_id: str, group: Group | None, joins: bool, effects: Effects[Any], now: int
+        self, group_id: str, group: AnyGroup | None, joins: bool, result: CoordinatorResult[Any], now: int
     ) -> ConsumerGroup:
-        """The group, or what it will be once somebody has joined."""
+        """Return the group, or a new group for a first member."""
         if isinstance(group, ConsumerGroup):
             return group
         if not joins or not (group is None or isinstance(group, ClassicGroup)):
             raise self._no_consumer_group(group_id, "Consumer group")
         if isinstance(group, ClassicGroup):
             if not group.is_empty:
-                return self._migration.upgrade(group, effects, now)
-            effects.records.append(group_tombstone(group_id))
+                return self._migration.upgrade(group, result, now)
+            result.records.append(group_tombstone(group_id))
         return ConsumerGroup(group_id)
 
     def _no_consumer_group(self, group_id: str, what: str) -> ApiError:
@@ -225,14 +233,14 @@ class GroupCoordinator:
     # Groups as a whole
 
     def describe_classic(self, group_id: str) -> DescribedGroup:
-        """One group of a DescribeGroups request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
+        """Describe a classic group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
         group = self.table.existing(group_id)
         if not isinstance(group, ClassicGroup):
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
         return classic_group.describe(group)
 
     def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
-        """One group of a ConsumerGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
+        """Describe a consumer group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
         group = self.table.existing(group_id)
         if not isinstance(group, ConsumerGroup):
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
@@ -240,31 +248,31 @@ class GroupCoordinator:
         return consumer_group.describe(group, self.table.topics, default)
 
     def describe_share(self, group_id: str) -> DescribedShareGroup:
-        """One group of a ShareGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
+        """Describe a share group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
         return share_group.describe(self.share.group(group_id), self.table.topics)
 
     def describe_streams(self, group_id: str) -> DescribedStreamsGroup:
-        """One group of a StreamsGroupDescribe request. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
+        """Describe a streams group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
         return streams_group.describe(self.streams.existing(group_id))
 
-    def delete_group(self, group_id: str) -> Effects[ErrorCode]:
-        """One group of a DeleteGroups request; the reply is an ErrorCode."""
-        effects = Effects(ErrorCode.NONE, key=group_id)
+    def delete_group(self, group_id: str) -> CoordinatorResult[ErrorCode]:
+        """Delete a group with all offsets; the reply is an ErrorCode."""
+        result = CoordinatorResult(ErrorCode.NONE, key=group_id)
         try:
             self.table.existing(group_id).check_delete()
         except ApiError as error:
-            effects.reply = error.code
-            return effects
-        effects.records += self.offset_requests.all_tombstones(group_id)
-        effects.records += self.groups[group_id].tombstones()
-        return effects
+            result.reply = error.code
+            return result
+        result.records += self.offset_requests.all_tombstones(group_id)
+        result.records += self.groups[group_id].tombstones()
+        return result
 
     # Hard state
 
     def replay(
         self, record: CoordinatorRecord, now: int, log_offset: int = -1, producer_id: int = NO_PRODUCER_ID
     ) -> None:
-        """Apply one record of `__consumer_offsets`, right after its append and at a load alike.
+        """Apply a record of `__consumer_offsets`, right after the append and at a load alike.
 
         Args:
             log_offset: The record's offset in its log.
@@ -273,7 +281,7 @@ class GroupCoordinator:
         key, value, _ = record
         if isinstance(key, _OFFSET_KEYS):
             if value is not None and key.group not in self.table.groups:
-                # Committing is enough to be a group, a simple one.
+                # A commit is enough to make a simple group.
                 self.table.groups[key.group] = ClassicGroup(key.group, now, wall_at=self.table.wall_at)
             self.offsets.replay(key.group, key.topic, key.partition, value, log_offset, producer_id)
         elif isinstance(key, GroupMetadataKey):
@@ -284,90 +292,97 @@ class GroupCoordinator:
                     kind.replay(key, value)
 
     def replay_end_txn(self, producer_id: int, committed: bool, owns: Callable[[str], bool] | None = None) -> None:
-        """A transaction marker stands in a log; `owns` says which groups are that log's."""
+        """Apply a transaction marker of a log.
+
+        Args:
+            owns: Whether a group belongs to the log; None: all groups.
+        """
         groups = None if owns is None else frozenset(group_id for group_id in self.offsets.groups if owns(group_id))
         self.offsets.replay_end_txn(producer_id, committed, groups)
 
-    def on_loaded(self, group_ids: Iterable[str], now: int) -> list[Effects[None]]:
-        """The log of these groups has been read to its end: their sessions begin."""
+    def on_loaded(self, group_ids: Iterable[str], now: int) -> list[CoordinatorResult[None]]:
+        """Begin the sessions of loaded groups."""
         if OFFSET_EXPIRY not in self.table.timers:
             self.table.timers.set(OFFSET_EXPIRY, now + self.table.config.offsets_retention_check_interval_ms)
-        done: list[Effects[None]] = []
+        done: list[CoordinatorResult[None]] = []
         for group_id in group_ids:
-            group, effects = self.groups[group_id], Effects[None](key=group_id)
+            group, result = self.groups[group_id], CoordinatorResult[None](key=group_id)
             if isinstance(group, ClassicGroup):
-                self._classic.on_loaded(group, effects, now)
+                self._classic.on_loaded(group, result, now)
             elif isinstance(group, ConsumerGroup):
                 self._consumer.on_loaded(group, now)
             elif isinstance(group, StreamsGroup):
                 self.streams.on_loaded(group, now)
             elif isinstance(group, ShareGroup):
                 self.share.on_loaded(group, now)
-            done.append(effects)
-        return [effects for effects in done if effects.records or effects.completions]
+            done.append(result)
+        return [result for result in done if result.records or result.completions]
 
-    def unload(self, group_ids: Iterable[str]) -> list[Effects[None]]:
-        """Another node leads the log of these groups now: whoever waits is sent there."""
-        done: list[Effects[None]] = []
+    def unload(self, group_ids: Iterable[str]) -> list[CoordinatorResult[None]]:
+        """Forget groups of a log with another leader, and send waiting requests to the new coordinator."""
+        done: list[CoordinatorResult[None]] = []
         for group_id in group_ids:
-            effects = Effects[None](key=group_id)
+            result = CoordinatorResult[None](key=group_id)
             group = self.groups[group_id]
             if isinstance(group, ClassicGroup):
-                self._classic.send_away(group, effects)
+                self._classic.reject_waiting(group, result)
             self.table.remove(group_id)
             self.offsets.forget_group(group_id)
-            done.append(effects)
+            done.append(result)
         return done
 
     # Time
 
     def next_deadline(self) -> int | None:
-        """When `on_deadline` has something to do."""
+        """Return when `on_deadline` has to be called next."""
         return self.table.timers.next_deadline()
 
-    def on_deadline(self, now: int) -> Effects[None]:
-        """Do what is due for one group. To be called again, with the records replayed, while `next_deadline` is due."""
-        effects: Effects[None] = Effects()
+    def on_deadline(self, now: int) -> CoordinatorResult[None]:
+        """Carry out the next deadline, of a single group.
+
+        The host calls again, with the records replayed, while `next_deadline` is due.
+        """
+        result: CoordinatorResult[None] = CoordinatorResult()
         key = self.table.timers.pop(now)
         if key is None:
-            return effects
-        effects.key = key.group_id
+            return result
+        result.key = key.group_id
         group = self.groups.get(key.group_id)
         if key == OFFSET_EXPIRY:
             self._start_expiry(now)
         elif key.kind == EXPIRE:
-            self._expire_offsets(key.group_id, effects, now)
+            self._expire_offsets(key.group_id, result, now)
         elif key.kind == DISCONNECTED:
             self.disconnected.on_deadline(key, now)
         elif isinstance(group, ClassicGroup):
-            self._classic.rebalance.on_timer(key, group, effects, now)
+            self._classic.rebalance.on_timer(key, group, result, now)
         elif isinstance(group, ConsumerGroup):
-            self._consumer.on_timer(key, group, effects, now)
+            self._consumer.on_timer(key, group, result, now)
         elif isinstance(group, StreamsGroup):
-            self.streams.on_timer(key, group, effects, now)
+            self.streams.on_timer(key, group, result, now)
         elif isinstance(group, ShareGroup):
-            self.share.on_timer(key, group, effects)
-        if key.member_id and effects.records and isinstance(group, EpochGroup) and self.groups[key.group_id] is group:
+            self.share.on_timer(key, group, result)
+        if key.member_id and result.records and isinstance(group, EpochGroup) and self.groups[key.group_id] is group:
             self.table.timers.set(key, now + RETRY_MS)  # until the record that takes the member out is there
-        return effects
+        return result
 
     def _start_expiry(self, now: int) -> None:
         self.table.timers.set(OFFSET_EXPIRY, now + self.table.config.offsets_retention_check_interval_ms)
         for group_id in self.groups:
             self.table.timers.set(TimerKey(EXPIRE, group_id), now)
 
-    def _expire_offsets(self, group_id: str, effects: Effects[Any], now: int) -> None:
+    def _expire_offsets(self, group_id: str, result: CoordinatorResult[Any], now: int) -> None:
         group = self.groups.get(group_id)
         if group is None:
             return
-        effects.records, nothing_left = self.offset_requests.expired(group_id, now)
+        result.records, nothing_left = self.offset_requests.expired(group_id, now)
         if nothing_left and group.is_empty and group.goes_when_empty:
-            effects.records += group.tombstones()
+            result.records += group.tombstones()
 
     # Topics
 
     def on_topics_changed(self, names: Iterable[str], created: bool, version: int) -> None:
-        """Topics have come, gone or grown: at their next heartbeat, groups that read them get another target."""
+        """Note created, deleted or grown topics: at the next heartbeat the reading groups get another target."""
         self.table.metadata_version = version
         if created:
             self.table.newest_topic_version = version
@@ -378,24 +393,24 @@ class GroupCoordinator:
             elif isinstance(group, ConsumerGroup) and (group.regexes or group.reads_any(changed)):
                 group.metadata_stale = True
 
-    def on_topics_deleted(self, names: Iterable[str]) -> list[Effects[None]]:
-        """What groups know of topics that are gone goes too: offsets, and where share groups have a state."""
+    def on_topics_deleted(self, names: Iterable[str]) -> list[CoordinatorResult[None]]:
+        """Remove deleted topics from groups: committed offsets, and the states of share groups."""
         topics = frozenset(names)
-        done: list[Effects[None]] = [
-            Effects(records=self.offset_requests.topic_tombstones(group_id, topics), key=group_id)
+        done: list[CoordinatorResult[None]] = [
+            CoordinatorResult(records=self.offset_requests.topic_tombstones(group_id, topics), key=group_id)
             for group_id in self.offsets.groups
         ]
         for group in self.groups.values():
             if isinstance(group, ShareGroup) and (gone := self.share.deleted_topics(group)):
                 done.append(self.share.forget_topics(group.group_id, gone))
-        return [effects for effects in done if effects.records]
+        return [result for result in done if result.records]
 
 
-def _own_reply(effects: Effects[R | None], token: Token) -> Effects[R | None]:
-    """If the request that has just come in was answered by what it set off, that is its reply."""
-    for index, (waiting, reply) in enumerate(effects.completions):
+def _own_reply(result: CoordinatorResult[R | None], token: Token) -> CoordinatorResult[R | None]:
+    """Take the reply for `token` out of the completions: the request has completed itself."""
+    for index, (waiting, reply) in enumerate(result.completions):
         if waiting is token:
-            del effects.completions[index]
-            effects.reply = reply
+            del result.completions[index]
+            result.reply = reply
             break
-    return effects
+    return result

@@ -1,8 +1,8 @@
-"""What consumer, share and streams groups have in common: the coordinator leads them from epoch to epoch.
+"""The common part of consumer, share and streams groups: the coordinator leads such groups from epoch to epoch.
 
-Rule: a change of the members or of what they read starts a group epoch, the target of that epoch follows, and each
-member is moved on to it with its heartbeats (KIP-848, KIP-932, KIP-1071). All of that is hard state: it changes by
-replay alone, and a request works on a copy of its member.
+Rule: a change of the members or of their topics starts a group epoch, the target of that epoch follows, and heartbeats
+move each member on to the target (KIP-848, KIP-932, KIP-1071). All of this is hard state: it changes by replay alone,
+and a request works on a copy of its member.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
-from pykafka_broker.coordinators.effects import Effects
-from pykafka_broker.coordinators.groups.group import Group, GroupTable, TimerKey, Timers
+from pykafka_broker.coordinators.groups.group import AnyGroup, GroupTable, TimerKey, Timers
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
-LEAVE_STATIC_EPOCH = -2  # leaves for a while (KIP-345)
+LEAVE_STATIC_EPOCH = -2  # a static member leaves for a while (KIP-345)
 FIRST_GROUP_EPOCH = 1
-COMMIT_VERSION = 9  # the first OffsetCommit that knows member epochs
+COMMIT_VERSION = 9  # the first OffsetCommit with member epochs
 
 Since = Callable[[bytes, int], int | None]  # (topic id, partition) -> the epoch since which a member has it
 
 
-class EpochMember(ABC):
-    """One member; requests work on a `copy`."""
+class EpochGroupMember(ABC):
+    """A member of a group with epochs; requests work on a `copy`."""
 
     __slots__ = ("assigned", "client_host", "client_id", "epoch", "member_id", "previous_epoch", "rack_id")
     NOTHING: ClassVar[Any] = {}  # an assignment without anything in it
@@ -47,7 +47,7 @@ class EpochMember(ABC):
         self.assigned: Any = self.NOTHING  # each kind of member declares its type
 
     def copy(self) -> Self:
-        """The same member. What it refers to is shared: none of it is ever changed."""
+        """Return the same member. All fields share the values, which never change."""
         copy = self.__class__.__new__(self.__class__)
         for name in self._fields:
             setattr(copy, name, getattr(self, name))
@@ -55,25 +55,25 @@ class EpochMember(ABC):
 
     @property
     def is_static(self) -> bool:
-        """Whether it comes back under a name of its own (KIP-345)."""
+        """Whether the member comes back under an instance id (KIP-345)."""
         return False
 
     @abstractmethod
     def metadata(self) -> tuple[object, ...]:
-        """What the record of its metadata says."""
+        """Return the content of the member's metadata record."""
 
     def withdraw(self) -> None:
-        """The record of its current assignment has been taken back, as it is before a member goes."""
+        """Take back the assignment after the tombstone of the record: the member is about to go."""
         self.epoch = self.previous_epoch = LEAVE_EPOCH
         self.assigned = self.NOTHING
 
 
-class ReconciledMember(EpochMember):
-    """A member that has to give back what it loses before somebody else gets it."""
+class ReconciledGroupMember(EpochGroupMember):
+    """A member with exclusive ownership: lost partitions are given back before other members get hold of them."""
 
     __slots__ = ("instance_id", "rebalance_timeout_ms", "revoking", "state")
-    STABLE: ClassVar[IntEnum]  # it has what it should have
-    UNREVOKED: ClassVar[IntEnum]  # it has to give something back first
+    STABLE: ClassVar[IntEnum]  # the member has reached the target
+    UNREVOKED: ClassVar[IntEnum]  # the member has to give something back first
 
     def __init__(self, member_id: str) -> None:
         super().__init__(member_id)
@@ -87,14 +87,15 @@ class ReconciledMember(EpochMember):
         return self.instance_id is not None
 
     def current(self) -> tuple[object, ...]:
-        """What the record of its current assignment says."""
+        """Return the content of the record of the current assignment."""
         return self.epoch, self.previous_epoch, self.state, self.assigned, self.revoking
 
     def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether the member has reached the target of `epoch`."""
         return self.state is self.STABLE and self.epoch == epoch
 
     def move_to(self, epoch: int, state: IntEnum, assigned: Any, revoking: Any) -> None:
-        """A step of the reconciliation."""
+        """Take a step of the reconciliation."""
         self.previous_epoch, self.epoch = self.epoch, epoch
         self.state = state
         self.assigned = assigned
@@ -105,13 +106,13 @@ class ReconciledMember(EpochMember):
         self.revoking = self.NOTHING
 
 
-M = TypeVar("M", bound=EpochMember)
-R = TypeVar("R", bound=ReconciledMember)
-T = TypeVar("T")  # what a member should have
+M = TypeVar("M", bound=EpochGroupMember)
+R = TypeVar("R", bound=ReconciledGroupMember)
+T = TypeVar("T")  # the target of a member
 
 
 class EpochGroup(ABC, Generic[M, T]):
-    """A group of any of the three kinds."""
+    """A consumer, share or streams group."""
 
     type_name: str
     protocol_type: str
@@ -136,7 +137,7 @@ class EpochGroup(ABC, Generic[M, T]):
         return member is not None and not member.is_static
 
     def check_delete(self) -> None:
-        """Raises NON_EMPTY_GROUP."""
+        """Raise NON_EMPTY_GROUP if the group has members."""
         if self.members:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
@@ -145,14 +146,14 @@ class EpochGroup(ABC, Generic[M, T]):
         """Return the tombstones of all records of the group, offsets apart."""
 
     def member(self, member_id: str) -> M:
-        """Raises UNKNOWN_MEMBER_ID."""
+        """Return the member. Raises UNKNOWN_MEMBER_ID."""
         member = self.members.get(member_id)
         if member is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} is not a member of group {self.group_id}.")
         return member
 
     def check_room(self, limit: int) -> None:
-        """Raises GROUP_MAX_SIZE_REACHED."""
+        """Raise GROUP_MAX_SIZE_REACHED if the group has `limit` members."""
         if len(self.members) >= limit:
             raise ApiError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
@@ -160,12 +161,12 @@ class EpochGroup(ABC, Generic[M, T]):
             )
 
     def may_retarget(self, interval_ms: int, now: int) -> bool:
-        """Whether the last target is old enough for a new one (KIP-1263)."""
+        """Whether the last target is old enough for another target (KIP-1263)."""
         last = self.assignment_timestamp
         return last == 0 or interval_ms == 0 or now - last >= interval_ms
 
     def fenced(self, how: str, epoch: int, known: int, but: str = "") -> ApiError:
-        """FENCED_MEMBER_EPOCH for a member whose epoch is "greater" or "smaller" than it can be."""
+        """Return FENCED_MEMBER_EPOCH for a member epoch "greater" or "smaller" than allowed."""
         return ApiError(
             ErrorCode.FENCED_MEMBER_EPOCH,
             f"The {self.type_name} group member has a {how} member epoch ({epoch}) than the one known by the group "
@@ -175,7 +176,7 @@ class EpochGroup(ABC, Generic[M, T]):
     # Hard state, by replay alone
 
     def set_member(self, member: M) -> None:
-        """A member has come, or a record of it has changed."""
+        """Take in a member, new or with a changed record."""
         self.members[member.member_id] = member
 
     def remove_member(self, member_id: str) -> None:
@@ -183,10 +184,10 @@ class EpochGroup(ABC, Generic[M, T]):
 
 
 class ReconciledGroup(EpochGroup[R, T]):
-    """A group whose members own what they are assigned, and commit offsets for it."""
+    """A group of members with exclusive ownership, which commit offsets."""
 
     def progress(self) -> str:
-        """Which of the states it is in once it has members and can be assigned something."""
+        """Return the state of a group with members and something to assign."""
         if self.epoch > self.assignment_epoch:
             return "Assigning"
         if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
@@ -194,8 +195,11 @@ class ReconciledGroup(EpochGroup[R, T]):
         return "Reconciling"
 
     def check_epoch(self, member: R, epoch: int, has_only_its_own: Callable[[], bool]) -> None:
-        """Raises FENCED_MEMBER_EPOCH. The epoch before the last is fine for a member that has missed one answer, as
-        long as it has nothing that is not its own."""
+        """Raise FENCED_MEMBER_EPOCH for an epoch other than the member's.
+
+        The epoch before the last is fine for a member that has missed an answer, as long as the member has nothing that
+        belongs to others.
+        """
         if epoch > member.epoch:
             raise self.fenced("greater", epoch, member.epoch)
         if epoch < member.epoch and (epoch != member.previous_epoch or not has_only_its_own()):
@@ -204,18 +208,18 @@ class ReconciledGroup(EpochGroup[R, T]):
     # Offsets
 
     def knows_epochs(self, member: R) -> bool:
-        """False for a member that speaks the classic protocol and takes epochs for generations."""
+        """Return False for a member of the classic protocol, whose epochs are generations."""
         return True
 
     @abstractmethod
     def assigned_since(self, member: R) -> Since:
-        """How to find out since when the member has a partition, also while it is to be given back."""
+        """Return a function from a partition to the member's epoch at the assignment, also while revoked."""
 
     def expiry_base(self) -> Callable[[int], int] | None:
         return lambda committed_at: committed_at
 
     def check_offset_delete(self) -> None:
-        """Any time: topics that are read are kept one by one."""
+        """Allow every delete: topics with a reader are refused separately."""
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
         if member_id is None and member_epoch < 0:
@@ -227,7 +231,7 @@ class ReconciledGroup(EpochGroup[R, T]):
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
     ) -> Callable[[bytes, int], ErrorCode] | None:
-        """An older epoch may still commit what was the member's own at that epoch (KIP-1251)."""
+        """Check a commit. An older epoch may still commit for partitions owned since then (KIP-1251)."""
         if epoch < 0 and not self.members:
             return None
         if transactional and epoch == -1 and not member_id and instance_id is None:
@@ -258,30 +262,30 @@ G = TypeVar("G", bound=EpochGroup[Any, Any])
 
 
 class EpochChange(Generic[G, M]):
-    """A change of one member by a request, whose kind of group says how. The member is a copy, and what is to become of
-    the group stands in `records`: nothing here touches the group's hard state.
+    """A change of a member by a request. The member is a copy, and the outcome stands in `records`.
+
+    A subclass for each kind of group says how; none touches the group's hard state.
     """
 
-    def __init__(self, table: GroupTable, group: G, before: M, effects: Effects[Any], now: int) -> None:
+    def __init__(self, table: GroupTable, group: G, before: M, result: CoordinatorResult[Any], now: int) -> None:
         self._table = table
         self._group = group
         self._now = now
         self.before = before
         self.member = before.copy()
-        self.records: list[CoordinatorRecord] = effects.records
-        self.group_epoch = group.epoch  # as it will be
+        self.records: list[CoordinatorRecord] = result.records
+        self.group_epoch = group.epoch  # as of after the change
 
 
 # Time
 
 
 class MemberClocks:
-    """The deadlines of the members of one kind of group; `kind` is its `type_name`, so that the table can stop them
-    with the group.
+    """The deadlines of members of a kind of group; `kind` is the group's `type_name`, by which the table cancels.
 
     Every heartbeat starts the member's session anew, and a member that has to give something back has its rebalance
-    timeout for it. Deadlines are soft: after a restart each member has both once more in full. They end with the record
-    that takes the member out, so that a member whose record the log refuses is not forgotten.
+    timeout for that. Deadlines are soft: after a restart each member has both once more in full. Deadlines end with the
+    record that takes the member out, so that a member whose record the log refuses is not forgotten.
     """
 
     def __init__(self, timers: Timers, kind: str) -> None:
@@ -289,11 +293,13 @@ class MemberClocks:
         self.session = f"{kind}-session"
         self.rebalance = f"{kind}-rebalance"
 
-    def keep_alive(self, group: Group, member_id: str, deadline: int) -> None:
+    def keep_alive(self, group: AnyGroup, member_id: str, deadline: int) -> None:
         """Start the member's session anew."""
         self._timers.set(TimerKey(self.session, group.group_id, member_id), deadline)
 
-    def follow_state(self, group: Group, before: ReconciledMember, member: ReconciledMember, now: int) -> None:
+    def follow_state(
+        self, group: AnyGroup, before: ReconciledGroupMember, member: ReconciledGroupMember, now: int
+    ) -> None:
         """Start or stop the rebalance timeout, if the member has moved."""
         if member.current() == before.current():
             return
@@ -302,36 +308,36 @@ class MemberClocks:
         else:
             self.stop_rebalance(group, member.member_id)
 
-    def await_revocation(self, group: Group, member: ReconciledMember, now: int) -> None:
+    def await_revocation(self, group: AnyGroup, member: ReconciledGroupMember, now: int) -> None:
         key = TimerKey(self.rebalance, group.group_id, member.member_id)
         self._timers.set(key, now + member.rebalance_timeout_ms)
 
-    def stop_rebalance(self, group: Group, member_id: str) -> None:
-        """Cancel the rebalance timeout of a member that has nothing to give back any more."""
+    def stop_rebalance(self, group: AnyGroup, member_id: str) -> None:
+        """Cancel the rebalance timeout of a member with nothing to give back any more."""
         self._timers.cancel(TimerKey(self.rebalance, group.group_id, member_id))
 
-    def is_out(self, key: TimerKey, member: ReconciledMember) -> bool:
-        """Whether a deadline that has passed still means something: the member may have given back in time."""
+    def is_out(self, key: TimerKey, member: ReconciledGroupMember) -> bool:
+        """Whether an expired deadline still counts: the member may have given back in time."""
         return key.kind != self.rebalance or member.state is member.UNREVOKED
 
 
 # Replay: the five types of records that all three kinds have
 
 
-class Kind(NamedTuple):
-    """How one kind of group meets its records."""
+class GroupRecordRules(NamedTuple):
+    """The functions between groups of a kind and the records of the kind."""
 
     group: type[Any]  # an EpochGroup
     new_group: Callable[[str], Any]  # by group id
     new_member: Callable[[str], Any]  # by member id
-    take_epoch: Callable[[Any, Any], None]  # (group, value): what the record of the epoch says besides
+    take_epoch: Callable[[Any, Any], None]  # (group, value): the other fields of the epoch's record
     take_metadata: Callable[[Any, Any], None]  # (member, value)
     take_assignment: Callable[[Any, Any], None]  # (member, value)
     read_target: Callable[[Any], Any]  # (value)
 
 
 class KeyTypes(NamedTuple):
-    """The keys of the five types."""
+    """The key classes of the five types of records."""
 
     epoch: type
     member_metadata: type
@@ -340,21 +346,21 @@ class KeyTypes(NamedTuple):
     current_assignment: type
 
 
-def no_more(group: Any, value: Any) -> None:
-    """For kinds whose record of the epoch says nothing else."""
+def no_more_fields(group: Any, value: Any) -> None:
+    """Do nothing, for kinds with nothing else in the record of the epoch."""
 
 
 class EpochReplay(Generic[G]):
-    """The replay of one kind of group; `more` are the types that this kind alone has.
+    """The replay of a kind of group; `more` are the types of records of the kind alone.
 
-    A record creates the group that it is about, and a group goes with the tombstone of its epoch. A tombstone for what
-    is not there is nothing special: compaction may have taken the rest.
+    A record creates the group that it is about, and a group goes with the tombstone of its epoch. A tombstone for an
+    unknown group or member is nothing special: compaction may have taken the rest.
     """
 
     def __init__(
         self,
         table: GroupTable,
-        kind: Kind,
+        kind: GroupRecordRules,
         keys: KeyTypes,
         more: dict[type, Callable[[G, Any, Any], None]],
     ) -> None:
@@ -364,15 +370,16 @@ class EpochReplay(Generic[G]):
         self._rules: dict[type, Callable[[G, Any, Any], None]] = dict(zip(keys, rules, strict=True)) | more
 
     def takes(self, key: Any) -> bool:
+        """Whether `replay` knows the type of the key."""
         return type(key) in self._rules
 
     def replay(self, key: Any, value: Any) -> None:
-        """Take over one record; `takes` has said yes to its key."""
+        """Apply a record with a key that `takes` accepts."""
         group: Any = self._table.groups.get(key.group_id)
         if not isinstance(group, self._kind.group):
             if value is None:
                 return
-            # A classic group of this name has made way, or was only there because of its offsets.
+            # A classic group of this name has made way, or existed only because of its offsets.
             group = self._table.groups[key.group_id] = self._kind.new_group(key.group_id)
         self._rules[type(key)](group, key, value)
 
@@ -408,7 +415,7 @@ class EpochReplay(Generic[G]):
             self._change(group, key.member_id, lambda member: member.withdraw())
 
     def _change(self, group: G, member_id: str, change: Callable[[Any], None]) -> None:
-        """Put a changed copy in a member's place, or a new member in none's."""
+        """Put a changed copy in a member's place, or take in a new member."""
         known = group.members.get(member_id)
         member = self._kind.new_member(member_id) if known is None else known.copy()
         change(member)

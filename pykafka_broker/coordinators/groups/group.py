@@ -14,30 +14,30 @@ from typing import NamedTuple, Protocol
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.groups.topics import TopicHashes, Topics
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, TopicHashes
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
-UNKNOWN_MEMBER = ""  # the member id of a member that has none yet
+UNKNOWN_MEMBER = ""  # the member id before the coordinator has given one
 CONSUMER_PROTOCOL_TYPE = "consumer"
 
 
 class Caller(NamedTuple):
-    """Who asks: what the coordinator keeps of a connection."""
+    """The client of a request, as far as the coordinator keeps the connection's data."""
 
     version: int
     client_id: str
     client_host: str  # as Kafka writes it: with a slash, "/127.0.0.1"
-    may_see: Callable[[str], bool] | None = None  # a topic, by its name; None where everybody may see all
+    may_see: Callable[[str], bool] | None = None  # whether the client may see a topic, by name; None: all topics
 
 
-class Group(Protocol):
-    """What the table, ListGroups and the offsets need of a group of any kind."""
+class AnyGroup(Protocol):
+    """A group of any kind, as the table, ListGroups and the offsets see a group."""
 
     group_id: str
     type_name: str  # "classic", "consumer", "share", "streams"
-    goes_when_empty: bool  # with the last of its offsets; share groups stay until they are deleted
+    goes_when_empty: bool  # whether the group goes with its last offset; share groups stay until they are deleted
 
     @property
     def protocol_type(self) -> str: ...
@@ -52,26 +52,30 @@ class Group(Protocol):
 
     @property
     def members(self) -> Mapping[str, object]:
-        """By their ids."""
+        """Return the members by id."""
 
     def has_dynamic_member(self, member_id: str) -> bool:
-        """Whether the group has this member, or waits for its join, and it is not a static one (KIP-345)."""
+        """Whether the member is known or awaited, and not static (KIP-345)."""
 
     def expiry_base(self) -> Callable[[int], int] | None:
-        """From an offset's commit time to the time at which its retention starts, or None while nothing may expire."""
+        """Return a function from an offset's commit time to the start of the retention, or None while nothing may
+        expire.
+        """
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
     ) -> Callable[[bytes, int], ErrorCode] | None:
-        """Raise if this member may not commit. Returns None, or what says of one partition (topic id, index) whether
-        it may.
+        """Raise if the member may not commit.
+
+        Returns:
+            None, or a function from a partition (topic id, index) to the error of a commit for this partition.
         """
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """Raise if this member may not read the group's offsets."""
+        """Raise if the member may not read the group's offsets."""
 
     def check_offset_delete(self) -> None:
-        """Raise if no offset of this group may be deleted."""
+        """Raise if all offsets of the group have to stay."""
 
     def check_delete(self) -> None:
         """Raise if the group may not be deleted."""
@@ -80,21 +84,21 @@ class Group(Protocol):
         """Return the tombstones of all records of the group, offsets apart."""
 
 
-WallAt = Callable[[int], int]  # what the wall clock shows at a time of the steady one
+WallAt = Callable[[int], int]  # from a time of the steady clock to the wall clock's
 
 
 def unchanged(now: int) -> int:
-    """The wall clock was never set."""
+    """Return `now`, as if the wall clock was never set."""
     return now
 
 
 class GroupTable:
-    """The groups and what their rules share: deadlines, settings, topics, and a source of unique ids."""
+    """The groups and the common ground of all rules: deadlines, settings, topics, and a source of unique ids."""
 
     def __init__(
         self,
         config: BrokerConfig,
-        topics: Topics,
+        topics: ClusterTopics,
         new_id: Callable[[], str],
         group_config: Callable[[str], Mapping[str, str]] = lambda group_id: {},
         wall_at: WallAt = unchanged,
@@ -104,16 +108,16 @@ class GroupTable:
         self.topics = topics
         self.new_id = new_id  # a random UUID as text, 36 characters
         self.group_config = group_config  # the overrides of a GROUP config resource
-        self.groups: dict[str, Group] = {}
+        self.groups: dict[str, AnyGroup] = {}
         self.timers = Timers()
         self.hashes = TopicHashes(topics)
         self.metadata_version = 0  # grows with every change of the cluster's metadata
-        self.newest_topic_version = 0  # the one at which the last topic was created
+        self.newest_topic_version = 0  # the metadata version of the last topic's creation
         self._settings: dict[frozenset[tuple[str, str]], GroupConfig] = {}
         self._settings_of: BrokerConfig | None = None
 
     def group_settings(self, group_id: str) -> GroupConfig:
-        """The configs of one group, over the broker's."""
+        """Return the configs of a group over the broker's."""
         if self._settings_of is not self.config:
             self._settings.clear()
             self._settings_of = self.config
@@ -124,15 +128,18 @@ class GroupTable:
             settings = self._settings[key] = GroupConfig.resolve(self.config, overrides)
         return settings
 
-    def existing(self, group_id: str) -> Group:
-        """Raises GROUP_ID_NOT_FOUND."""
+    def existing(self, group_id: str) -> AnyGroup:
+        """Return the group. Raises GROUP_ID_NOT_FOUND."""
         group = self.groups.get(group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
         return group
 
     def remove(self, group_id: str) -> None:
-        """Drop a group and its deadlines; one of another kind may already have its own under this id."""
+        """Drop a group and all deadlines of the group's kind.
+
+        A group of another kind under the same id may already have deadlines of its own.
+        """
         group = self.groups.pop(group_id, None)
         if group is not None:
             self.timers.cancel_group(group_id, group.type_name)
@@ -141,11 +148,11 @@ class GroupTable:
 # Deadlines
 
 
-MEMBER_CLOCKS = ("session", "rebalance", "join", "sync")  # behind the name of a protocol they make kinds of deadlines
+MEMBER_CLOCKS = ("session", "rebalance", "join", "sync")  # with a protocol's name before them: kinds of deadlines
 
 
 class TimerKey(NamedTuple):
-    """What a deadline is for: `kind` says which of the machine's rules runs when it is reached."""
+    """The subject of a deadline; `kind` names the rule to run at the deadline."""
 
     kind: str
     group_id: str
@@ -153,7 +160,7 @@ class TimerKey(NamedTuple):
 
 
 class Timers:
-    """A set of deadlines in epoch milliseconds, one for each key.
+    """A set of deadlines in epoch milliseconds, by key.
 
     Setting a deadline anew, as every heartbeat does, costs one dict entry; the heap is put right when an entry comes to
     its top.
@@ -163,7 +170,7 @@ class Timers:
 
     def __init__(self) -> None:
         self._deadlines: dict[TimerKey, int] = {}
-        self._queued: dict[TimerKey, int] = {}  # the earliest heap entry of each key; others of that key are stale
+        self._queued: dict[TimerKey, int] = {}  # the earliest heap entry of each key; a key's other entries are stale
         self._heap: list[tuple[int, TimerKey]] = []
 
     def __len__(self) -> int:
@@ -185,12 +192,12 @@ class Timers:
         self._deadlines.pop(key, None)
 
     def cancel_member(self, group_id: str, protocol: str, member_id: str) -> None:
-        """Forget all deadlines that one protocol has set for a member."""
+        """Forget all deadlines of a protocol for a member."""
         for clock in MEMBER_CLOCKS:
             self._deadlines.pop(TimerKey(f"{protocol}-{clock}", group_id, member_id), None)
 
     def cancel_group(self, group_id: str, protocol: str) -> None:
-        """Forget all deadlines that one protocol has set for a group."""
+        """Forget all deadlines of a protocol for a group."""
         kinds = f"{protocol}-"
         for key in [key for key in self._deadlines if key.group_id == group_id and key.kind.startswith(kinds)]:
             del self._deadlines[key]
@@ -199,7 +206,7 @@ class Timers:
         return self._deadlines.get(key)
 
     def next_deadline(self) -> int | None:
-        """The earliest deadline of all."""
+        """Return the earliest deadline of all."""
         heap = self._heap
         while heap:
             queued, key = heap[0]
@@ -218,7 +225,7 @@ class Timers:
         return None
 
     def pop(self, now: int) -> TimerKey | None:
-        """Take out one key whose deadline has been reached."""
+        """Remove and return a key after the deadline, or return None."""
         deadline = self.next_deadline()
         if deadline is None or deadline > now:
             return None
@@ -234,7 +241,7 @@ DISCONNECTED = "disconnected"
 
 
 class DisconnectedMembers:
-    """Which connection each member last used, and the deadlines of members whose connection is closed.
+    """The last connection of each member, and the deadlines of members with a closed connection.
 
     On brokers for tests a member that does not come back on another connection within `patience_ms` is removed as if
     its session had ended. Without a patience a session lasts as long as its timeout says, as in Kafka. A static member
@@ -247,8 +254,8 @@ class DisconnectedMembers:
         self._connection_of: dict[TimerKey, int] = {}
         self._members_of: defaultdict[int, set[TimerKey]] = defaultdict(set)
 
-    def heard(self, connection_id: int, group_id: str, member_id: str) -> None:
-        """A member has asked for something, and was answered; whoever is none is not kept."""
+    def note_contact(self, connection_id: int, group_id: str, member_id: str) -> None:
+        """Note the connection of a member after an answered request. Unknown members are not kept."""
         if self._patience_ms is None:
             return
         key = TimerKey(DISCONNECTED, group_id, member_id)
@@ -261,25 +268,29 @@ class DisconnectedMembers:
         self._members_of[connection_id].add(key)
         self._table.timers.cancel(key)
 
-    def closed(self, connection_id: int, now: int) -> None:
-        """Its members have to be heard of on another one."""
+    def on_connection_closed(self, connection_id: int, now: int) -> None:
+        """Give the members of a closed connection `patience_ms` to come back on another connection."""
         if self._patience_ms is None:
             return
         for key in self._members_of.pop(connection_id, ()):
             del self._connection_of[key]
             self._table.timers.set(key, now + self._patience_ms)
 
-    def loaded(self, group: Group, now: int) -> None:
-        """The group was read from the log of a broker whose connections this one has: its members have to be heard of
-        on one of them."""
+    def on_loaded(self, group: AnyGroup, now: int) -> None:
+        """Give the members of a loaded group `patience_ms` to come back.
+
+        The group was read from the log of another broker, whose connections this broker has taken over.
+        """
         if self._patience_ms is None:
             return
         for member_id in group.members:
             self._table.timers.set(TimerKey(DISCONNECTED, group.group_id, member_id), now + self._patience_ms)
 
     def on_deadline(self, key: TimerKey, now: int) -> None:
-        """Its patience is over: the session of the member ends now. One that waits for a rebalance stays until that
-        is done, so it is looked at again."""
+        """End the session of a member after the patience.
+
+        A member that waits for a rebalance stays until the rebalance is done, so the deadline is set again.
+        """
         group = self._table.groups.get(key.group_id)
         if group is None or self._patience_ms is None or not self._is_waited_for(key):
             return
@@ -295,11 +306,17 @@ class DisconnectedMembers:
 
 
 _SLOTS = 16
-_FILLED_TO = 0.75  # then there are twice as many
+_FILLED_TO = 0.75  # above this share the map doubles its slots
 
 
 def hash_order(names: list[str], among: int = 0) -> list[str]:
-    """Those that fall into the same slot stay as they are. `among`: how many the map has, if they are not all of it."""
+    """Return names in the order of a Java HashMap; names in the same slot stay in order.
+
+    Kafka's choice between protocols, or assignors, with equally many votes goes by this order.
+
+    Args:
+        among: The size of the map, if `names` are not all of it.
+    """
     slots = _SLOTS
     while max(among, len(names)) > slots * _FILLED_TO:
         slots *= 2
@@ -307,7 +324,7 @@ def hash_order(names: list[str], among: int = 0) -> list[str]:
 
 
 def _spread(name: str) -> int:
-    """String.hashCode, with its upper half over the lower one."""
+    """Return String.hashCode with the upper half over the lower half."""
     units = name.encode("utf-16-be", "surrogatepass")
     code = 0
     for unit in struct.unpack(f">{len(units) // 2}H", units):

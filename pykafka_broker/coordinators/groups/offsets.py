@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable
-from pykafka_broker.coordinators.groups.topics import Partitions
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable
+from pykafka_broker.coordinators.groups.topics import ClusterTopic
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -56,7 +56,7 @@ TopicPartition = tuple[str, int]  # topic name and index
 
 
 class CommittedOffset:
-    """What a group has committed for one partition. `log_offset` is where its record stands."""
+    """A committed offset of a partition; `log_offset` is the offset of the record in its log."""
 
     __slots__ = ("commit_timestamp", "expire_timestamp", "leader_epoch", "log_offset", "metadata", "offset", "topic_id")
 
@@ -75,13 +75,13 @@ class CommittedOffset:
 
 
 class GroupOffsets:
-    """The offsets of one group."""
+    """The offsets of a group, committed and pending."""
 
     __slots__ = ("committed", "pending")
 
     def __init__(self) -> None:
         self.committed: dict[str, dict[int, CommittedOffset]] = {}
-        # What open transactions will commit here: partition -> producer id -> offset.
+        # Offsets of open transactions: partition -> producer id -> offset.
         self.pending: dict[TopicPartition, dict[int, CommittedOffset]] = {}
 
 
@@ -90,23 +90,23 @@ class OffsetStore:
 
     def __init__(self) -> None:
         self.groups: dict[str, GroupOffsets] = {}
-        self._transactions: dict[int, set[str]] = {}  # producer id -> groups that it has pending offsets in
+        self._transactions: dict[int, set[str]] = {}  # producer id -> groups with pending offsets of the producer
 
-    # What is committed
+    # Committed offsets
 
     def committed(self, group_id: str) -> dict[str, dict[int, CommittedOffset]]:
-        """By topic and partition; empty if there is nothing. Not to be changed by the caller."""
+        """Return the offsets of a group by topic and partition, empty for an unknown group. Read only."""
         group = self.groups.get(group_id)
         return {} if group is None else group.committed
 
     def partitions(self, group_id: str) -> Iterator[tuple[str, int, CommittedOffset]]:
-        """Everything that the group has committed."""
+        """Yield all committed offsets of a group."""
         for topic, partitions in self.committed(group_id).items():
             for partition, offset in partitions.items():
                 yield topic, partition, offset
 
     def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction may still change this offset."""
+        """Whether an open transaction may still change the offset."""
         group = self.groups.get(group_id)
         return group is not None and (topic, partition) in group.pending
 
@@ -129,7 +129,7 @@ class OffsetStore:
         log_offset: int,
         producer_id: int,
     ) -> None:
-        """Take over one record."""
+        """Apply a record."""
         group = self.groups.get(group_id)
         if value is None:
             if group is not None:
@@ -145,8 +145,11 @@ class OffsetStore:
             self._transactions.setdefault(producer_id, set()).add(group_id)
 
     def replay_end_txn(self, producer_id: int, committed: bool, group_ids: frozenset[str] | None = None) -> None:
-        """A transaction has ended: its pending offsets become committed or are dropped. `group_ids` limits it to the
-        groups of the log that the marker stands in."""
+        """Commit or drop the pending offsets of an ended transaction.
+
+        Args:
+            group_ids: The groups of the marker's log; None: all groups.
+        """
         affected = self._transactions.get(producer_id, set())
         for group_id in list(affected) if group_ids is None else [g for g in affected if g in group_ids]:
             affected.discard(group_id)
@@ -169,7 +172,7 @@ class OffsetStore:
             partitions[partition] = offset
 
     def forget_group(self, group_id: str) -> None:
-        """This node does not own the group any more."""
+        """Forget the offsets of a group of another node."""
         self.groups.pop(group_id, None)
         for producer_id, groups in list(self._transactions.items()):
             groups.discard(group_id)
@@ -177,7 +180,7 @@ class OffsetStore:
                 del self._transactions[producer_id]
 
     def _forget(self, group_id: str, group: GroupOffsets, topic: str, partition: int) -> None:
-        """A tombstone: also what open transactions have written before it is gone."""
+        """Apply a tombstone: pending offsets from before the tombstone go, too."""
         for producer_id in group.pending.pop((topic, partition), {}):
             if not any(producer_id in offsets for offsets in group.pending.values()):
                 self._transactions[producer_id].discard(group_id)
@@ -197,17 +200,19 @@ class OffsetStore:
 
 
 OFFSET_COMMIT_VERSION = 4
-OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1  # the last one that carries an expiry time of its own
+OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1  # the last version with an expiry time of its own
 
 
 def no_change_record(group: str) -> CoordinatorRecord:
-    """A record that changes no_change_record, here or in Kafka: no such offset is ever committed."""
+    """Return a record without effect, in Kafka too: the tombstone of an offset that is never committed."""
     return CoordinatorRecord(OffsetCommitKey(group, "", -1), None)
 
 
 def offset_record(group: str, topic: str, partition: int, value: OffsetCommitValue | None) -> CoordinatorRecord:
-    """Return the record of a committed offset, or its tombstone. A value with an expiry time of its own is written in
-    the last version that has one, which knows neither leader epoch nor topic id.
+    """Return the record of a committed offset, or the tombstone.
+
+    A value with an expiry time of its own is written in the last version that has one, which knows neither leader epoch
+    nor topic id.
     """
     key = OffsetCommitKey(group, topic, partition)
     if value is None:
@@ -220,17 +225,17 @@ def offset_record(group: str, topic: str, partition: int, value: OffsetCommitVal
 
 
 TOPIC_IDS_FROM = 10
-# From here a missing group and a stale epoch have errors of their own; older clients don't know them.
+# From this version on a missing group and a stale epoch have errors of their own, which older clients don't know.
 CONSUMER_PROTOCOL_FROM = 9
 NO_OFFSET = -1
-_NO_RETENTION = -1  # of its own: that of the broker counts
+_NO_RETENTION = -1  # the request has no retention: the broker's counts
 MS_PER_MINUTE = 60_000
-# As constants of the module: a member of an enum is looked up each time.
+# Constants of the module, since each use of an enum's member is a look-up.
 _NONE, _UNKNOWN, _UNKNOWN_TOPIC_ID = ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID
 
 
 class OffsetRequests:
-    """The rules, over the table of groups and the store of offsets."""
+    """The rules for requests about offsets, over the table of groups and the store of offsets."""
 
     def __init__(self, table: GroupTable, store: OffsetStore, keep_alive: Callable[[ClassicGroup, str, int], None]):
         self._table = table
@@ -239,57 +244,59 @@ class OffsetRequests:
 
     # OffsetCommit
 
-    def commit(self, request: OffsetCommitRequest, version: int, now: int) -> Effects[OffsetCommitResponse]:
-        """Every version; generation -1 is for clients outside the group protocol."""
-        effects: Effects[OffsetCommitResponse] = Effects(key=request.group_id)
-        verdict: ErrorCode | None = None  # the group is asked when the first partition is there
+    def commit(self, request: OffsetCommitRequest, version: int, now: int) -> CoordinatorResult[OffsetCommitResponse]:
+        """Decide an OffsetCommit of any version; generation -1 is for clients outside of the group protocol."""
+        result: CoordinatorResult[OffsetCommitResponse] = CoordinatorResult(key=request.group_id)
+        verdict: ErrorCode | None = None  # the group is asked at the first existing partition
         wall = self._table.wall_at(now)
         topics = []
         for topic in request.topics:
             image = self._find(topic, version)
             partitions = []
-            for one in topic.partitions:
+            for partition in topic.partitions:
                 if image is None:
                     code = _UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else _UNKNOWN
-                elif one.partition_index not in image.partitions:
+                elif partition.partition_index not in image.partitions:
                     code = _UNKNOWN
                 else:
                     if verdict is None:
-                        verdict = self._may_commit(request, version, now)
-                    code = self._refusal(verdict, one.committed_metadata)
+                        verdict = self._check_commit(request, version, now)
+                    code = self._commit_error(verdict, partition.committed_metadata)
                     if code is _NONE:
-                        value = _committed(request, image.id, one, wall)
-                        effects.records.append(offset_record(request.group_id, image.name, one.partition_index, value))
-                partitions.append(OffsetCommitResponsePartition(one.partition_index, code))
+                        value = _committed(request, image.id, partition, wall)
+                        result.records.append(
+                            offset_record(request.group_id, image.name, partition.partition_index, value)
+                        )
+                partitions.append(OffsetCommitResponsePartition(partition.partition_index, code))
             topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
-        effects.reply = OffsetCommitResponse(topics=topics)
-        return effects
+        result.reply = OffsetCommitResponse(topics=topics)
+        return result
 
-    def _there(self, request: OffsetCommitRequest, version: int) -> list[tuple[bytes, int]]:
-        """The partitions of a request that the cluster has."""
+    def _existing_partitions(self, request: OffsetCommitRequest, version: int) -> list[tuple[bytes, int]]:
+        """Return the existing partitions of a request."""
         return [
-            (image.id, one.partition_index)
+            (image.id, partition.partition_index)
             for topic in request.topics
             if (image := self._find(topic, version)) is not None
-            for one in topic.partitions
-            if one.partition_index in image.partitions
+            for partition in topic.partitions
+            if partition.partition_index in image.partitions
         ]
 
-    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> Partitions | None:
+    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> ClusterTopic | None:
         if version >= TOPIC_IDS_FROM:
             return self._table.topics.topics_by_id.get(topic.topic_id)
         return self._table.topics.topics.get(topic.name)
 
-    def _may_commit(self, request: OffsetCommitRequest, version: int, now: int) -> ErrorCode:
+    def _check_commit(self, request: OffsetCommitRequest, version: int, now: int) -> ErrorCode:
         group = self._table.groups.get(request.group_id)
         epoch = request.generation_id_or_member_epoch
         if group is None:
             if epoch < 0:
-                return _NONE  # the record makes a simple group of it
+                return _NONE  # the record makes a simple group
             return ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
         error = _verdict(
             group,
-            lambda: self._there(request, version),
+            lambda: self._existing_partitions(request, version),
             request.member_id,
             request.group_instance_id,
             epoch,
@@ -302,47 +309,53 @@ class OffsetRequests:
             self._keep_alive(group, request.member_id, now)
         return error
 
-    def _refusal(self, verdict: ErrorCode, metadata: str | None) -> ErrorCode:
+    def _commit_error(self, verdict: ErrorCode, metadata: str | None) -> ErrorCode:
         if verdict is _NONE and metadata and len(metadata) > self._table.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return verdict
 
     # TxnOffsetCommit
 
-    def txn_commit(self, request: TxnOffsetCommitRequest, caller: Caller, now: int) -> Effects[TxnOffsetCommitResponse]:
-        """The records go into the log under the producer's id, and count once its commit marker is there (KIP-447)."""
-        effects: Effects[TxnOffsetCommitResponse] = Effects(key=request.group_id)
+    def txn_commit(
+        self, request: TxnOffsetCommitRequest, caller: Caller, now: int
+    ) -> CoordinatorResult[TxnOffsetCommitResponse]:
+        """Decide a TxnOffsetCommit.
+
+        The records go into the log under the producer's id and epoch, and count once the transaction's commit marker is
+        there (KIP-447).
+        """
+        result: CoordinatorResult[TxnOffsetCommitResponse] = CoordinatorResult(key=request.group_id)
         known = self._table.topics.topics
         there = [
-            (known[topic.name].id, one.partition_index)
+            (known[topic.name].id, partition.partition_index)
             for topic in request.topics
             if topic.name in known
-            for one in topic.partitions
-            if one.partition_index in known[topic.name].partitions
+            for partition in topic.partitions
+            if partition.partition_index in known[topic.name].partitions
         ]
-        verdict = self._may_commit_in_txn(request, there, caller) if there else ErrorCode.NONE
+        verdict = self._check_txn_commit(request, there, caller) if there else ErrorCode.NONE
         topics = []
         for topic in request.topics:
             partitions = []
-            for one in topic.partitions:
-                if topic.name not in known or one.partition_index not in known[topic.name].partitions:
+            for partition in topic.partitions:
+                if topic.name not in known or partition.partition_index not in known[topic.name].partitions:
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 else:
-                    code = self._refusal(verdict, one.committed_metadata)
+                    code = self._commit_error(verdict, partition.committed_metadata)
                 if code is ErrorCode.NONE:
                     value = OffsetCommitValue(
-                        one.committed_offset,
-                        one.committed_leader_epoch,
-                        one.committed_metadata or "",
+                        partition.committed_offset,
+                        partition.committed_leader_epoch,
+                        partition.committed_metadata or "",
                         self._table.wall_at(now),
                     )
-                    effects.records.append(offset_record(request.group_id, topic.name, one.partition_index, value))
-                partitions.append(TxnOffsetCommitResponsePartition(one.partition_index, code))
+                    result.records.append(offset_record(request.group_id, topic.name, partition.partition_index, value))
+                partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, code))
             topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
-        effects.reply = TxnOffsetCommitResponse(topics=topics)
-        return effects
+        result.reply = TxnOffsetCommitResponse(topics=topics)
+        return result
 
-    def _may_commit_in_txn(
+    def _check_txn_commit(
         self, request: TxnOffsetCommitRequest, partitions: list[tuple[bytes, int]], caller: Caller
     ) -> ErrorCode:
         group = self._table.groups.get(request.group_id)
@@ -362,7 +375,7 @@ class OffsetRequests:
     # OffsetFetch
 
     def fetch(self, request: OffsetFetchRequestGroup, require_stable: bool, version: int) -> OffsetFetchResponseGroup:
-        """One group's offsets, in the form of version 8 and newer; topics None asks for all that there are."""
+        """Return offsets of a group, in the form of version 8 and newer; topics None asks for all offsets."""
         group = self._table.groups.get(request.group_id)
         if group is not None:
             try:
@@ -404,7 +417,7 @@ class OffsetRequests:
         for name, offsets in self._store.committed(group_id).items():
             image = self._table.topics.topics.get(name)
             if image is None and version >= TOPIC_IDS_FROM:
-                continue  # deleted, and without an id there is no way to say which topic this was
+                continue  # the topic is deleted, and an answer by id has no id for it
             partitions = [
                 _no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
                 if require_stable and self._store.is_pending(group_id, name, index)
@@ -416,17 +429,17 @@ class OffsetRequests:
 
     # OffsetDelete
 
-    def delete(self, request: OffsetDeleteRequest) -> Effects[OffsetDeleteResponse]:
-        """Delete offsets of topics that no member of the group reads (KIP-496)."""
+    def delete(self, request: OffsetDeleteRequest) -> CoordinatorResult[OffsetDeleteResponse]:
+        """Decide an OffsetDelete: topics without a reader in the group lose offsets (KIP-496)."""
         if not request.group_id:
-            return Effects(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
-        effects: Effects[OffsetDeleteResponse] = Effects(key=request.group_id)
+            return CoordinatorResult(OffsetDeleteResponse(error_code=ErrorCode.INVALID_GROUP_ID))
+        result: CoordinatorResult[OffsetDeleteResponse] = CoordinatorResult(key=request.group_id)
         try:
             group = self._table.existing(request.group_id)
             group.check_offset_delete()
         except ApiError as refused:
-            effects.reply = OffsetDeleteResponse(error_code=refused.code)
-            return effects
+            result.reply = OffsetDeleteResponse(error_code=refused.code)
+            return result
         topics = []
         for topic in request.topics:
             image = self._table.topics.topics.get(topic.name)
@@ -440,17 +453,16 @@ class OffsetRequests:
                 elif subscribed:
                     code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 elif index in committed or self._store.is_pending(request.group_id, topic.name, index):
-                    effects.records.append(offset_record(request.group_id, topic.name, index, None))
+                    result.records.append(offset_record(request.group_id, topic.name, index, None))
                 partitions.append(OffsetDeleteResponsePartition(index, code))
             topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
-        effects.reply = OffsetDeleteResponse(topics=topics)
-        return effects
+        result.reply = OffsetDeleteResponse(topics=topics)
+        return result
 
     # Expiry and removal
 
     def expired(self, group_id: str, now: int) -> tuple[list[CoordinatorRecord], bool]:
-        """Tombstones for what has outlived its retention, and whether nothing of the group's offsets is left after
-        them (KIP-211)."""
+        """Return tombstones for expired offsets, and whether no offset of the group is left (KIP-211)."""
         group = self._table.groups[group_id]
         base, wall = group.expiry_base(), self._table.wall_at(now)
         tombstones: list[CoordinatorRecord] = []
@@ -469,24 +481,24 @@ class OffsetRequests:
         return tombstones, not left
 
     def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
-        """For a group that is deleted; what open transactions have written goes too."""
+        """Return tombstones for a deleted group, pending offsets of open transactions included."""
         return [offset_record(group_id, *partition, None) for partition in self._known_partitions(group_id)]
 
     def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[CoordinatorRecord]:
-        """For topics that have been deleted."""
+        """Return tombstones for deleted topics."""
         committed = self._store.committed(group_id)
         known = [(topic, partition) for topic in committed if topic in topics for partition in committed[topic]]
-        known += [one for one in self._store.pending_partitions(group_id) if one[0] in topics]
-        return [offset_record(group_id, *one, None) for one in dict.fromkeys(known)]
+        known += [partition for partition in self._store.pending_partitions(group_id) if partition[0] in topics]
+        return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
 
     def _known_partitions(self, group_id: str) -> list[tuple[str, int]]:
-        """Those with an offset, also with one that a transaction may still commit."""
+        """Return the partitions with an offset, committed or pending."""
         committed = ((topic, partition) for topic, partition, _ in self._store.partitions(group_id))
         return list(dict.fromkeys((*committed, *self._store.pending_partitions(group_id))))
 
 
 def _verdict(
-    group: Group,
+    group: AnyGroup,
     partitions: Callable[[], list[tuple[bytes, int]]],
     member_id: str,
     instance_id: str | None,
@@ -495,14 +507,14 @@ def _verdict(
     *,
     transactional: bool,
 ) -> ErrorCode:
-    """Whether the group takes a commit from this member. One partition that is not its own spoils the whole request."""
+    """Return the group's error for a commit of the member. A partition of another member spoils the whole request."""
     try:
         check = group.check_offset_commit(member_id, instance_id, epoch, version, transactional=transactional)
     except ApiError as refused:
         return refused.code
     if check is None:
         return _NONE
-    return next((error for one in partitions() if (error := check(*one)) is not _NONE), _NONE)
+    return next((error for partition in partitions() if (error := check(*partition)) is not _NONE), _NONE)
 
 
 def _committed(

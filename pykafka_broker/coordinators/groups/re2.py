@@ -19,7 +19,7 @@ FOLDS_TO_ASCII = {0x212A: "k", 0x017F: "s"}  # the Kelvin sign and the long s
 
 
 def span(low: int, high: int) -> int:
-    """All characters from `low` to `high`."""
+    """Return all characters from `low` to `high`."""
     high = min(high, 127)
     return 0 if low > high else (1 << high + 1) - (1 << low)
 
@@ -44,7 +44,7 @@ CASE_DISTANCE = ord("a") - ord("A")
 
 
 def fold(mask: int) -> int:
-    """The set, and its letters in the other case."""
+    """Return the set with all letters in both cases."""
     return mask | (mask & UPPER) << CASE_DISTANCE | (mask & LOWER) >> CASE_DISTANCE
 
 
@@ -71,7 +71,7 @@ POSIX = {
 
 PERL = {"d": DIGIT, "s": SPACE, "w": WORD}
 
-# General categories, as far as ASCII has them; the others are known and empty.
+# General categories with ASCII characters; the other categories are known and empty.
 _CATEGORIES = {
     "L": UPPER | LOWER,
     "Lu": UPPER,
@@ -107,7 +107,7 @@ Old_South_Arabian Old_Turkic Oriya Osmanya Phags_Pa Phoenician Rejang Runic Sama
 Sundanese Syloti_Nagri Syriac Tagalog Tagbanwa Tai_Le Tai_Tham Tai_Viet Tamil Telugu Thaana Thai Tibetan Tifinagh
 Ugaritic Unknown Vai Yi
 """
-# Where case does not count, lower-case letters get these two as their partners outside ASCII do, and no others.
+# Without regard to case, the set of lower-case letters gets these two upper-case letters and no others.
 FOLDED_LL = LOWER | chars("KS")
 UNICODE = {**dict.fromkeys(f"{_EMPTY_CATEGORIES} {_SCRIPTS}".split(), 0), **_CATEGORIES}
 
@@ -137,17 +137,17 @@ ASSERTIONS = {"A": "begin", "z": "end", "b": "word", "B": "not-word"}
 
 
 class RegexError(ValueError):
-    """The expression is not one; the text is what Kafka's library says of it."""
+    """A syntax error; the text is the message of Kafka's library."""
 
 
 class Chars(NamedTuple):
-    """One character of a set."""
+    """A character of a set."""
 
     mask: int
 
 
 class Assertion(NamedTuple):
-    """A place: begin, end, begin-line, end-line, word, not-word."""
+    """A position: begin, end, begin-line, end-line, word, not-word."""
 
     kind: str
 
@@ -161,7 +161,7 @@ class Alternate(NamedTuple):
 
 
 class Repeat(NamedTuple):
-    """`most` None: without end."""
+    """A repetition; `most` None: without end."""
 
     item: Node
     least: int
@@ -173,7 +173,7 @@ EMPTY = Concat(())
 
 
 class Flags(NamedTuple):
-    """(?ims); whether a repetition is greedy (U) does not change what matches."""
+    """The flags (?ims). Greediness (U) does not change matches."""
 
     fold: bool = False
     multi_line: bool = False
@@ -181,12 +181,12 @@ class Flags(NamedTuple):
 
 
 class _Open:
-    """A group that has not been closed: its alternatives so far and the one that grows."""
+    """An open group: the alternatives so far, and the items of the last alternative."""
 
     __slots__ = ("alternatives", "flags", "items")
 
     def __init__(self, flags: Flags) -> None:
-        self.flags = flags  # those outside, which come back with the closing bracket
+        self.flags = flags  # the flags outside, valid again behind the closing bracket
         self.alternatives: list[Node] = []
         self.items: list[Node] = []
 
@@ -196,7 +196,7 @@ class _Open:
 
 
 def parse(text: str) -> Node:
-    """Raises RegexError."""
+    """Return the tree of an expression. Raises RegexError."""
     return _Parser(text).run()
 
 
@@ -207,7 +207,7 @@ class _Parser:
         self._flags = Flags()
         self._open = [_Open(self._flags)]
         self._names: set[str] = set()
-        self._repeated = False  # the last thing was a repetition: another one can't follow at once
+        self._repeated = False  # the last piece was a repetition: a second repetition can't follow at once
 
     def run(self) -> Node:
         while self._at < len(self._text):
@@ -266,7 +266,7 @@ class _Parser:
             self._add(Assertion("end-line" if self._flags.multi_line else "end"))
         else:
             self._add_char(ord(char))
-            self._repeated = char == "{"  # Kafka's library takes it for a repetition that failed
+            self._repeated = char == "{"  # Kafka's library reads a repetition that failed
 
     # Repetitions
 
@@ -279,7 +279,7 @@ class _Parser:
 
     def _repeat(self, char: str) -> None:
         least, most = {"*": (0, None), "+": (1, None), "?": (0, 1)}.get(char) or self._count()
-        if self._peek("?"):  # a lazy one matches the same names
+        if self._peek("?"):  # a lazy repetition matches the same names
             self._at += 1
         items = self._open[-1].items
         if self._repeated:
@@ -310,7 +310,7 @@ class _Parser:
         self._open.append(_Open(outside))
 
     def _special_group(self) -> bool:
-        """What follows `(?`; False if it only sets flags and opens nothing."""
+        """Read the rest of `(?`; False if the rest only sets flags."""
         self._at += 1
         if self._peek("P<") or self._peek("<"):
             self._at += 2 if self._peek("P<") else 1
@@ -376,7 +376,7 @@ class _Parser:
             self._add_char(self._char_escape())
 
     def _class_escape(self) -> int | None:
-        """The set that an escape stands for, if it stands for one; `_at` is behind the backslash."""
+        """Read an escape for a set, with `_at` behind the backslash. Returns None for another escape."""
         char = self._text[self._at] if self._at < len(self._text) else ""
         if char.lower() in PERL and char:
             self._at += 1
@@ -406,7 +406,7 @@ class _Parser:
         return negate(mask) if negated else mask
 
     def _char_escape(self) -> int:
-        """The one character that an escape stands for."""
+        """Read an escape for a character."""
         if self._at == len(self._text):
             raise RegexError(TRAILING_BACKSLASH)
         char = self._take()
@@ -416,7 +416,7 @@ class _Parser:
             return self._hex()
         if char in "01234567":
             if char != "0" and self._text[self._at : self._at + 1] not in tuple("01234567"):
-                raise RegexError(ESCAPE)  # it would be a back-reference
+                raise RegexError(ESCAPE)  # a back-reference
             digits = char
             while len(digits) < 3 and self._text[self._at : self._at + 1] in tuple("01234567"):
                 digits += self._take()
@@ -492,7 +492,7 @@ class _Parser:
 
 
 def _is_number(text: str) -> bool:
-    """A count as RE2 takes it: no sign, no leading zero."""
+    """Whether RE2 takes the text as a count: no sign, no leading zero."""
     return text.isascii() and text.isdigit() and (text == "0" or not text.startswith("0"))
 
 
@@ -508,13 +508,13 @@ MATCH, CHARS, SPLIT, ASSERT = range(4)
 
 
 def compile_regex(pattern: str) -> Regex:
-    """Raises RegexError."""
+    """Return the compiled expression. Raises RegexError."""
     builder = _Builder()
     return Regex(builder.program, builder.add(parse(pattern), builder.emit(MATCH, 0, 0, 0)))
 
 
 class _Builder:
-    """Writes the program backwards: each piece is told where it goes on."""
+    """The writer of a program, from the end to the beginning: a piece gets the index of the next piece."""
 
     def __init__(self) -> None:
         # (operation, set or assertion, next, other next)
@@ -527,7 +527,7 @@ class _Builder:
         return len(self.program) - 1
 
     def add(self, node: Node, then: int) -> int:
-        """Where the piece for `node` begins that goes on at `then`."""
+        """Emit the piece for `node` before the piece at `then`. Returns the index of the first instruction."""
         if isinstance(node, Chars):
             return self.emit(CHARS, node.mask, then, 0)
         if isinstance(node, Assertion):
@@ -586,7 +586,7 @@ class Regex:
         return following
 
     def _step(self, state: tuple[frozenset[int], int], code: int) -> tuple[frozenset[int], int] | bool:
-        """Where the states go with this character; at the end, whether one of them is the match."""
+        """Return the states after a character; at the end, whether a state is the match."""
         program, previous = self._program, state[1]
         reached: set[int] = set()
         matched = False
@@ -615,7 +615,7 @@ class Regex:
 
 
 def _kind_of(code: int) -> int:
-    """As much of a character as the assertions behind it look at: so that states are not told apart for nothing."""
+    """Return the part of a character that assertions look at, so that equal states are not told apart."""
     if code == ord("\n"):
         return code
     return ord("w") if _is_word(code) else ord("-")

@@ -12,22 +12,22 @@ from struct import Struct
 from typing import Protocol
 
 
-class Partition(Protocol):
-    """Where the copies of a partition are."""
+class ClusterPartition(Protocol):
+    """A partition and the brokers of the replicas."""
 
     @property
     def replicas(self) -> Sequence[int]: ...
 
 
-class Node(Protocol):
-    """A broker."""
+class ClusterNode(Protocol):
+    """A broker and the rack."""
 
     @property
     def rack(self) -> str | None: ...
 
 
-class Partitions(Protocol):
-    """A topic."""
+class ClusterTopic(Protocol):
+    """A topic with name, id and partitions."""
 
     @property
     def name(self) -> str: ...
@@ -36,30 +36,30 @@ class Partitions(Protocol):
     def id(self) -> bytes: ...
 
     @property
-    def partitions(self) -> Mapping[int, Partition]: ...
+    def partitions(self) -> Mapping[int, ClusterPartition]: ...
 
 
-class Topics(Protocol):
-    """All topics, and the brokers that they are on."""
-
-    @property
-    def topics(self) -> Mapping[str, Partitions]: ...
+class ClusterTopics(Protocol):
+    """All topics and all brokers of the cluster."""
 
     @property
-    def topics_by_id(self) -> Mapping[bytes, Partitions]: ...
+    def topics(self) -> Mapping[str, ClusterTopic]: ...
 
     @property
-    def brokers(self) -> Mapping[int, Node]: ...
+    def topics_by_id(self) -> Mapping[bytes, ClusterTopic]: ...
+
+    @property
+    def brokers(self) -> Mapping[int, ClusterNode]: ...
 
 
-def existing(topics: Topics, names: Set[str]) -> list[str]:
-    """Those of the names that topics have. A group may name far more of them than there are."""
+def existing(topics: ClusterTopics, names: Set[str]) -> list[str]:
+    """Return the names with a topic. A group may name far more topics than exist."""
     known = topics.topics
     return list(filter(names.__contains__, known) if len(known) < len(names) else filter(known.__contains__, names))
 
 
-def topic_ids(topics: Topics, names: Set[str]) -> frozenset[bytes]:
-    """The ids of those that exist."""
+def topic_ids(topics: ClusterTopics, names: Set[str]) -> frozenset[bytes]:
+    """Return the ids of the existing topics among `names`."""
     known = topics.topics
     return frozenset(known[name].id for name in existing(topics, names))
 
@@ -74,21 +74,21 @@ _I64 = Struct("<q")
 
 
 class TopicHashes:
-    """The hashes of topics as they are now, and of groups over them."""
+    """The hashes of the present topics, and of groups over the topics."""
 
-    def __init__(self, topics: Topics) -> None:
+    def __init__(self, topics: ClusterTopics) -> None:
         self._topics = topics
-        self._known: dict[str, tuple[Partitions, int, bytes]] = {}
+        self._known: dict[str, tuple[ClusterTopic, int, bytes]] = {}
 
     def of_group(self, names: Set[str]) -> int:
-        """Over the topics that exist among these; 0 if there are none."""
+        """Return the hash over the existing topics among `names`; 0 if none exists."""
         topics = self._topics.topics
         there = sorted(existing(self._topics, names), key=_java_order)
         parts = [self._of_topic(topics[name]) for name in there]
         return _signed(xxh3_64(b"".join(parts))) if parts else NO_TOPICS
 
-    def _of_topic(self, topic: Partitions) -> bytes:
-        """A topic's hash, 8 bytes; anew if it is another one than last time, or has grown."""
+    def _of_topic(self, topic: ClusterTopic) -> bytes:
+        """Return a topic's hash, 8 bytes, from a cache until the topic has grown or is another topic."""
         count = len(topic.partitions)
         known = self._known.get(topic.name)
         if known is not None and known[0] is topic and known[1] == count:
@@ -97,8 +97,8 @@ class TopicHashes:
         self._known[topic.name] = (topic, count, found)
         return found
 
-    def _described(self, topic: Partitions) -> bytes:
-        """All of a topic that matters to assignors: id, name, and the racks of each partition's replicas."""
+    def _described(self, topic: ClusterTopic) -> bytes:
+        """Return a topic's input for the hash: id, name, and the racks of each partition's replicas."""
         parts = [
             bytes((LAYOUT,)),
             topic.id[7::-1],
@@ -118,7 +118,7 @@ class TopicHashes:
 
 
 def _java_text(text: str) -> bytes:
-    """Java's characters, and how many they are."""
+    """Return Java's characters, followed by the count of characters."""
     return text.encode("utf-16-le") + _I32.pack(_java_length(text))
 
 
@@ -164,7 +164,7 @@ _LANES = Struct("<8Q")
 
 
 def xxh3_64(data: bytes) -> int:
-    """An unsigned number of 64 bits."""
+    """Return the hash, an unsigned number of 64 bits."""
     length = len(data)
     assert length >= 4, "shorter inputs have forms of their own"
     if length <= 8:
@@ -179,7 +179,7 @@ def xxh3_64(data: bytes) -> int:
 
 
 def _tiny(data: bytes) -> int:
-    """4 to 8 bytes."""
+    """Hash 4 to 8 bytes."""
     length = len(data)
     number = int.from_bytes(data[-4:], "little") + (int.from_bytes(data[:4], "little") << 32)
     number ^= _u64(_SECRET, 8) ^ _u64(_SECRET, 16)
@@ -193,7 +193,7 @@ def _rotated(number: int, bits: int) -> int:
 
 
 def _short(data: bytes) -> int:
-    """9 to 16 bytes."""
+    """Hash 9 to 16 bytes."""
     low = _u64(data, 0) ^ _u64(_SECRET, 24) ^ _u64(_SECRET, 32)
     high = _u64(data, len(data) - 8) ^ _u64(_SECRET, 40) ^ _u64(_SECRET, 48)
     swapped = int.from_bytes(low.to_bytes(8, "little"), "big")
@@ -201,7 +201,7 @@ def _short(data: bytes) -> int:
 
 
 def _from_both_ends(data: bytes) -> int:
-    """17 to 128 bytes."""
+    """Hash 17 to 128 bytes."""
     total = 0
     for i in range((len(data) - 1) // 32 + 1):
         total += _mix(data, 16 * i, 32 * i) + _mix(data, len(data) - 16 * (i + 1), 32 * i + 16)
@@ -209,7 +209,7 @@ def _from_both_ends(data: bytes) -> int:
 
 
 def _middle(data: bytes) -> int:
-    """129 to 240 bytes."""
+    """Hash 129 to 240 bytes."""
     length = len(data)
     first = length * _PRIME64_1 + sum(_mix(data, 16 * i, 16 * i) for i in range(8))
     rest = sum(_mix(data, 16 * i, 16 * (i - 8) + 3) for i in range(8, length // 16))
@@ -217,7 +217,7 @@ def _middle(data: bytes) -> int:
 
 
 def _long(data: bytes) -> int:
-    """241 bytes and more: eight sums over stripes, stirred after each block."""
+    """Hash 241 bytes and more: eight sums over stripes, stirred after each block."""
     length = len(data)
     sums = list(_START)
     stir = _LANES.unpack_from(_SECRET, len(_SECRET) - _STRIPE)
@@ -255,14 +255,14 @@ def _u64(data: bytes, at: int) -> int:
 
 
 def _mix(data: bytes, at: int, secret_at: int) -> int:
-    """16 bytes with 16 of the secret."""
+    """Mix 16 bytes with 16 bytes of the secret."""
     low, high = _TWO.unpack_from(data, at)
     secret_low, secret_high = _TWO.unpack_from(_SECRET, secret_at)
     return _fold(low ^ secret_low, high ^ secret_high)
 
 
-def _fold(one: int, other: int) -> int:
-    product = one * other
+def _fold(first: int, second: int) -> int:
+    product = first * second
     return product & _MASK ^ product >> 64
 
 

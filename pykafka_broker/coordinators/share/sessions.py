@@ -1,7 +1,7 @@
-"""Share sessions (KIP-932): which partitions a member reads over which connection.
+"""Share sessions (KIP-932): the partitions that a member reads over a connection.
 
-Rule: a member has one session at a node. Epoch 0 opens it, anew if need be, -1 closes it, and in between the epochs
-count up and wrap from 2^31-1 to 1. A session ends with its connection.
+Rule: a member has one session at a node. Epoch 0 opens the session, anew if need be, -1 closes it, and in between the
+epochs count up and wrap from 2^31-1 to 1. A session ends with its connection.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ FINAL_EPOCH = -1
 _MAX_EPOCH = 0x7FFFFFFF
 
 Member = tuple[str, str]  # group id, member id
-TopicPartition = tuple[bytes, int]
+TopicIdPartition = tuple[bytes, int]
 
 
 class ShareSession:
-    """One member's partitions, in the order in which they came."""
+    """A member's partitions, in order of addition."""
 
     __slots__ = ("connection_id", "epoch", "member", "partitions")
 
@@ -26,25 +26,25 @@ class ShareSession:
         self.member = member
         self.connection_id = connection_id
         self.epoch = 1
-        self.partitions: dict[TopicPartition, None] = {}
+        self.partitions: dict[TopicIdPartition, None] = {}
 
-    def add(self, partition: TopicPartition) -> None:
+    def add(self, partition: TopicIdPartition) -> None:
         self.partitions[partition] = None
 
-    def forget(self, partition: TopicPartition) -> None:
+    def forget(self, partition: TopicIdPartition) -> None:
         self.partitions.pop(partition, None)
 
-    def in_turn(self) -> list[TopicPartition]:
-        """The partitions, each time with another one first, so that none starves."""
+    def in_turn(self) -> list[TopicIdPartition]:
+        """Return the partitions, each time with another first partition, so that none starves."""
         partitions = list(self.partitions)
         if not partitions:
             return partitions
-        first = (self.epoch - 1) % len(partitions)  # by the epoch of the request, which has been used up
+        first = (self.epoch - 1) % len(partitions)  # the epoch of the request, which has been used up
         return partitions[first:] + partitions[:first] if first else partitions
 
 
 class ShareSessions:
-    """All sessions of this node, at most `limit`."""
+    """All sessions of a node, at most `limit`."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -54,15 +54,20 @@ class ShareSessions:
         return len(self._sessions)
 
     def open(self, member: Member, connection_id: int) -> ShareSession:
-        """A new session in place of the one that there may be."""
+        """Open a session, in place of an old session of the member. Raises SHARE_SESSION_LIMIT_REACHED."""
         self._sessions.pop(member, None)
         if len(self._sessions) >= self._limit:
             raise ApiError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         session = self._sessions[member] = ShareSession(member, connection_id)
         return session
 
-    def go_on(self, member: Member, epoch: int) -> ShareSession:
-        """The session of a request with this epoch, which is used up by it."""
+    def use_epoch(self, member: Member, epoch: int) -> ShareSession:
+        """Return the session for a request with the session's epoch, and use up the epoch.
+
+        Raises:
+            SHARE_SESSION_NOT_FOUND: The member has no session.
+            INVALID_SHARE_SESSION_EPOCH: The session has another epoch.
+        """
         session = self.require(member)
         if session.epoch != epoch:
             raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
@@ -70,21 +75,21 @@ class ShareSessions:
         return session
 
     def close(self, member: Member) -> ShareSession:
-        """End a session."""
+        """End a session, and return it. Raises SHARE_SESSION_NOT_FOUND."""
         session = self.require(member)
         del self._sessions[member]
         return session
 
     def has_group(self, group_id: str) -> bool:
-        """Whether any member of the group has a session here."""
+        """Whether a member of the group has a session."""
         return any(member[0] == group_id for member in self._sessions)
 
     def of_connection(self, connection_id: int) -> list[Member]:
-        """Who has a session over this connection."""
+        """Return the members with a session over the connection."""
         return [member for member, session in self._sessions.items() if session.connection_id == connection_id]
 
     def require(self, member: Member) -> ShareSession:
-        """Raises SHARE_SESSION_NOT_FOUND."""
+        """Return the member's session. Raises SHARE_SESSION_NOT_FOUND."""
         session = self._sessions.get(member)
         if session is None:
             raise ApiError(ErrorCode.SHARE_SESSION_NOT_FOUND)

@@ -12,24 +12,23 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
 from pykafka_broker.coordinators.groups.epoch_group import (
     FIRST_GROUP_EPOCH,
     JOIN_EPOCH,
     LEAVE_EPOCH,
     EpochGroup,
-    EpochMember,
+    EpochGroupMember,
     EpochReplay,
+    GroupRecordRules,
     KeyTypes,
-    Kind,
     MemberClocks,
-    no_more,
+    no_more_fields,
 )
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, TimerKey
-from pykafka_broker.coordinators.groups.topics import Topics as ClusterTopics
-from pykafka_broker.coordinators.groups.topics import existing, topic_ids
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_describe_response import (
@@ -77,8 +76,8 @@ Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partitions
 
 
-class ShareMember(EpochMember):
-    """One member of a share group."""
+class ShareGroupMember(EpochGroupMember):
+    """A member of a share group."""
 
     __slots__ = ("topic_names",)
     assigned: Target
@@ -91,23 +90,23 @@ class ShareMember(EpochMember):
         return self.rack_id, self.client_id, self.client_host, self.topic_names
 
 
-class ShareGroup(EpochGroup[ShareMember, Target]):
-    """A share group."""
+class ShareGroup(EpochGroup[ShareGroupMember, Target]):
+    """The state of a share group."""
 
     type_name = "share"
     protocol_type = "share"
-    goes_when_empty = False  # it knows which partitions have a state with the share coordinator
+    goes_when_empty = False  # the group knows the partitions with a state at the share coordinator
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id, FIRST_GROUP_EPOCH)
-        self.initialized: Topics = {}  # what has a state with the share coordinator
-        self.initializing: Topics = {}  # what a state was asked for that is not there yet
+        self.initialized: Topics = {}  # the partitions with a state at the share coordinator
+        self.initializing: Topics = {}  # the partitions for which a state was asked, without an answer yet
         self.deleting: dict[bytes, str] = {}  # topics whose states are being deleted, with their names
         self.has_state_record = False
-        self.asked_epoch = 0  # no coordinator has initialized partitions under a later group epoch
-        self.attempts = 0  # requests that ask for states, and have not ended
+        self.asked_epoch = 0  # the last group epoch under which a coordinator has initialized partitions
+        self.attempts = 0  # unfinished requests for states
 
-    # What the table and the offsets ask
+    # Questions of the table and of the offsets
 
     @property
     def state_name(self) -> str:
@@ -117,18 +116,18 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
         return any(topic in member.topic_names for member in self.members.values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
-        """Whether a member names one of these topics, be there such a topic or not."""
+        """Whether a member names a topic of `topics`, which need not exist."""
         return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
 
     def expiry_base(self) -> Callable[[int], int] | None:
-        """Share groups have no committed offsets that could expire."""
+        """Return None: share groups have no committed offsets to expire."""
         return None
 
     def check_offset_delete(self) -> None:
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
     def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
-        """There are none to see."""
+        """Allow every fetch: no offsets exist."""
 
     def check_offset_commit(
         self, member_id: str, instance_id: str | None, epoch: int, version: int, transactional: bool
@@ -137,7 +136,7 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
 
     def tombstones(self) -> list[CoordinatorRecord]:
         group_id = self.group_id
-        tombstones = [one for member_id in self.members for one in member_tombstones(group_id, member_id)]
+        tombstones = [tombstone for member_id in self.members for tombstone in member_tombstones(group_id, member_id)]
         tombstones.append(CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), None))
         if self.has_state_record:
             tombstones.append(CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), None))
@@ -146,9 +145,9 @@ class ShareGroup(EpochGroup[ShareMember, Target]):
 
     # Members
 
-    def with_member(self, member: ShareMember) -> list[ShareMember]:
-        """The members as they will be with this one."""
-        return [*(one for one in self.members.values() if one.member_id != member.member_id), member]
+    def with_member(self, member: ShareGroupMember) -> list[ShareGroupMember]:
+        """Return the members after a change of `member`."""
+        return [*(other for other in self.members.values() if other.member_id != member.member_id), member]
 
 
 # ShareGroupDescribe
@@ -157,7 +156,7 @@ ASSIGNOR = "simple"
 
 
 def describe(group: ShareGroup, topics: ClusterTopics) -> DescribedGroup:
-    """Return the group with its members, without the topics that have been deleted."""
+    """Return the group with all members, without deleted topics."""
     return DescribedGroup(
         group_id=group.group_id,
         group_state=group.state_name,
@@ -168,7 +167,7 @@ def describe(group: ShareGroup, topics: ClusterTopics) -> DescribedGroup:
     )
 
 
-def _describe_member(member: ShareMember, topics: ClusterTopics) -> Member:
+def _describe_member(member: ShareGroupMember, topics: ClusterTopics) -> Member:
     assigned = [
         TopicPartitions(topic_id, topic.name, sorted(partitions))
         for topic_id, partitions in member.assigned.items()
@@ -191,7 +190,7 @@ def _describe_member(member: ShareMember, topics: ClusterTopics) -> Member:
 _STABLE = 0  # the only state of a member
 
 
-def member_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
+def member_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
     value = ShareGroupMemberMetadataValue(
         member.rack_id, member.client_id, member.client_host, sorted(member.topic_names)
     )
@@ -213,7 +212,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> Coordinato
     return CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), value)
 
 
-def assignment_record(group_id: str, member: ShareMember) -> CoordinatorRecord:
+def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
     topics = [StoredPartitions(topic_id, sorted(partitions)) for topic_id, partitions in member.assigned.items()]
     value = ShareGroupCurrentMemberAssignmentValue(member.epoch, member.previous_epoch, _STABLE, topics)
     return CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
@@ -253,7 +252,7 @@ def _without(topics: Topics, gone: Topics) -> Topics:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member with all that belongs to it."""
+    """Return the tombstones of all records of a member."""
     return [
         CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         CoordinatorRecord(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
@@ -262,8 +261,14 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
 
 
 def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
-    kind = Kind(
-        ShareGroup, ShareGroup, ShareMember, no_more, _take_member_metadata, _take_current_assignment, _read_target
+    kind = GroupRecordRules(
+        ShareGroup,
+        ShareGroup,
+        ShareGroupMember,
+        no_more_fields,
+        _take_member_metadata,
+        _take_current_assignment,
+        _read_target,
     )
     keys = KeyTypes(
         ShareGroupMetadataKey,
@@ -275,14 +280,14 @@ def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
     return EpochReplay(table, kind, keys, {ShareGroupStatePartitionMetadataKey: _take_initialized})
 
 
-def _take_member_metadata(member: ShareMember, value: ShareGroupMemberMetadataValue) -> None:
+def _take_member_metadata(member: ShareGroupMember, value: ShareGroupMemberMetadataValue) -> None:
     member.rack_id = value.rack_id
     member.client_id = value.client_id
     member.client_host = value.client_host
     member.topic_names = frozenset(value.subscribed_topic_names)
 
 
-def _take_current_assignment(member: ShareMember, value: ShareGroupCurrentMemberAssignmentValue) -> None:
+def _take_current_assignment(member: ShareGroupMember, value: ShareGroupCurrentMemberAssignmentValue) -> None:
     member.epoch = value.member_epoch
     member.previous_epoch = value.previous_member_epoch
     member.assigned = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.assigned_partitions}
@@ -293,6 +298,7 @@ def _read_target(value: ShareGroupTargetAssignmentMemberValue) -> Target:
 
 
 def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
+    """Apply the record of which partitions have a state, get one, or lose it."""
     group.has_state_record = value is not None
     group.initializing = {} if value is None else _read_infos(value.initializing_topics)
     group.initialized = {} if value is None else _read_infos(value.initialized_topics)
@@ -313,7 +319,7 @@ class ShareMembership:
         self._clocks = MemberClocks(table.timers, ShareGroup.type_name)
 
     def group(self, group_id: str, kind: str = "Group") -> ShareGroup:
-        """Raises GROUP_ID_NOT_FOUND."""
+        """Return the group. Raises GROUP_ID_NOT_FOUND."""
         group = self._table.groups.get(group_id)
         if isinstance(group, ShareGroup):
             return group
@@ -325,28 +331,36 @@ class ShareMembership:
 
     def heartbeat(
         self, request: ShareGroupHeartbeatRequest, caller: Caller, now: int, *, at_once: bool = False
-    ) -> Effects[ShareGroupHeartbeatResponse]:
-        """Join with epoch 0, go on, or leave with epoch -1. `at_once`: a new target need not wait until the last one
-        is old enough, since that one had nothing to assign yet."""
-        effects: Effects[ShareGroupHeartbeatResponse] = Effects(key=request.group_id)
+    ) -> CoordinatorResult[ShareGroupHeartbeatResponse]:
+        """Decide a ShareGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1.
+
+        Args:
+            at_once: Assign now, even if the last target is young: the last target had nothing to assign yet.
+        """
+        result: CoordinatorResult[ShareGroupHeartbeatResponse] = CoordinatorResult(key=request.group_id)
         try:
             check_heartbeat(request)
             if request.member_epoch == LEAVE_EPOCH:
-                self._leave(request, effects)
+                self._leave(request, result)
             else:
-                self._go_on(request, caller, effects, now, at_once)
+                self._go_on(request, caller, result, now, at_once)
         except ApiError as error:
             reply = ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-            return Effects(reply, key=request.group_id)
-        return effects
+            return CoordinatorResult(reply, key=request.group_id)
+        return result
 
-    def _leave(self, request: ShareGroupHeartbeatRequest, effects: Effects[Any]) -> None:
+    def _leave(self, request: ShareGroupHeartbeatRequest, result: CoordinatorResult[Any]) -> None:
         group = self.group(request.group_id)
-        self._remove(group, group.member(request.member_id), effects)
-        effects.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
+        self._remove(group, group.member(request.member_id), result)
+        result.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
 
     def _go_on(
-        self, request: ShareGroupHeartbeatRequest, caller: Caller, effects: Effects[Any], now: int, at_once: bool
+        self,
+        request: ShareGroupHeartbeatRequest,
+        caller: Caller,
+        result: CoordinatorResult[Any],
+        now: int,
+        at_once: bool,
     ) -> None:
         joins = request.member_epoch == JOIN_EPOCH
         group = self._joinable(request.group_id) if joins else self.group(request.group_id, "Share group")
@@ -358,11 +372,11 @@ class ShareMembership:
             member.topic_names = frozenset(request.subscribed_topic_names)
         member.client_id, member.client_host = caller.client_id, caller.client_host
         if member.metadata() != before.metadata() or member.member_id not in group.members:
-            effects.records.append(member_record(group.group_id, member))
-        self._reconcile(group, before, member, effects, now, at_once)
+            result.records.append(member_record(group.group_id, member))
+        self._reconcile(group, before, member, result, now, at_once)
         self.keep_alive(group, member.member_id, now)
         settings = self._table.group_settings(group.group_id)
-        reply = effects.reply = ShareGroupHeartbeatResponse(
+        reply = result.reply = ShareGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,
             heartbeat_interval_ms=settings.share_heartbeat_interval_ms,
@@ -373,30 +387,30 @@ class ShareMembership:
             )
 
     def _joinable(self, group_id: str) -> ShareGroup:
-        group: Group | None = self._table.groups.get(group_id)
+        group: AnyGroup | None = self._table.groups.get(group_id)
         return ShareGroup(group_id) if group is None else self.group(group_id)
 
-    def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, joins: bool) -> ShareMember:
+    def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, joins: bool) -> ShareGroupMember:
         if not joins:
             member = group.member(request.member_id)
             check_epoch(group, member, request.member_epoch)
             return member
         if request.member_id not in group.members:
             group.check_room(self._table.config.group_share_max_size)
-        return group.members.get(request.member_id) or ShareMember(request.member_id)
+        return group.members.get(request.member_id) or ShareGroupMember(request.member_id)
 
     # Epochs and targets
 
     def _reconcile(
         self,
         group: ShareGroup,
-        before: ShareMember,
-        member: ShareMember,
-        effects: Effects[Any],
+        before: ShareGroupMember,
+        member: ShareGroupMember,
+        result: CoordinatorResult[Any],
         now: int,
         at_once: bool,
     ) -> None:
-        """A new group epoch if what is read has changed, a new target for it, and the member's part of that."""
+        """Start a group epoch if topics have changed, assign for that epoch, and give the member its share."""
         members = group.with_member(member)
         epoch, target_epoch = group.epoch, group.assignment_epoch
         bump = member.topic_names != before.topic_names or member.member_id not in group.members
@@ -406,26 +420,26 @@ class ShareMembership:
             new_hash = self._table.hashes.of_group(self._read(members))
             if bump or new_hash != group.metadata_hash:
                 epoch += 1
-                effects.records.append(epoch_record(group.group_id, epoch, new_hash))
+                result.records.append(epoch_record(group.group_id, epoch, new_hash))
             else:
-                group.metadata_stale = False  # not before the new hash is written: the log may refuse it
+                group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
         target = group.targets.get(member.member_id, {})
         interval_ms = self._table.group_settings(group.group_id).share_assignment_interval_ms
         if epoch > target_epoch and (at_once or group.may_retarget(interval_ms, now)):
-            target = self._new_targets(group, members, epoch, effects, now)[member.member_id]
+            target = self._new_targets(group, members, epoch, result, now)[member.member_id]
             target_epoch = epoch
         if member.epoch != target_epoch or member.member_id not in group.members:
             member.previous_epoch, member.epoch = max(0, member.epoch), target_epoch
             readable = topic_ids(self._table.topics, member.topic_names)
             member.assigned = {topic_id: parts for topic_id, parts in target.items() if topic_id in readable}
-            effects.records.append(assignment_record(group.group_id, member))
+            result.records.append(assignment_record(group.group_id, member))
 
-    def _read(self, members: Iterable[ShareMember]) -> set[str]:
-        """The topics that these members read, of those that there are."""
+    def _read(self, members: Iterable[ShareGroupMember]) -> set[str]:
+        """Return the existing topics of the members' subscriptions."""
         topics = self._table.topics
         return set[str]().union(*(existing(topics, member.topic_names) for member in members))
 
-    def _assignable(self, group: ShareGroup, members: list[ShareMember]) -> Target:
+    def _assignable(self, group: ShareGroup, members: list[ShareGroupMember]) -> Target:
         wanted = topic_ids(self._table.topics, self._read(members))
         return {topic_id: parts for topic_id, (_, parts) in group.initialized.items() if topic_id in wanted and parts}
 
@@ -438,7 +452,7 @@ class ShareMembership:
         return {topic_id: parts[0].union(*parts[1:]) for topic_id, parts in found.items()}
 
     def _new_targets(
-        self, group: ShareGroup, members: list[ShareMember], epoch: int, effects: Effects[Any], now: int
+        self, group: ShareGroup, members: list[ShareGroupMember], epoch: int, result: CoordinatorResult[Any], now: int
     ) -> dict[str, Target]:
         topics = self._table.topics
         specs = {
@@ -452,18 +466,18 @@ class ShareMembership:
             topic_id: parts for topic_id, (_, parts) in sorted(group.initialized.items()) if topic_id in wanted
         }
         assigned = assign_simple(specs, assignable)
-        result: dict[str, Target] = {}
+        targets: dict[str, Target] = {}
         for member_id, share in assigned.items():
-            result[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}
-            if result[member_id] != group.targets.get(member_id):
-                effects.records.append(target_record(group.group_id, member_id, result[member_id]))
-        effects.records.append(target_epoch_record(group.group_id, epoch, now))
-        return result
+            targets[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}
+            if targets[member_id] != group.targets.get(member_id):
+                result.records.append(target_record(group.group_id, member_id, targets[member_id]))
+        result.records.append(target_epoch_record(group.group_id, epoch, now))
+        return targets
 
     # States of partitions
 
     def uninitialized(self, group_id: str) -> Topics:
-        """Partitions that members want to read and that have no state with the share coordinator."""
+        """Return the subscribed partitions without a state at the share coordinator."""
         group = self._table.groups.get(group_id)
         if not isinstance(group, ShareGroup):
             return {}
@@ -479,7 +493,7 @@ class ShareMembership:
                 missing[topic.id] = (name, new)
         return missing
 
-    def initialize(self, group_id: str, topics: Topics, *, fenced: bool) -> Effects[int]:
+    def initialize(self, group_id: str, topics: Topics, *, fenced: bool) -> CoordinatorResult[int]:
         """Begin to initialize partitions of a group, which may come to be by that. The reply is the state epoch.
 
         Args:
@@ -489,64 +503,66 @@ class ShareMembership:
         """
         group = self._table.groups.get(group_id)
         if not isinstance(group, ShareGroup):
-            return Effects(FIRST_GROUP_EPOCH, [states_record(group_id, topics, {}, {})], key=group_id)
-        effects = Effects(group.epoch, key=group_id)
+            return CoordinatorResult(FIRST_GROUP_EPOCH, [states_record(group_id, topics, {}, {})], key=group_id)
+        result = CoordinatorResult(group.epoch, key=group_id)
         if fenced:
-            effects.reply = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
-            effects.records.append(epoch_record(group_id, effects.reply, group.metadata_hash))
+            result.reply = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
+            result.records.append(epoch_record(group_id, result.reply, group.metadata_hash))
         begun = _joined(group.initializing, topics)
-        effects.records.append(states_record(group_id, begun, group.initialized, group.deleting))
-        return effects
+        result.records.append(states_record(group_id, begun, group.initialized, group.deleting))
+        return result
 
-    def initialized(self, group_id: str, tried: Topics, done: Topics) -> Effects[None]:
+    def initialized(self, group_id: str, tried: Topics, done: Topics) -> CoordinatorResult[None]:
         """End an attempt to initialize partitions: the `done` ones have a state now."""
         group = self.group(group_id)
         left, known = _without(group.initializing, tried), _joined(group.initialized, done)
         deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in done}
-        return Effects(records=[states_record(group_id, left, known, deleting)], key=group_id)
+        return CoordinatorResult(records=[states_record(group_id, left, known, deleting)], key=group_id)
 
-    def delete_topics(self, group_id: str, topics: Topics) -> Effects[None]:
+    def delete_topics(self, group_id: str, topics: Topics) -> CoordinatorResult[None]:
         """Begin to delete the states of topics: no member is given partitions of these until that is over."""
         group = self.group(group_id)
         left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in topics}
         deleting = group.deleting | {topic_id: name for topic_id, (name, _) in topics.items()}
-        return Effects(records=[states_record(group_id, group.initializing, left, deleting)], key=group_id)
+        return CoordinatorResult(records=[states_record(group_id, group.initializing, left, deleting)], key=group_id)
 
-    def forget_topics(self, group_id: str, gone: Collection[bytes]) -> Effects[None]:
+    def forget_topics(self, group_id: str, gone: Collection[bytes]) -> CoordinatorResult[None]:
         """Note that these topics have no state any more."""
         group = self.group(group_id)
         begun = {topic_id: topic for topic_id, topic in group.initializing.items() if topic_id not in gone}
         left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
         deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in gone}
-        return Effects(records=[states_record(group_id, begun, left, deleting)], key=group_id)
+        return CoordinatorResult(records=[states_record(group_id, begun, left, deleting)], key=group_id)
 
     def deleted_topics(self, group: ShareGroup) -> set[bytes]:
-        """Those that had a state and are no more."""
+        """Return the deleted topics with a state."""
         return group.initialized.keys() - self._table.topics.topics_by_id.keys()
 
     # Leaving and time
 
-    def _remove(self, group: ShareGroup, member: ShareMember, effects: Effects[Any]) -> None:
-        """Take a member out; the others share what it had from the next epoch on."""
-        effects.records += member_tombstones(group.group_id, member.member_id)
-        left = [one for one in group.members.values() if one is not member]
+    def _remove(self, group: ShareGroup, member: ShareGroupMember, result: CoordinatorResult[Any]) -> None:
+        """Remove a member; the others share its partitions from the next epoch on."""
+        result.records += member_tombstones(group.group_id, member.member_id)
+        left = [other for other in group.members.values() if other is not member]
         new_hash = self._table.hashes.of_group(self._read(left))
-        effects.records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
+        result.records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
 
     def keep_alive(self, group: ShareGroup, member_id: str, now: int) -> None:
         """Start the member's session anew."""
         session_ms = self._table.group_settings(group.group_id).share_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
-    def on_timer(self, key: TimerKey, group: ShareGroup, effects: Effects[Any]) -> None:
-        """A session has ended."""
+    def on_timer(self, key: TimerKey, group: ShareGroup, result: CoordinatorResult[Any]) -> None:
+        """Remove a member after the session timeout."""
         member = group.members.get(key.member_id)
         if member is not None:
-            self._remove(group, member, effects)
+            self._remove(group, member, result)
 
     def on_loaded(self, group: ShareGroup, now: int) -> None:
-        """The log has been read: members have a full session to come back in. The coordinator before may have asked
-        for states under the epoch that there is. What it was initializing or deleting is initialized anew.
+        """Begin the sessions after a load: members have a full session to come back.
+
+        The coordinator before may have asked for states under the group's epoch, so the next attempt takes a higher
+        epoch. Partitions that were being initialized or deleted are initialized anew.
         """
         group.asked_epoch = group.epoch
         group.initializing, group.deleting = {}, {}
@@ -555,7 +571,7 @@ class ShareMembership:
 
 
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
-    """Raises INVALID_REQUEST for what makes no sense, in Kafka's order and words."""
+    """Check the request alone, in Kafka's order and words. Raises INVALID_REQUEST."""
     if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     if not request.group_id:
@@ -568,8 +584,11 @@ def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
         raise ApiError(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
 
 
-def check_epoch(group: ShareGroup, member: ShareMember, epoch: int) -> None:
-    """Raises FENCED_MEMBER_EPOCH; the epoch before the last is fine for a member that has missed one answer."""
+def check_epoch(group: ShareGroup, member: ShareGroupMember, epoch: int) -> None:
+    """Raise FENCED_MEMBER_EPOCH for a wrong epoch.
+
+    The epoch before the last is fine for a member that has missed an answer.
+    """
     if epoch > member.epoch:
         raise group.fenced("greater", epoch, member.epoch)
     if epoch < member.epoch and epoch != member.previous_epoch:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.share.state import TERMINAL, RecordState, StateRun, joined
+from pykafka_broker.coordinators.share.state import TERMINAL, RecordState, StateRun, coalesced
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -21,7 +21,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 
 class Run:
-    """Neighbouring offsets with the same fate."""
+    """Neighbouring offsets in the same state."""
 
     __slots__ = ("deadline", "deliveries", "first", "last", "member", "state")
 
@@ -31,9 +31,9 @@ class Run:
         self.first = first
         self.last = last
         self.state = state
-        self.deliveries = deliveries  # how often it has been delivered
-        self.member = member  # who has it, while ACQUIRED
-        self.deadline = deadline  # until when, in epoch milliseconds
+        self.deliveries = deliveries  # how often the offsets have been delivered
+        self.member = member  # the owner while ACQUIRED
+        self.deadline = deadline  # the end of the lock, in epoch milliseconds
 
     def __len__(self) -> int:
         return self.last - self.first + 1
@@ -51,8 +51,8 @@ class Run:
         return StateRun(self.first, self.last, self.state, self.deliveries)
 
 
-class Batch:
-    """The extent of an acquisition, and what has become of its offsets."""
+class InFlightBatch:
+    """The extent of an acquisition, and the runs of the batch's offsets."""
 
     __slots__ = ("first", "last", "runs")
 
@@ -69,7 +69,7 @@ class Batch:
         return all(run.state in TERMINAL for run in self.runs)
 
     def cut(self, offset: int) -> None:
-        """Let a run begin at this offset."""
+        """Split the run around `offset` in two, before `offset`."""
         for index, run in enumerate(self.runs):
             if run.first < offset <= run.last:
                 rest = Run(offset, run.last, run.state, run.deliveries, run.member, run.deadline)
@@ -78,7 +78,7 @@ class Batch:
                 return
 
     def tidy(self) -> None:
-        """Join neighbours that have become the same."""
+        """Join neighbouring runs in the same state."""
         tidy = [self.runs[0]]
         for run in self.runs[1:]:
             before = tidy[-1]
@@ -91,14 +91,14 @@ class Batch:
 
 
 class InFlight:
-    """The batches of records under way, from the start offset to the last record that was read, in order.
+    """The batches of records under way, from the start offset to the end offset, in order.
 
     Batches follow each other without a hole, and so do the runs in a batch. A batch is what one acquisition took when
     the records were new; it keeps its extent, by which the deliveries of a batch that fails again are cut down.
     """
 
     def __init__(self) -> None:
-        self.batches: list[Batch] = []
+        self.batches: list[InFlightBatch] = []
 
     def __bool__(self) -> bool:
         return bool(self.batches)
@@ -106,11 +106,11 @@ class InFlight:
     def add(
         self, first: int, last: int, state: RecordState, deliveries: int, member: str = "", deadline: int = 0
     ) -> None:
-        """A new batch at the end."""
-        self.batches.append(Batch(first, last, [Run(first, last, state, deliveries, member, deadline)]))
+        """Add a batch at the end."""
+        self.batches.append(InFlightBatch(first, last, [Run(first, last, state, deliveries, member, deadline)]))
 
-    def overlapping(self, first: int, last: int) -> Iterator[Batch]:
-        """The batches that have one of these offsets."""
+    def overlapping(self, first: int, last: int) -> Iterator[InFlightBatch]:
+        """Yield the batches with an offset in the range."""
         batches = self.batches
         index = max(0, bisect_right(batches, first, key=_first_of) - 1)
         while index < len(batches) and batches[index].first <= last:
@@ -123,7 +123,7 @@ class InFlight:
             yield from batch.runs
 
     def between(self, first: int, last: int) -> list[Run]:
-        """The runs of exactly these offsets; those at the ends are cut. What is not under way is left out."""
+        """Return the runs of exactly the range, cut at the ends; offsets outside of all batches are left out."""
         found: list[Run] = []
         for batch in list(self.overlapping(first, last)):
             batch.cut(first)
@@ -132,12 +132,12 @@ class InFlight:
         return found
 
     def tidy(self, first: int, last: int) -> None:
-        """Join what has become the same around these offsets."""
+        """Join equal neighbouring runs around the range."""
         for batch in self.overlapping(first, last):
             batch.tidy()
 
     def drop_done(self) -> int | None:
-        """Forget what is done at the front; returns the offset of the first that is not, None if all of it is."""
+        """Forget done batches at the front. Returns the offset of the first record left, or None."""
         done = 0
         for batch in self.batches:
             if not batch.is_done:
@@ -149,7 +149,7 @@ class InFlight:
         return next(run.first for run in self.batches[0].runs if run.state not in TERMINAL)
 
     def done_count(self, from_offset: int) -> int:
-        """How many records are done from this offset on."""
+        """Return the count of done records from `from_offset` on."""
         return sum(
             run.last - max(run.first, from_offset) + 1
             for run in self.runs()
@@ -157,7 +157,7 @@ class InFlight:
         )
 
 
-def _first_of(batch: Batch) -> int:
+def _first_of(batch: InFlightBatch) -> int:
     return batch.first
 
 
@@ -165,7 +165,7 @@ def _first_of(batch: Batch) -> int:
 
 
 class LogBatch(NamedTuple):
-    """A batch that was read. `has_data` is False for what was aborted."""
+    """A batch of the log. `has_data` is False for aborted records."""
 
     first: int
     last: int
@@ -173,7 +173,7 @@ class LogBatch(NamedTuple):
 
 
 class Acquisition:
-    """One member's share of one read: first the records that have come back, then new ones.
+    """A member's share of a read: first records for another delivery, then new records.
 
     A log batch is handed out whole unless the member wants exactly so many records. A batch that comes back again and
     again may contain a record that kills its reader: from the half of its deliveries on the batch is cut in half, and a
@@ -190,13 +190,13 @@ class Acquisition:
         self._throttled_from = max(2, -(-deliveries // 2))
         self._exactly = exactly
         self._left = max_records
-        self._closed = False  # no more in this fetch
+        self._closed = False  # True: no more records in this fetch
         self.acquired: list[StateRun] = []
 
-    # Again
+    # Records for another delivery
 
-    def again(self, first: int, last: int) -> None:
-        """Take what is available among these offsets, batch after batch."""
+    def acquire_available(self, first: int, last: int) -> None:
+        """Take available records in the range, batch after batch."""
         for batch in self._in_flight.overlapping(first, last):
             if self._left <= 0 or self._closed:
                 return
@@ -204,14 +204,14 @@ class Acquisition:
             if worn < 0:
                 continue
             if worn >= self._throttled_from and self.acquired:
-                self._closed = True  # so that nothing else is drawn into what may fail again
+                self._closed = True  # keeps other records out of a delivery that may fail again
                 return
             batch.cut(first)
             batch.cut(last + 1)
             self._take_from(batch, first, last)
             batch.tidy()
 
-    def _take_from(self, batch: Batch, first: int, last: int) -> None:
+    def _take_from(self, batch: InFlightBatch, first: int, last: int) -> None:
         allowed: int | None = self._left if self._exactly else None
         taken = 0
         for run in list(batch.runs):
@@ -230,7 +230,7 @@ class Acquisition:
                 if allowed <= taken:
                     return
                 batch.cut(run.first + allowed - taken)
-                run = next(one for one in batch.runs if one.first == run.first)
+                run = next(cut for cut in batch.runs if cut.first == run.first)
             taken += len(run)
             self._take(run)
             if allowed is not None and taken >= allowed:
@@ -241,10 +241,10 @@ class Acquisition:
         self.acquired.append(run.stored())
         self._left -= len(run)
 
-    # New
+    # New records
 
-    def fresh(self, position: int, batches: Sequence[LogBatch], room: int, batch_size: int) -> int:
-        """Take new records, as many as there is room for; returns the last offset that is under way now."""
+    def acquire_new(self, position: int, batches: Sequence[LogBatch], room: int, batch_size: int) -> int:
+        """Take new records, up to `room`. Returns the last offset under way."""
         budget = min(self._left, room)
         if budget <= 0 or self._closed:
             return position - 1
@@ -286,12 +286,12 @@ class Acquisition:
 
 
 GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)  # acknowledge types
-_BEFORE_ALL = -2  # offset -1 is taken too, and means nothing
+_BEFORE_ALL = -2  # offset -1 is accepted, and means nothing
 _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
-class Limits(NamedTuple):
-    """The group's settings, as they are at the time of a call."""
+class SharePartitionLimits(NamedTuple):
+    """The group's settings at the time of a call."""
 
     lock_ms: int
     deliveries: int
@@ -300,7 +300,7 @@ class Limits(NamedTuple):
 
 
 class AckBatch(NamedTuple):
-    """One batch of acknowledgements: one type for all offsets, or one for each."""
+    """A batch of acknowledgements: a single type for all offsets, or a type for each offset."""
 
     first: int
     last: int
@@ -308,25 +308,25 @@ class AckBatch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """What is to be stored: `runs`, at this start offset."""
+    """A change to store: `runs`, at the start offset."""
 
     start_offset: int
     complete_count: int
     runs: list[StateRun]
 
 
-Store = Callable[[Change], None]  # raises ApiError if it can't be stored
+Store = Callable[[Change], None]  # raises ApiError if the change can't be stored
 
 
 class SharePartition:
-    """Made from what the share coordinator has stored, or from a start offset alone."""
+    """The state of a partition for a share group, from the share coordinator's state or a start offset alone."""
 
     def __init__(self, start_offset: int, stored: Iterable[StateRun], state_epoch: int) -> None:
         self.start_offset = start_offset
-        self.end_offset = start_offset - 1  # the last one that is under way
+        self.end_offset = start_offset - 1  # the last offset under way
         self.state_epoch = state_epoch
         self.in_flight = InFlight()
-        self.due: int | None = None  # no lock ends before
+        self.due: int | None = None  # no lock ends before this time
         self._may_redeliver = False  # there may be available records before the end
         for run in stored:
             self._restore(run)
@@ -337,7 +337,7 @@ class SharePartition:
             return
         first = max(run.first, self.start_offset)
         if first > self.end_offset + 1:
-            # Handed out by an earlier leader and not heard of again.
+            # An earlier leader handed these out, and the acknowledgement has not been stored.
             self.in_flight.add(self.end_offset + 1, first - 1, RecordState.AVAILABLE, 0)
         state = RecordState.AVAILABLE if run.state == RecordState.ACQUIRED else RecordState(run.state)
         self.in_flight.add(first, run.last, state, run.deliveries)
@@ -348,7 +348,7 @@ class SharePartition:
 
     @property
     def next_fetch_offset(self) -> int:
-        """Where the next read begins: at the first record that is free to be delivered again, or behind all."""
+        """Return where the next read begins: at the first available record, or behind all records."""
         if self._may_redeliver:
             for run in self.in_flight.runs():
                 if run.state is RecordState.AVAILABLE:
@@ -356,12 +356,12 @@ class SharePartition:
             self._may_redeliver = False
         return self.end_offset + 1
 
-    def can_acquire(self, limits: Limits) -> bool:
-        """Whether there is room, or something to be delivered again."""
+    def can_acquire(self, limits: SharePartitionLimits) -> bool:
+        """Whether a record is available again, or room for new records left."""
         return self.next_fetch_offset <= self.end_offset or self.room(limits) > 0
 
-    def room(self, limits: Limits) -> int:
-        """How many new records may be under way."""
+    def room(self, limits: SharePartitionLimits) -> int:
+        """Return how many new records may be under way."""
         return limits.locks - (self.end_offset - self.start_offset + 1)
 
     def acquire(
@@ -371,28 +371,34 @@ class SharePartition:
         max_records: int,
         batch_size: int,
         exactly: bool,
-        limits: Limits,
+        limits: SharePartitionLimits,
         now: int,
     ) -> list[StateRun]:
-        """Hand out what has been read from `next_fetch_offset` on; returns what the member has got. `exactly`: not
-        one more than `max_records`, where else the last batch may be whole."""
+        """Hand out records of a read from `next_fetch_offset` on.
+
+        Args:
+            exactly: Hand out at most `max_records`; else the last batch may be whole.
+
+        Returns:
+            The runs of the member's records.
+        """
         if max_records <= 0 or not batches:
             return []
         asked_from = self.next_fetch_offset
         self._drop_what_is_gone(asked_from, batches)
         deadline = now + limits.lock_ms
         acquisition = Acquisition(self.in_flight, member, deadline, limits.deliveries, max_records, exactly)
-        acquisition.again(asked_from, min(self.end_offset, batches[-1].last))
+        acquisition.acquire_available(asked_from, min(self.end_offset, batches[-1].last))
         new = [batch for batch in batches if batch.last > self.end_offset]
         if new:
-            self.end_offset = acquisition.fresh(self.end_offset + 1, new, self.room(limits), batch_size)
+            self.end_offset = acquisition.acquire_new(self.end_offset + 1, new, self.room(limits), batch_size)
         if acquisition.acquired:
             self.due = deadline if self.due is None else min(self.due, deadline)
         self._advance()
-        return joined(acquisition.acquired)
+        return coalesced(acquisition.acquired)
 
     def _drop_what_is_gone(self, asked_from: int, batches: Sequence[LogBatch]) -> None:
-        """Compaction and aborted transactions leave offsets with nothing to deliver."""
+        """Archive offsets without a record: compaction and aborted transactions leave such offsets."""
         position = asked_from
         for batch in batches:
             self._archive_available(position, batch.first - 1)
@@ -409,7 +415,7 @@ class SharePartition:
         self.in_flight.tidy(first, last)
 
     def log_starts_at(self, offset: int) -> None:
-        """Records before this offset are gone. Those that somebody has may still be acknowledged."""
+        """Archive available records before `offset`. A member may still acknowledge its records."""
         if offset <= self.start_offset:
             return
         self._archive_available(self.start_offset, offset - 1)
@@ -421,9 +427,13 @@ class SharePartition:
     # Acknowledging
 
     def acknowledge(
-        self, member: str, batches: Sequence[AckBatch], limits: Limits, now: int, store: Store
+        self, member: str, batches: Sequence[AckBatch], limits: SharePartitionLimits, now: int, store: Store
     ) -> Callable[[], None]:
-        """Take all of it or, raising what is wrong, nothing. It is stored, and shows when the result is called."""
+        """Check and store acknowledgements; calling the result puts the change into effect.
+
+        Raises:
+            ApiError: An acknowledgement is wrong, and none has an effect.
+        """
         decided: list[StateRun] = []
         renewed: list[Run] = []
         reached = _BEFORE_ALL
@@ -467,14 +477,16 @@ class SharePartition:
         if run.member != member:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE, "Member is not the owner of batch record")
 
-    def release(self, member: str, limits: Limits, store: Store) -> Callable[[], None] | None:
-        """The member's session has ended: what it has is free again, once the result is called. None if it has
-        nothing.
+    def release(self, member: str, limits: SharePartitionLimits, store: Store) -> Callable[[], None] | None:
+        """Free the records of a member after the end of the session; calling the result puts the change into effect.
+
+        Returns:
+            None if the member has no records.
         """
         return self._free([run for run in self._acquired() if run.member == member], limits, store)
 
-    def on_deadline(self, limits: Limits, now: int, store: Store) -> Callable[[], None] | None:
-        """Free what has been locked for too long, in the same way."""
+    def on_deadline(self, limits: SharePartitionLimits, now: int, store: Store) -> Callable[[], None] | None:
+        """Free records after the end of the lock; calling the result puts the change into effect."""
         freed = self._free([run for run in self._acquired() if run.deadline <= now], limits, store)
         if freed is None:
             self._look_at_locks()
@@ -491,7 +503,7 @@ class SharePartition:
     def _acquired(self) -> list[Run]:
         return [run for run in self.in_flight.runs() if run.state is RecordState.ACQUIRED]
 
-    def _free(self, runs: list[Run], limits: Limits, store: Store) -> Callable[[], None] | None:
+    def _free(self, runs: list[Run], limits: SharePartitionLimits, store: Store) -> Callable[[], None] | None:
         if not runs:
             return None
         decided = [_decision(run, RELEASE, limits) for run in runs]
@@ -503,37 +515,41 @@ class SharePartition:
 
         return settle
 
-    # One change
+    # Changes
 
     def _store(self, decided: list[StateRun], store: Store) -> None:
         if not decided:
             return
-        done = sum(one.last - one.first + 1 for one in decided if one.state != RecordState.AVAILABLE)
-        store(Change(self.start_offset, self.in_flight.done_count(self.start_offset) + done, joined(decided)))
+        done = sum(run.last - run.first + 1 for run in decided if run.state != RecordState.AVAILABLE)
+        store(Change(self.start_offset, self.in_flight.done_count(self.start_offset) + done, coalesced(decided)))
 
     def _settle(self, decided: list[StateRun]) -> None:
-        """Let it be so. Runs may have been cut or joined since; one that was delivered again is another's business."""
+        """Put decided states into effect.
+
+        Runs may have been cut or coalesced since the decision. A run with another delivery count was delivered again
+        since, and stays.
+        """
         if decided:
             first, last = decided[0].first, decided[-1].last
             runs = {(run.first, run.last): run for run in self.in_flight.between(first, last)}
-            for one in decided:
-                same = runs.get((one.first, one.last))
-                for run in [same] if same is not None else self.in_flight.between(one.first, one.last):
-                    if run.state is RecordState.ACQUIRED and run.deliveries == one.deliveries:
-                        run.set(RecordState(one.state), run.deliveries)
-                        self._may_redeliver |= one.state == RecordState.AVAILABLE
+            for decision in decided:
+                same = runs.get((decision.first, decision.last))
+                for run in [same] if same is not None else self.in_flight.between(decision.first, decision.last):
+                    if run.state is RecordState.ACQUIRED and run.deliveries == decision.deliveries:
+                        run.set(RecordState(decision.state), run.deliveries)
+                        self._may_redeliver |= decision.state == RecordState.AVAILABLE
             self.in_flight.tidy(first, last)
         self._advance()
 
     def _advance(self) -> None:
-        """Leave behind what is done."""
+        """Move the start offset behind done records."""
         if self.in_flight:
             first = self.in_flight.drop_done()
             self.start_offset = self.end_offset + 1 if first is None else max(first, self.start_offset)
 
 
 def _by_type(batch: AckBatch) -> list[tuple[int, int, int]]:
-    """Runs of offsets with one type."""
+    """Return runs of offsets with the same type."""
     if len(batch.types) == 1:
         return [(batch.first, batch.last, batch.types[0])]
     runs: list[tuple[int, int, int]] = []
@@ -545,8 +561,8 @@ def _by_type(batch: AckBatch) -> list[tuple[int, int, int]]:
     return runs
 
 
-def _decision(run: Run, kind: int, limits: Limits) -> StateRun:
-    """What becomes of it."""
+def _decision(run: Run, kind: int, limits: SharePartitionLimits) -> StateRun:
+    """Return the state after an acknowledgement of type `kind`."""
     state = RecordState.ARCHIVED
     if kind == ACCEPT:
         state = RecordState.ACKNOWLEDGED

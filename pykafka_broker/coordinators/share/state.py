@@ -15,8 +15,8 @@ from enum import IntEnum
 from heapq import heappop, heappush, merge
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError, uuid_text
@@ -29,7 +29,7 @@ from pykafka_broker.protocol.stored.share_update_value import StateBatch as Upda
 
 
 class RecordState(IntEnum):
-    """The states of a record, as `__share_group_state` numbers them; ACQUIRED is never stored."""
+    """The states of a record, by number as in `__share_group_state`; ACQUIRED is never stored."""
 
     AVAILABLE = 0
     ACQUIRED = 1
@@ -41,7 +41,7 @@ TERMINAL = frozenset((RecordState.ACKNOWLEDGED, RecordState.ARCHIVED))
 
 
 class StateRun(NamedTuple):
-    """Offsets `first` to `last`, both included."""
+    """Offsets `first` to `last`, both included, in the same state and with the same delivery count."""
 
     first: int
     last: int
@@ -49,8 +49,8 @@ class StateRun(NamedTuple):
     deliveries: int
 
 
-def laid_over(runs: Sequence[StateRun], newer: Iterable[StateRun], start_offset: int) -> list[StateRun]:
-    """Return `newer` laid over `runs`, which are in order, from `start_offset` on, without runs that make no sense."""
+def overlaid(runs: Sequence[StateRun], newer: Iterable[StateRun], start_offset: int) -> list[StateRun]:
+    """Return `newer` laid over the ordered `runs`, from `start_offset` on, without runs of negative length."""
     old, new = _cut_from(runs, start_offset), _cut_from(newer, start_offset)
     if not new:
         return old
@@ -69,9 +69,13 @@ def _cut_from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
 
 
 def _counting(runs: Iterator[StateRun]) -> list[StateRun]:
-    """What counts from the lowest offset up: the run that says most of those which are open. They come in order."""
+    """Return the runs that count, from the lowest offset up: of several open runs the strongest.
+
+    Args:
+        runs: In order of their first offsets.
+    """
     found: list[StateRun] = []
-    open_runs: list[tuple[int, int, int]] = []  # a heap: who says most first, and where it ends
+    open_runs: list[tuple[int, int, int]] = []  # a heap: (-deliveries, -state, last), the strongest run first
     coming, at = next(runs, None), -1 << 63
     while coming is not None or open_runs:
         while coming is not None and (coming.first <= at or not open_runs):
@@ -88,8 +92,8 @@ def _counting(runs: Iterator[StateRun]) -> list[StateRun]:
     return found
 
 
-def joined(runs: Iterable[StateRun]) -> list[StateRun]:
-    """Neighbours that say the same become one."""
+def coalesced(runs: Iterable[StateRun]) -> list[StateRun]:
+    """Return the runs, with equal neighbours coalesced."""
     found: list[StateRun] = []
     for run in runs:
         _append_run(found, run)
@@ -97,7 +101,7 @@ def joined(runs: Iterable[StateRun]) -> list[StateRun]:
 
 
 def _append_run(runs: list[StateRun], run: StateRun) -> None:
-    """The next one, which may go on with the last."""
+    """Append a run, or extend the last run if both are alike."""
     if runs:
         first, last, state, deliveries = runs[-1]
         if last + 1 == run.first and state == run.state and deliveries == run.deliveries:
@@ -110,14 +114,14 @@ def _append_run(runs: list[StateRun], run: StateRun) -> None:
 
 
 class ShareKey(NamedTuple):
-    """One partition as one group reads it."""
+    """A partition as read by a group."""
 
     group_id: str
     topic_id: bytes
     partition: int
 
     def coordinator_key(self) -> str:
-        """What FindCoordinator is asked for, and what the log's partition is worked out from."""
+        """Return the key for FindCoordinator; the hash of the key also names the partition of the log."""
         return f"{self.group_id}:{uuid_text(self.topic_id)}:{self.partition}"
 
 
@@ -132,7 +136,7 @@ def snapshot_record(
     now: int,
     runs: Iterable[StateRun],
 ) -> CoordinatorRecord:
-    """The whole state of a share partition."""
+    """Return the record of a share partition's whole state."""
     value = ShareSnapshotValue(
         snapshot_epoch,
         state_epoch,
@@ -154,7 +158,7 @@ def update_record(
     complete_count: int,
     runs: Iterable[StateRun],
 ) -> CoordinatorRecord:
-    """What has changed since the snapshot."""
+    """Return the record of the changes since the snapshot."""
     value = ShareUpdateValue(
         snapshot_epoch, leader_epoch, start_offset, complete_count, [UpdateBatch(*run) for run in runs]
     )
@@ -170,23 +174,23 @@ def runs_of(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRun]:
 
 
 def tombstone_record(key: ShareKey) -> CoordinatorRecord:
-    """Return the end of a share partition."""
+    """Return the record for the end of a share partition."""
     return CoordinatorRecord(ShareSnapshotKey(*key), None)
 
 
 # The coordinator
 
 
-UNINITIALIZED = -1  # a start offset that is still to be found by share.auto.offset.reset
+UNINITIALIZED = -1  # the start offset is still to be found by share.auto.offset.reset
 UNKNOWN_COUNT = -1
 ANY_LEADER_EPOCH = -1
 ANY_STATE_EPOCH = -1
 
-Exists = Callable[[bytes, int], bool]  # whether there is such a topic id and partition
+Exists = Callable[[bytes, int], bool]  # whether a topic id has a partition
 
 
 class ShareState:
-    """What is known of one share partition."""
+    """The state of a share partition."""
 
     __slots__ = (
         "complete_count",
@@ -211,33 +215,33 @@ class ShareState:
         self.written = snapshot.write_timestamp
         self.runs: Sequence[StateRun] = list(runs_of(snapshot))
         self.updates = 0  # since the snapshot
-        self.snapshot_log_offset = log_offset  # what lies before it in the log is not needed for this partition
+        self.snapshot_log_offset = log_offset  # this partition needs no earlier records of the log
 
-    def take(self, update: ShareUpdateValue) -> None:
-        """Lay an update over what is known."""
+    def apply_update(self, update: ShareUpdateValue) -> None:
+        """Apply an update."""
         self.leader_epoch = update.leader_epoch
         self.start_offset = self.start_after(update.start_offset)
         self.complete_count = update.delivery_complete_count
-        self.runs = laid_over(self.runs, runs_of(update), self.start_offset)
+        self.runs = overlaid(self.runs, runs_of(update), self.start_offset)
         self.updates += 1
 
     def start_after(self, said: int) -> int:
-        """The start offset after a write that says this one."""
+        """Return the start offset after a write with the start offset `said`."""
         return self.start_offset if said == UNINITIALIZED else said
 
 
 class ShareCoordinator:
-    """All share partitions whose log this node leads."""
+    """All share partitions of the node's logs. (Kafka: ShareCoordinatorShard)"""
 
     def __init__(self, exists: Exists, updates_per_snapshot: int) -> None:
         self.states: dict[ShareKey, ShareState] = {}
         self.updates_per_snapshot = updates_per_snapshot
         self._exists = exists
 
-    # Requests: each decides for one share partition; the reply is None where there is nothing to say
+    # Requests: each decides for one share partition; most have no reply
 
-    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> Effects[None]:
-        """InitializeShareGroupState: start anew, under a newer epoch."""
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> CoordinatorResult[None]:
+        """Decide an InitializeShareGroupState: start anew, under a newer epoch."""
         self._check_exists(key)
         known = self.states.get(key)
         if known is not None and state_epoch != ANY_STATE_EPOCH and known.state_epoch > state_epoch:
@@ -256,8 +260,8 @@ class ShareCoordinator:
         complete_count: int,
         runs: Iterable[StateRun],
         now: int,
-    ) -> Effects[None]:
-        """WriteShareGroupState."""
+    ) -> CoordinatorResult[None]:
+        """Decide a WriteShareGroupState."""
         known = self._initialized(key, "Write")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
@@ -268,42 +272,48 @@ class ShareCoordinator:
             return self._effects(key, record)
         start = known.start_after(start_offset)
         return self._effects(
-            key, self._snapshot(key, known, start, complete_count, laid_over(known.runs, runs, start), now)
+            key, self._snapshot(key, known, start, complete_count, overlaid(known.runs, runs, start), now)
         )
 
-    def read(self, key: ShareKey, leader_epoch: int, *, anew: bool = False) -> Effects[ShareState]:
-        """ReadShareGroupState; the reply is the state. A newer leader is written down, so that an older one is
-        fenced from then on; `anew`: any is, so that only who still leads the log can answer.
+    def read(self, key: ShareKey, leader_epoch: int, *, anew: bool = False) -> CoordinatorResult[ShareState]:
+        """Decide a ReadShareGroupState; the reply is the state.
+
+        A newer leader epoch is recorded, so that an older leader is fenced from then on.
+
+        Args:
+            anew: Record any leader epoch, so that only the leader of the log can answer.
         """
         known = self._initialized(key, "Read")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
-        effects = Effects(known, key=key.coordinator_key())
+        result = CoordinatorResult(known, key=key.coordinator_key())
         if anew or leader_epoch > known.leader_epoch:
             newest = max(leader_epoch, known.leader_epoch)
             record = update_record(key, known.snapshot_epoch, newest, known.start_offset, known.complete_count, ())
-            effects.records.append(record)
-        return effects
+            result.records.append(record)
+        return result
 
     def summary(self, key: ShareKey) -> ShareState | None:
-        """ReadShareGroupStateSummary; None for one that is not initialized, which is no error here."""
+        """Decide a ReadShareGroupStateSummary. Returns None without a state, which is no error."""
         self._check_exists(key)
         return self.states.get(key)
 
-    def delete(self, key: ShareKey) -> Effects[None]:
-        """DeleteShareGroupState; what is not there is deleted."""
+    def delete(self, key: ShareKey) -> CoordinatorResult[None]:
+        """Decide a DeleteShareGroupState; an unknown state counts as deleted."""
         self._check_exists(key)
         return self.forget(key)
 
-    def forget(self, key: ShareKey) -> Effects[None]:
-        """Its topic is gone: so is what the group has read of it."""
+    def forget(self, key: ShareKey) -> CoordinatorResult[None]:
+        """Delete the state for a deleted topic."""
         if key not in self.states:
-            return Effects(key=key.coordinator_key())
+            return CoordinatorResult(key=key.coordinator_key())
         return self._effects(key, tombstone_record(key))
 
-    def cold_snapshots(self, older_than: int, now: int) -> list[Effects[None]]:
-        """Snapshots of partitions that have been idle since then and have updates behind them: until there is one,
-        the log must be kept from the last one on."""
+    def cold_snapshots(self, older_than: int, now: int) -> list[CoordinatorResult[None]]:
+        """Return snapshots of idle partitions with updates since the last snapshot.
+
+        Until such a snapshot the log must be kept from the last snapshot on.
+        """
         return [
             self._effects(key, self._snapshot(key, state, state.start_offset, state.complete_count, state.runs, now))
             for key, state in self.states.items()
@@ -325,8 +335,8 @@ class ShareCoordinator:
             runs,
         )
 
-    def _effects(self, key: ShareKey, record: CoordinatorRecord) -> Effects[None]:
-        return Effects(records=[record], key=key.coordinator_key())
+    def _effects(self, key: ShareKey, record: CoordinatorRecord) -> CoordinatorResult[None]:
+        return CoordinatorResult(records=[record], key=key.coordinator_key())
 
     def _check_exists(self, key: ShareKey) -> None:
         if not self._exists(key.topic_id, key.partition):
@@ -341,13 +351,13 @@ class ShareCoordinator:
     # Hard state
 
     def replay(self, record: CoordinatorRecord, log_offset: int, now: int) -> ShareKey:
-        """Apply one record of `__share_group_state`, right after its append and at a load alike.
+        """Apply a record of `__share_group_state`, right after the append and at a load alike.
 
         Returns:
-            The share partition that the record is about.
+            The share partition of the record.
 
         Raises:
-            DecodeError: The record is the tombstone of an update, which nobody writes.
+            DecodeError: The record is the tombstone of an update, which no broker writes.
         """
         key = ShareKey(record.key.group_id, bytes(record.key.topic_id), record.key.partition)
         value = record.value
@@ -358,6 +368,6 @@ class ShareCoordinator:
         elif isinstance(value, ShareSnapshotValue):
             self.states[key] = ShareState(value, log_offset)
         elif (state := self.states.get(key)) is not None:
-            state.take(value)
+            state.apply_update(value)
             state.written = now
         return key

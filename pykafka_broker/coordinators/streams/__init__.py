@@ -1,1 +1,1 @@
-"""Streams groups (KIP-1071): topologies, the internal topics they need, and the assignment of tasks."""
+"""Streams groups (KIP-1071): topologies with internal topics, and the assignment of tasks."""

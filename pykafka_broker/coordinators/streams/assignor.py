@@ -1,9 +1,10 @@
-"""Who should have which task: the sticky assignor, the only one that Kafka 4.3 has for streams groups.
+"""The sticky assignor of tasks, Kafka 4.3's only assignor for streams groups.
 
-Rule: every member gets as many active tasks as any other, give or take one, and keeps what it has as far as that
-allows; then those with a standby copy come first. Standby tasks, copies of tasks with state, never share a process with
-another copy. Where nothing else decides, the least loaded process is next, and then the order of ids, so that the same
-group is always given the same answer. Warm-up tasks are never assigned: Kafka 4.3 has none either.
+Rule: the assignor is a function of its specs alone, apart from the state of groups. Every member gets as many active
+tasks as any other, give or take one, and keeps its tasks as far as that allows; then members with a standby copy come
+first. Standby tasks, copies of tasks with state, never share a process with another copy. Where nothing else decides,
+the least loaded process is next, and then the order of ids, so that the same group always gets the same answer. Warm-up
+tasks are never assigned: Kafka 4.3 has none either.
 """
 
 from __future__ import annotations
@@ -12,20 +13,20 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.streams.group import Target, Task, collect, pairs
+from pykafka_broker.coordinators.streams.group import Task, TasksTuple, collect, pairs
 
 
-class MemberSpec(NamedTuple):
-    """A member, and its target so far."""
+class TaskMemberSpec(NamedTuple):
+    """A member: the process, and the last target."""
 
     process_id: str
-    before: Target
+    before: TasksTuple
 
 
 def assign(
-    members: Mapping[str, MemberSpec], task_counts: Mapping[str, int], stateful: Collection[str], standbys: int
-) -> dict[str, Target]:
-    """A target for every member."""
+    members: Mapping[str, TaskMemberSpec], task_counts: Mapping[str, int], stateful: Collection[str], standbys: int
+) -> dict[str, TasksTuple]:
+    """Return a target for every member."""
     assignment = _Assignment(members)
     # Partition by partition, so that a member gets tasks of several subtopologies.
     tasks = [
@@ -41,7 +42,7 @@ def assign(
 
 
 class _Process:
-    """A process with its threads, which are its members, and the tasks that they have all in all."""
+    """A process: threads, which are members, and the sum of assigned tasks."""
 
     def __init__(self, process_id: str) -> None:
         self.id = process_id
@@ -50,14 +51,14 @@ class _Process:
 
     @property
     def load(self) -> tuple[float, int]:
-        """Tasks for each thread; of two that are equal the larger process comes first."""
+        """Return the tasks for each thread; of equal processes the larger process comes first."""
         return self.tasks / self.threads, -self.threads
 
 
 class _Member:
-    """A member and what it has been given."""
+    """A member and the tasks assigned so far."""
 
-    def __init__(self, member_id: str, spec: MemberSpec, process: _Process) -> None:
+    def __init__(self, member_id: str, spec: TaskMemberSpec, process: _Process) -> None:
         self.id = member_id
         self.process = process
         process.threads += 1
@@ -78,15 +79,15 @@ class _Member:
 
 
 class _Assignment:
-    """One assignment on its way."""
+    """An assignment in the making."""
 
-    def __init__(self, members: Mapping[str, MemberSpec]) -> None:
+    def __init__(self, members: Mapping[str, TaskMemberSpec]) -> None:
         processes = {spec.process_id: _Process(spec.process_id) for spec in members.values()}
         self._members = [
             _Member(member_id, members[member_id], processes[members[member_id].process_id])
             for member_id in sorted(members)
         ]
-        self._holders: dict[Task, set[str]] = {}  # the processes that have a copy of a task
+        self._holders: dict[Task, set[str]] = {}  # the processes with a copy of a task
         self._active_owners: dict[Task, _Member] = {}
         self._standby_owners: dict[Task, list[_Member]] = {}
         for member in self._members:
@@ -95,8 +96,8 @@ class _Assignment:
             for task in member.had_standby:
                 self._standby_owners.setdefault(task, []).append(member)
 
-    def targets(self) -> dict[str, Target]:
-        return {member.id: Target(collect(member.active), collect(member.standby)) for member in self._members}
+    def targets(self) -> dict[str, TasksTuple]:
+        return {member.id: TasksTuple(collect(member.active), collect(member.standby)) for member in self._members}
 
     # Active tasks
 
@@ -128,7 +129,7 @@ class _Assignment:
     # Standby tasks
 
     def assign_standby(self, tasks: list[Task], copies: int) -> None:
-        """First to those who know the task already, as long as none of them gets more than its share."""
+        """Assign copies first to former owners of the task, as long as no owner gets more than an even share."""
         total = sum(member.load for member in self._members) + len(tasks) * copies
         share = -(-total // len(self._members))
         open_tasks = []
@@ -146,7 +147,7 @@ class _Assignment:
         return [*self._standby_owners.get(task, ()), *([] if active is None else [active])]
 
     def _give_standby(self, task: Task, candidates: Iterable[_Member]) -> bool:
-        """Whether one of the candidates could take it: its process must not have the task."""
+        """Give a copy to a candidate whose process has no copy of the task. Returns False if no candidate is free."""
         holders = self._holders.setdefault(task, set())
         free = [member for member in candidates if member.process.id not in holders]
         if not free:
@@ -159,7 +160,10 @@ class _Assignment:
     # Load
 
     def _least_loaded(self, members: Iterable[_Member], task: Task) -> _Member:
-        """Of members that are equal the one with the fewest tasks of the same subtopology: some weigh more."""
+        """Return the least loaded member; of equal members the member with the fewest tasks of the subtopology.
+
+        Tasks of some subtopologies weigh more than others.
+        """
         return min(
             members,
             key=lambda member: (member.process.load, member.load, member.of_subtopology[task[0]], member.id),
@@ -167,7 +171,7 @@ class _Assignment:
 
 
 class _Quota:
-    """An even share for each: the remainder goes, one by one, to those who fill their share first."""
+    """An even share of tasks for each member; the remainder goes to the first members with a full share."""
 
     def __init__(self, tasks: int, members: int) -> None:
         self._least, self._extra = divmod(tasks, members)

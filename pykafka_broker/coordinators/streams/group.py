@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.groups.epoch_group import (
     EpochReplay,
+    GroupRecordRules,
     KeyTypes,
-    Kind,
     ReconciledGroup,
-    ReconciledMember,
+    ReconciledGroupMember,
     Since,
 )
 from pykafka_broker.coordinators.groups.group import GroupTable
-from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams.topology import ConfiguredTopology, required_topics, topics_read
 from pykafka_broker.protocol.messages.streams_group_describe_response import (
@@ -60,21 +60,21 @@ from pykafka_broker.protocol.stored.streams_group_topology_value import StreamsG
 
 Task = tuple[str, int]  # subtopology id, partition
 Tasks = Mapping[str, frozenset[int]]
-ActiveTasks = Mapping[str, Mapping[int, int]]  # the epoch since which the member has each of them (KIP-1251)
+ActiveTasks = Mapping[str, Mapping[int, int]]  # subtopology id -> partition -> the epoch of the assignment (KIP-1251)
 
 NO_TASKS: Tasks = {}
 
 
-class Target(NamedTuple):
-    """What a member should have."""
+class TasksTuple(NamedTuple):
+    """The tasks of a target, by role. (Kafka: TasksTuple)"""
 
     active: Tasks = NO_TASKS
     standby: Tasks = NO_TASKS
     warmup: Tasks = NO_TASKS
 
 
-class Owned(NamedTuple):
-    """What a member has, or has to give back."""
+class TasksTupleWithEpochs(NamedTuple):
+    """The tasks of a member, or tasks to give back, by role. (Kafka: TasksTupleWithEpochs)"""
 
     active: ActiveTasks = {}
     standby: Tasks = NO_TASKS
@@ -84,8 +84,8 @@ class Owned(NamedTuple):
     def is_empty(self) -> bool:
         return not (self.active or self.standby or self.warmup)
 
-    def overlaps(self, reported: Target) -> bool:
-        """Whether one of these tasks is among those that a member has reported, each role for itself."""
+    def overlaps(self, reported: TasksTuple) -> bool:
+        """Whether a member has reported a task of these, each role on its own."""
         return any(
             not has.keys().isdisjoint(said)
             and any(not said.get(name, frozenset()).isdisjoint(has[name]) for name in has)
@@ -97,12 +97,12 @@ class Owned(NamedTuple):
         )
 
 
-NOTHING = Target()
-NONE_OWNED = Owned()
+NOTHING = TasksTuple()
+NONE_OWNED = TasksTupleWithEpochs()
 
 
 def collect(pairs: Iterable[Task]) -> Tasks:
-    """Tasks by subtopology, in the order of their names."""
+    """Return tasks by subtopology, in the order of names."""
     found: dict[str, set[int]] = {}
     for subtopology, partition in pairs:
         found.setdefault(subtopology, set()).add(partition)
@@ -110,11 +110,12 @@ def collect(pairs: Iterable[Task]) -> Tasks:
 
 
 def read_tasks(task_ids: Iterable[Any] | None) -> Tasks:
-    """The tasks of a request or of a record."""
-    return {one.subtopology_id: frozenset(one.partitions) for one in task_ids or () if one.partitions}
+    """Return the tasks of a request or of a record."""
+    return {tasks.subtopology_id: frozenset(tasks.partitions) for tasks in task_ids or () if tasks.partitions}
 
 
 def pairs(tasks: Mapping[str, Iterable[int]]) -> Iterable[Task]:
+    """Yield each task as a pair."""
     for subtopology, partitions in tasks.items():
         for partition in partitions:
             yield subtopology, partition
@@ -128,25 +129,25 @@ FIRST_ASSIGNMENT_EPOCH = 1
 NO_TOPOLOGY = -1
 
 
-class MemberState(IntEnum):
-    """How far a member is with its target."""
+class StreamsMemberState(IntEnum):
+    """The progress of a member towards the target."""
 
     STABLE = 1
-    UNREVOKED_TASKS = 2  # it has to give tasks back first
-    UNRELEASED_TASKS = 3  # others have to
+    UNREVOKED_TASKS = 2  # the member has to give tasks back first
+    UNRELEASED_TASKS = 3  # other members have to give tasks back first
     UNKNOWN = 127  # written by a release that knows more states
 
 
-class StreamsMember(ReconciledMember):
-    """One stream thread."""
+class StreamsGroupMember(ReconciledGroupMember):
+    """A member of a streams group, which is a stream thread."""
 
     __slots__ = ("client_tags", "endpoint", "process_id", "topology_epoch")
     NOTHING = NONE_OWNED
-    STABLE = MemberState.STABLE
-    UNREVOKED = MemberState.UNREVOKED_TASKS
-    state: MemberState
-    assigned: Owned
-    revoking: Owned
+    STABLE = StreamsMemberState.STABLE
+    UNREVOKED = StreamsMemberState.UNREVOKED_TASKS
+    state: StreamsMemberState
+    assigned: TasksTupleWithEpochs
+    revoking: TasksTupleWithEpochs
 
     def __init__(self, member_id: str) -> None:
         super().__init__(member_id)
@@ -170,7 +171,7 @@ class StreamsMember(ReconciledMember):
         )
 
     def assigned_since(self, subtopology: str | None, partition: int) -> int | None:
-        """Since which epoch an active task is the member's, also while it is to be given back; None if it is not."""
+        """Return the epoch since which an active task is the member's, also while revoked; None for others."""
         for owned in (self.assigned, self.revoking):
             since = owned.active.get(subtopology or "", {}).get(partition)
             if since is not None:
@@ -178,26 +179,26 @@ class StreamsMember(ReconciledMember):
         return None
 
 
-class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
-    """A group of stream threads that run one topology."""
+class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
+    """A group of stream threads with the same topology."""
 
     type_name = "streams"
     protocol_type = STREAMS_PROTOCOL_TYPE
 
-    def __init__(self, group_id: str, topics: Topics) -> None:
+    def __init__(self, group_id: str, topics: ClusterTopics) -> None:
         super().__init__(group_id, FIRST_ASSIGNMENT_EPOCH)
         self._topics = topics
         self.validated_topology_epoch = NO_TOPOLOGY
-        self.assignment_configs: dict[str, str] = {}  # those that the last epoch was made with
+        self.assignment_configs: dict[str, str] = {}  # the assignor's settings in the last epoch
         self.topology: StreamsGroupTopologyValue | None = None
-        self._required: Set[str] | None = None  # by the topology, if that has been asked
+        self._required: Set[str] | None = None  # a cache of the topology's topics
         self._read_by: dict[str, str] | None = None
         self.configured: ConfiguredTopology | None = None
-        self.shown: ConfiguredTopology | None = None  # as of the last new epoch, but for the one that made the group
+        self.shown: ConfiguredTopology | None = None  # as of the last new epoch, except the group's first
         self.shutdown_member_id: str | None = None
         self.endpoint_epoch = 0
 
-    # What the table and the offsets ask
+    # Questions of the table and of the offsets
 
     @property
     def state_name(self) -> str:
@@ -210,7 +211,7 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
     def is_subscribed_to(self, topic: str) -> bool:
         return bool(self.members) and topic in self.read_by()
 
-    def assigned_since(self, member: StreamsMember) -> Since:
+    def assigned_since(self, member: StreamsGroupMember) -> Since:
         subtopology_of = self.read_by()
 
         def since(topic_id: bytes, partition: int) -> int | None:
@@ -241,27 +242,27 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
 
     # Members
 
-    def target_of(self, member_id: str) -> Target:
+    def target_of(self, member_id: str) -> TasksTuple:
         return self.targets.get(member_id, NOTHING)
 
-    def with_change(self, member: StreamsMember) -> list[StreamsMember]:
-        """The members as they will be with this one."""
+    def with_change(self, member: StreamsGroupMember) -> list[StreamsGroupMember]:
+        """Return the members after a change of `member`."""
         return list((self.members | {member.member_id: member}).values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
-        """Whether the topology needs one of these topics, be there such a topic or not."""
+        """Whether the topology needs a topic of `topics`, which need not exist."""
         return not topics.isdisjoint(self.required())
 
     # The topology
 
     def required(self) -> Set[str]:
-        """Every topic that the topology needs."""
+        """Return all topics that the topology needs."""
         if self._required is None:
             self._required = frozenset() if self.topology is None else required_topics(self.topology)
         return self._required
 
     def read_by(self) -> dict[str, str]:
-        """Topic to the subtopology that reads it."""
+        """Return the subtopology behind each topic of the topology's sources."""
         if self._read_by is None:
             self._read_by = {} if self.topology is None else topics_read(self.topology)
         return self._read_by
@@ -284,7 +285,7 @@ class StreamsGroup(ReconciledGroup[StreamsMember, Target]):
 
 
 def describe(group: StreamsGroup) -> DescribedGroup:
-    """Return the group with its topology and its members.
+    """Return the group with topology and members.
 
     As in Kafka, internal topics have their numbers of partitions once a heartbeat that began a new epoch of an existing
     group has found that the topology fits; until then the numbers are the application's. Tasks that a member has to
@@ -308,13 +309,13 @@ def _describe_topology(group: StreamsGroup) -> Topology | None:
         group.topology.epoch,
         [
             Subtopology(
-                one.subtopology_id,
-                one.source_topics,
-                one.repartition_sink_topics,
-                _describe_topics(one.state_changelog_topics, partitions),
-                _describe_topics(one.repartition_source_topics, partitions),
+                subtopology.subtopology_id,
+                subtopology.source_topics,
+                subtopology.repartition_sink_topics,
+                _describe_topics(subtopology.state_changelog_topics, partitions),
+                _describe_topics(subtopology.repartition_source_topics, partitions),
             )
-            for one in group.topology.subtopologies
+            for subtopology in group.topology.subtopologies
         ],
     )
 
@@ -331,7 +332,7 @@ def _describe_topics(topics: Iterable[stored_value.TopicInfo], partitions: Mappi
     ]
 
 
-def _describe_member(group: StreamsGroup, member: StreamsMember) -> Member:
+def _describe_member(group: StreamsGroup, member: StreamsGroupMember) -> Member:
     return Member(
         member_id=member.member_id,
         member_epoch=member.epoch,
@@ -346,7 +347,7 @@ def _describe_member(group: StreamsGroup, member: StreamsMember) -> Member:
         else DescribedEndpoint(member.endpoint.host, member.endpoint.port),
         client_tags=[KeyValue(key, value) for key, value in member.client_tags.items()],
         assignment=_describe_assignment(*member.assigned),
-        target_assignment=_describe_assignment(*group.targets.get(member.member_id, Target())),
+        target_assignment=_describe_assignment(*group.targets.get(member.member_id, TasksTuple())),
     )
 
 
@@ -361,12 +362,10 @@ def _described_tasks(tasks: Mapping[str, Iterable[int]]) -> list[TaskIds]:
 # Records, as Kafka 4.3 writes them
 
 
-KNOWN_STATES = frozenset(MemberState)
-
-# Writing
+KNOWN_STATES = frozenset(StreamsMemberState)
 
 
-def member_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
+def member_record(group_id: str, member: StreamsGroupMember) -> CoordinatorRecord:
     value = StreamsGroupMemberMetadataValue(
         member.instance_id,
         member.rack_id,
@@ -393,7 +392,7 @@ def epoch_record(
     return CoordinatorRecord(StreamsGroupMetadataKey(group_id), value)
 
 
-def target_record(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
+def target_record(group_id: str, member_id: str, assignment: TasksTuple) -> CoordinatorRecord:
     value = target_value.StreamsGroupTargetAssignmentMemberValue(*(_stored_target_tasks(tasks) for tasks in assignment))
     return CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), value)
 
@@ -407,7 +406,7 @@ def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> Coordinato
     return CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id), value)
 
 
-def assignment_record(group_id: str, member: StreamsMember) -> CoordinatorRecord:
+def assignment_record(group_id: str, member: StreamsGroupMember) -> CoordinatorRecord:
     owned, revoking = member.assigned, member.revoking
     value = current_value.StreamsGroupCurrentMemberAssignmentValue(
         member.epoch,
@@ -436,7 +435,7 @@ def _stored_tasks(tasks: Tasks) -> list[current_value.TaskIds]:
 
 
 def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """A member with all that belongs to it."""
+    """Return the tombstones of all records of a member."""
     return [
         CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None),
         CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None),
@@ -444,15 +443,12 @@ def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
     ]
 
 
-# Reading
-
-
 def _take_epoch(group: StreamsGroup, value: StreamsGroupMetadataValue) -> None:
     group.validated_topology_epoch = value.validated_topology_epoch
-    group.assignment_configs = {one.key: one.value for one in value.last_assignment_configs or ()}
+    group.assignment_configs = {config.key: config.value for config in value.last_assignment_configs or ()}
 
 
-def _take_member_metadata(member: StreamsMember, value: StreamsGroupMemberMetadataValue) -> None:
+def _take_member_metadata(member: StreamsGroupMember, value: StreamsGroupMemberMetadataValue) -> None:
     member.instance_id = value.instance_id
     member.rack_id = value.rack_id
     member.client_id = value.client_id
@@ -465,17 +461,17 @@ def _take_member_metadata(member: StreamsMember, value: StreamsGroupMemberMetada
 
 
 def _take_current_assignment(
-    member: StreamsMember, value: current_value.StreamsGroupCurrentMemberAssignmentValue
+    member: StreamsGroupMember, value: current_value.StreamsGroupCurrentMemberAssignmentValue
 ) -> None:
     member.epoch = value.member_epoch
     member.previous_epoch = value.previous_member_epoch
-    member.state = MemberState(value.state) if value.state in KNOWN_STATES else MemberState.UNKNOWN
-    member.assigned = Owned(
+    member.state = StreamsMemberState(value.state) if value.state in KNOWN_STATES else StreamsMemberState.UNKNOWN
+    member.assigned = TasksTupleWithEpochs(
         _read_active_tasks(value.active_tasks, member.epoch),
         read_tasks(value.standby_tasks),
         read_tasks(value.warmup_tasks),
     )
-    member.revoking = Owned(
+    member.revoking = TasksTupleWithEpochs(
         _read_active_tasks(value.active_tasks_pending_revocation, member.epoch),
         read_tasks(value.standby_tasks_pending_revocation),
         read_tasks(value.warmup_tasks_pending_revocation),
@@ -483,30 +479,30 @@ def _take_current_assignment(
 
 
 def _read_active_tasks(tasks: Iterable[current_value.TaskIds], epoch: int) -> ActiveTasks:
-    """Records from before 4.3 don't say since when a member has a task: its epoch is as good as any."""
+    """Return the active tasks of a record with assignment epochs.
+
+    Records from before 4.3 don't say since when a member has a task: the member's epoch stands for that.
+    """
     found = {}
-    for one in tasks:
-        epochs = one.assignment_epochs
-        if epochs is None or len(epochs) != len(one.partitions):
-            epochs = [epoch] * len(one.partitions)
-        if one.partitions:
-            found[one.subtopology_id] = dict(zip(one.partitions, epochs, strict=True))
+    for entry in tasks:
+        epochs = entry.assignment_epochs
+        if epochs is None or len(epochs) != len(entry.partitions):
+            epochs = [epoch] * len(entry.partitions)
+        if entry.partitions:
+            found[entry.subtopology_id] = dict(zip(entry.partitions, epochs, strict=True))
     return found
 
 
-def _read_target(value: target_value.StreamsGroupTargetAssignmentMemberValue) -> Target:
-    return Target(read_tasks(value.active_tasks), read_tasks(value.standby_tasks), read_tasks(value.warmup_tasks))
-
-
-# Replay
+def _read_target(value: target_value.StreamsGroupTargetAssignmentMemberValue) -> TasksTuple:
+    return TasksTuple(read_tasks(value.active_tasks), read_tasks(value.standby_tasks), read_tasks(value.warmup_tasks))
 
 
 def streams_replay(table: GroupTable) -> EpochReplay[StreamsGroup]:
-    """Return the replay of streams groups: the types that `EpochReplay` knows, and the topology."""
-    kind = Kind(
+    """Return the replay of streams groups: the types of `EpochReplay`, and the topology."""
+    kind = GroupRecordRules(
         StreamsGroup,
         lambda group_id: StreamsGroup(group_id, table.topics),
-        StreamsMember,
+        StreamsGroupMember,
         _take_epoch,
         _take_member_metadata,
         _take_current_assignment,

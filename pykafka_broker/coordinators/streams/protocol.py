@@ -1,11 +1,12 @@
 """The streams protocol (KIP-1071): StreamsGroupHeartbeat, and the end of members that leave or fall silent.
 
 Rule: a heartbeat works on a copy of its member and leaves its changes as records; most heartbeats leave none. Internal
-topics that are missing are the caller's to create: they stand in `missing_topics` of the effects. The order of the
+topics that are missing are the caller's to create: they stand in `missing_topics` of the result. The order of the
 checks and the words of errors are Kafka's, and what Kafka 4.3 does not support yet is refused in the same way: static
 members, patterns as source topics, task offsets, warm-up tasks. A member first gives back the tasks that are not in its
 target; only then does it follow the group to the new epoch. An active task comes when no member has it active any more,
-and no task comes to a process that still has it in another role: its state directory can be open once only.
+and no task comes to a process that still has the task in another role: a state directory can be open once only. The
+group coordinator alone reads this file, which is the streams protocol as a whole.
 """
 
 from __future__ import annotations
@@ -13,24 +14,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, MemberClocks
-from pykafka_broker.coordinators.groups.group import Caller, Group, GroupTable, TimerKey
-from pykafka_broker.coordinators.groups.topics import Topics
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
+from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.streams.assignor import TaskMemberSpec, assign
 from pykafka_broker.coordinators.streams.group import (
     NO_TOPOLOGY,
     NOTHING,
     ActiveTasks,
-    MemberState,
-    Owned,
     StreamsGroup,
-    StreamsMember,
-    Target,
+    StreamsGroupMember,
+    StreamsMemberState,
     Task,
     Tasks,
+    TasksTuple,
+    TasksTupleWithEpochs,
     assignment_record,
     epoch_record,
     member_record,
@@ -71,11 +72,11 @@ from pykafka_broker.protocol.messages.streams_group_heartbeat_response import Ta
 from pykafka_broker.protocol.stored.streams_group_member_metadata_value import Endpoint
 from pykafka_broker.protocol.stored.streams_group_topology_value import StreamsGroupTopologyValue
 
-INITIAL_DELAY = "streams-initial-delay"  # of the group: its first members wait for more to come
+INITIAL_DELAY = "streams-initial-delay"  # deadline of the group: the first members wait for more members
 
 
-class StreamsEffects(Effects[StreamsGroupHeartbeatResponse]):
-    """What a heartbeat leads to, and the internal topics that its topology still lacks."""
+class StreamsResult(CoordinatorResult[StreamsGroupHeartbeatResponse]):
+    """The outcome of a heartbeat, with the internal topics to create."""
 
     __slots__ = ("missing_topics",)
 
@@ -94,41 +95,41 @@ class StreamsProtocol:
 
     # Heartbeat
 
-    def heartbeat(self, request: StreamsGroupHeartbeatRequest, caller: Caller, now: int) -> StreamsEffects:
-        """Join with epoch 0, go on, or leave with epoch -1."""
-        effects = StreamsEffects(request.group_id)
+    def heartbeat(self, request: StreamsGroupHeartbeatRequest, caller: Caller, now: int) -> StreamsResult:
+        """Decide a StreamsGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1."""
+        result = StreamsResult(request.group_id)
         try:
             check_heartbeat(request)
             group = self._table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
-                self._leave(self.existing(request.group_id), request, effects)
+                self._leave(self.existing(request.group_id), request, result)
             elif isinstance(group, StreamsGroup):
-                self._heartbeat(group, request, caller, effects, now)
+                self._heartbeat(group, request, caller, result, now)
             else:
-                self._heartbeat(self._new_group(group, request, effects), request, caller, effects, now)
+                self._heartbeat(self._new_group(group, request, result), request, caller, result, now)
         except ApiError as error:
-            effects = StreamsEffects(request.group_id)
-            effects.reply = StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
-        return effects
+            result = StreamsResult(request.group_id)
+            result.reply = StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
+        return result
 
     def existing(self, group_id: str) -> StreamsGroup:
-        """Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
+        """Return the group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
         group = self._table.existing(group_id)
         if not isinstance(group, StreamsGroup):
             raise _other_kind(group_id)
         return group
 
     def _new_group(
-        self, group: Group | None, request: StreamsGroupHeartbeatRequest, effects: StreamsEffects
+        self, group: AnyGroup | None, request: StreamsGroupHeartbeatRequest, result: StreamsResult
     ) -> StreamsGroup:
-        """What the group will be once its first member has joined; an empty classic group makes way."""
+        """Return a new group for a first member; an empty classic group makes way."""
         group_id = request.group_id
         if group is None and request.member_epoch != JOIN_EPOCH:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
         if group is not None:
             if request.member_epoch != JOIN_EPOCH or not (isinstance(group, ClassicGroup) and group.is_empty):
                 raise _other_kind(group_id)
-            effects.records.append(group_tombstone(group_id))
+            result.records.append(group_tombstone(group_id))
         return StreamsGroup(group_id, self._table.topics)
 
     def _heartbeat(
@@ -136,19 +137,21 @@ class StreamsProtocol:
         group: StreamsGroup,
         request: StreamsGroupHeartbeatRequest,
         caller: Caller,
-        effects: StreamsEffects,
+        result: StreamsResult,
         now: int,
     ) -> None:
         joins = request.member_epoch == JOIN_EPOCH
         if joins:
-            group.check_room(self._table.config.group_streams_max_size)  # also for one that comes back to a full group
-            before = group.members.get(request.member_id) or StreamsMember(request.member_id)
+            group.check_room(
+                self._table.config.group_streams_max_size
+            )  # also for a member that comes back to a full group
+            before = group.members.get(request.member_id) or StreamsGroupMember(request.member_id)
         else:
             before = group.member(request.member_id)
             group.check_epoch(before, request.member_epoch, lambda: _has_only(request, before.assigned))
-        change = MemberChange(self._table, group, before, effects, now)
+        change = StreamsMemberChange(self._table, group, before, result, now)
         member = change.member
-        _take_over(member, request, caller)
+        _apply_request(member, request, caller)
         change.take_over(request)
         _note_stale(change)
         configs = assignment_configs(self._table, group.group_id)
@@ -159,12 +162,12 @@ class StreamsProtocol:
         self.keep_alive(group, member.member_id, now)
         if request.shutdown_application:
             _ask_for_shutdown(group, member.member_id)
-        effects.missing_topics = change.configured.missing
-        reply = effects.reply = self._reply(group, change)
-        self._tell_tasks(group, change, joins, reply)
-        self._tell_endpoints(group, change, request, reply)
+        result.missing_topics = change.configured.missing
+        reply = result.reply = self._reply(group, change)
+        self._reply_tasks(group, change, joins, reply)
+        self._reply_endpoints(group, change, request, reply)
 
-    def _reply(self, group: StreamsGroup, change: MemberChange) -> StreamsGroupHeartbeatResponse:
+    def _reply(self, group: StreamsGroup, change: StreamsMemberChange) -> StreamsGroupHeartbeatResponse:
         interval = self._table.group_settings(group.group_id).streams_heartbeat_interval_ms
         statuses = change.statuses
         if change.configured.problem is not None:
@@ -184,10 +187,10 @@ class StreamsProtocol:
             status=statuses,
         )
 
-    def _tell_tasks(
-        self, group: StreamsGroup, change: MemberChange, joins: bool, reply: StreamsGroupHeartbeatResponse
+    def _reply_tasks(
+        self, group: StreamsGroup, change: StreamsMemberChange, joins: bool, reply: StreamsGroupHeartbeatResponse
     ) -> None:
-        """The member's tasks, if it joins or if they have changed; either is news for those who ask by endpoint."""
+        """Put the member's tasks into the reply, after a join or a change, which is also news for endpoints."""
         owned = change.member.assigned
         if joins or owned != change.before.assigned:
             reply.active_tasks = _task_ids(owned.active)
@@ -196,34 +199,36 @@ class StreamsProtocol:
             if change.member.endpoint is not None:
                 group.endpoint_epoch += 1
 
-    def _tell_endpoints(
+    def _reply_endpoints(
         self,
         group: StreamsGroup,
-        change: MemberChange,
+        change: StreamsMemberChange,
         request: StreamsGroupHeartbeatRequest,
         reply: StreamsGroupHeartbeatResponse,
     ) -> None:
         if request.endpoint_information_epoch != group.endpoint_epoch:
             reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)
-        if group.group_id in self._table.groups:  # the epochs of a group begin once it is there
+        if group.group_id in self._table.groups:  # the epochs of a group begin with its first record
             reply.endpoint_information_epoch = group.endpoint_epoch
 
     # Leaving
 
-    def _leave(self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, effects: Effects[Any]) -> None:
-        """A member goes for good."""
+    def _leave(
+        self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, result: CoordinatorResult[Any]
+    ) -> None:
+        """Remove a member for good."""
         if request.shutdown_application:
             _ask_for_shutdown(group, request.member_id)
-        effects.reply = StreamsGroupHeartbeatResponse(
+        result.reply = StreamsGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch, status=[]
         )
-        self._fence(group, group.member(request.member_id), effects)
+        self._fence(group, group.member(request.member_id), result)
 
-    def _fence(self, group: StreamsGroup, member: StreamsMember, effects: Effects[Any]) -> None:
-        """Take a member out of the group; the others share what it had from the next epoch on."""
+    def _fence(self, group: StreamsGroup, member: StreamsGroupMember, result: CoordinatorResult[Any]) -> None:
+        """Remove a member from the group; the others share the member's tasks from the next epoch on."""
         group_id = group.group_id
-        effects.records += member_tombstones(group_id, member.member_id)
-        effects.records.append(
+        result.records += member_tombstones(group_id, member.member_id)
+        result.records.append(
             epoch_record(
                 group_id,
                 group.epoch + 1,
@@ -236,7 +241,7 @@ class StreamsProtocol:
     # Time
 
     def _is_delayed(self, group: StreamsGroup, now: int) -> bool:
-        """Whether the first members still wait for others to come; the wait begins with the first of them."""
+        """Whether the first members still wait for more members; the wait begins with the first member."""
         key = TimerKey(INITIAL_DELAY, group.group_id)
         if group.is_empty and key not in self._timers:
             delay_ms = self._table.group_settings(group.group_id).streams_initial_rebalance_delay_ms
@@ -249,26 +254,26 @@ class StreamsProtocol:
         session_ms = self._table.group_settings(group.group_id).streams_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
-    def on_timer(self, key: TimerKey, group: StreamsGroup, effects: Effects[Any], now: int) -> None:
-        """A deadline has passed: a member is out, or the first members get their tasks."""
+    def on_timer(self, key: TimerKey, group: StreamsGroup, result: CoordinatorResult[Any], now: int) -> None:
+        """Remove a member after a deadline, or give the first members tasks."""
         if key.kind == INITIAL_DELAY:
-            self._end_delay(group, effects, now)
+            self._end_delay(group, result, now)
             return
         member = group.members.get(key.member_id)
         if member is not None and self._clocks.is_out(key, member):
-            self._fence(group, member, effects)
+            self._fence(group, member, result)
 
-    def _end_delay(self, group: StreamsGroup, effects: Effects[Any], now: int) -> None:
+    def _end_delay(self, group: StreamsGroup, result: CoordinatorResult[Any], now: int) -> None:
         if group.is_empty or group.epoch <= group.assignment_epoch or group.configured is None:
             return
         members = list(group.members.values())
-        next_targets(group, members, group.configured, group.assignment_configs, group.epoch, now, effects.records)
+        next_targets(group, members, group.configured, group.assignment_configs, group.epoch, now, result.records)
 
     def on_loaded(self, group: StreamsGroup, now: int) -> None:
-        """The log has been read: members have a full session to come back in."""
+        """Begin the sessions after a load: members have a full session to come back."""
         for member in group.members.values():
             self.keep_alive(group, member.member_id, now)
-            if member.state is MemberState.UNREVOKED_TASKS:
+            if member.state is StreamsMemberState.UNREVOKED_TASKS:
                 self._clocks.await_revocation(group, member, now)
 
 
@@ -276,8 +281,8 @@ def _other_kind(group_id: str) -> ApiError:
     return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
 
 
-def _has_only(request: StreamsGroupHeartbeatRequest, owned: Owned) -> bool:
-    """Whether the member tells its tasks, and only tasks that are its own."""
+def _has_only(request: StreamsGroupHeartbeatRequest, owned: TasksTupleWithEpochs) -> bool:
+    """Whether the member reports tasks, and no tasks of others."""
     if request.active_tasks is None:
         return False
     active = {name: frozenset(since) for name, since in owned.active.items()}
@@ -292,8 +297,8 @@ def _is_subset(some: Tasks, tasks: Tasks) -> bool:
     return all(partitions <= tasks.get(name, frozenset()) for name, partitions in some.items())
 
 
-def _take_over(member: StreamsMember, request: StreamsGroupHeartbeatRequest, caller: Caller) -> None:
-    """What the request says; what it leaves out stays as it was."""
+def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest, caller: Caller) -> None:
+    """Apply the request to the member; fields without a value stay."""
     if request.rack_id is not None:
         member.rack_id = request.rack_id
     if request.rebalance_timeout_ms != -1:
@@ -310,7 +315,7 @@ def _take_over(member: StreamsMember, request: StreamsGroupHeartbeatRequest, cal
     member.client_host = caller.client_host
 
 
-def _note_stale(change: MemberChange) -> None:
+def _note_stale(change: StreamsMemberChange) -> None:
     theirs, ours = change.member.topology_epoch, change.topology.epoch
     if theirs < ours:
         detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
@@ -318,7 +323,7 @@ def _note_stale(change: MemberChange) -> None:
 
 
 def _ask_for_shutdown(group: StreamsGroup, member_id: str) -> None:
-    """The first one to ask is the one that everybody is told of."""
+    """Note the first member to ask for a shutdown, for the status of all members."""
     if group.shutdown_member_id is None:
         group.shutdown_member_id = member_id
 
@@ -327,11 +332,11 @@ def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[AssignedTasks]:
     return [AssignedTasks(name, sorted(tasks[name])) for name in sorted(tasks)]
 
 
-# What a heartbeat must look like before any group is asked
+# Checks of a heartbeat alone
 
 
 def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
-    """Raises INVALID_REQUEST, or STREAMS_INVALID_TOPOLOGY."""
+    """Check the request alone. Raises INVALID_REQUEST, or STREAMS_INVALID_TOPOLOGY."""
     _check_supported(request)
     for name, value in (
         ("MemberId", request.member_id),
@@ -349,7 +354,7 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
     elif request.member_epoch < LEAVE_STATIC_EPOCH:
         raise _invalid(f"MemberEpoch is {request.member_epoch}, but must be greater than or equal to -2.")
     tasks = (request.active_tasks, request.standby_tasks, request.warmup_tasks)
-    if any(one is None for one in tasks) and any(one is not None for one in tasks):
+    if any(role is None for role in tasks) and any(role is not None for role in tasks):
         raise _invalid("If one task-type is non-null, all must be non-null.")
     if request.member_epoch != JOIN_EPOCH and request.topology is not None:
         raise _invalid("Topology can only be provided when (re-)joining.")
@@ -364,7 +369,9 @@ def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
         raise _invalid("TaskEndOffsets are not supported yet.")
     if request.warmup_tasks:
         raise _invalid("WarmupTasks are not supported yet.")
-    if request.topology is not None and any(one.source_topic_regex for one in request.topology.subtopologies):
+    if request.topology is not None and any(
+        subtopology.source_topic_regex for subtopology in request.topology.subtopologies
+    ):
         raise _invalid("Regular expressions for source topics are not supported yet.")
 
 
@@ -395,16 +402,16 @@ def _check_changelogs(topology: Topology) -> None:
 
 
 def check_tasks(task_counts: Mapping[str, int], *reported: list[TaskIds] | None) -> None:
-    """Raises INVALID_REQUEST for tasks that the topology has not."""
+    """Raise INVALID_REQUEST for tasks outside of the topology."""
     for tasks in reported:
-        for one in tasks or ():
-            count = task_counts.get(one.subtopology_id)
+        for role in tasks or ():
+            count = task_counts.get(role.subtopology_id)
             if count is None:
-                raise _invalid(f"Subtopology {one.subtopology_id} does not exist in the topology.")
-            for partition in one.partitions:
+                raise _invalid(f"Subtopology {role.subtopology_id} does not exist in the topology.")
+            for partition in role.partitions:
                 if not 0 <= partition < count:
                     raise _invalid(
-                        f"Task {partition} for subtopology {one.subtopology_id} is invalid. Number of tasks for this "
+                        f"Task {partition} for subtopology {role.subtopology_id} is invalid. Number of tasks for this "
                         f"subtopology: {count}"
                     )
 
@@ -413,29 +420,33 @@ def _invalid(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
-# What a heartbeat makes of a member
+# The change of a member by a heartbeat
 
 
 STANDBYS = "num.standby.replicas"
 
 
 def assignment_configs(table: GroupTable, group_id: str) -> dict[str, str]:
-    """What the assignor is told, in the form that is stored with each epoch."""
+    """Return the assignor's settings, in the format for the record of each epoch."""
     return {STANDBYS: str(table.group_settings(group_id).streams_num_standby_replicas)}
 
 
 def next_targets(
     group: StreamsGroup,
-    members: list[StreamsMember],
+    members: list[StreamsGroupMember],
     configured: ConfiguredTopology,
     configs: dict[str, str],
     epoch: int,
     now: int,
     records: list[CoordinatorRecord],
-) -> dict[str, Target]:
-    """Compute the targets of these members for a group epoch; records for what changes are added. While the topology
-    does not fit, nobody has a task."""
-    specs = {member.member_id: MemberSpec(member.process_id, group.target_of(member.member_id)) for member in members}
+) -> dict[str, TasksTuple]:
+    """Compute the members' targets for a group epoch, and add records for changed targets.
+
+    While the topology does not fit, no member has a task.
+    """
+    specs = {
+        member.member_id: TaskMemberSpec(member.process_id, group.target_of(member.member_id)) for member in members
+    }
     task_counts = configured.task_counts if configured.is_ready else {}
     targets = assign(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
     for member_id, target in targets.items():
@@ -445,18 +456,27 @@ def next_targets(
     return targets
 
 
-class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
-    """From what a member was to what a heartbeat makes of it."""
+class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
+    """The change of a member by a heartbeat.
+
+    The order of the records is Kafka's: member, topology, group epoch, targets, current assignment. How the topology
+    fits the topics is kept in the group at once, since it can be computed again at any time.
+    """
 
     def __init__(
-        self, table: GroupTable, group: StreamsGroup, before: StreamsMember, effects: Effects[Any], now: int
+        self,
+        table: GroupTable,
+        group: StreamsGroup,
+        before: StreamsGroupMember,
+        result: CoordinatorResult[Any],
+        now: int,
     ) -> None:
-        super().__init__(table, group, before, effects, now)
+        super().__init__(table, group, before, result, now)
         self.statuses: list[Status] = []
         self._bump = False
 
     def take_over(self, request: StreamsGroupHeartbeatRequest) -> None:
-        """Write down the member, and the topology if it is the group's first."""
+        """Record the member, and the topology if the group has none yet."""
         if self.member.metadata() != self.before.metadata() or self.member.member_id not in self._group.members:
             self.records.append(member_record(self._group.group_id, self.member))
             self._bump = True
@@ -480,14 +500,14 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
     # The topics
 
     def _configure(self) -> ConfiguredTopology:
-        """How the topology fits the topics that there are now."""
+        """Return the fit of the topology to the present topics."""
         group = self._group
         self.metadata_hash = group.metadata_hash
         configured = group.configured
         if (
             configured is not None
             and not group.metadata_stale
-            and configured.metadata_hash == group.metadata_hash  # or else the epoch that told of it was never written
+            and configured.metadata_hash == group.metadata_hash  # else the epoch's record was never written
         ):
             return configured
         topics = self._table.topics
@@ -514,8 +534,8 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
 
     # Target and assignment
 
-    def retarget(self, configs: dict[str, str], is_delayed: bool) -> tuple[int, Target]:
-        """The member's target and its epoch; a new one for all if the group epoch is ahead and nothing delays it."""
+    def retarget(self, configs: dict[str, str], is_delayed: bool) -> tuple[int, TasksTuple]:
+        """Return epoch and target of the member; assign anew if the group epoch is ahead and no delay runs."""
         group, member_id = self._group, self.member.member_id
         if is_delayed:
             self._note_delay("initial rebalance delay")
@@ -533,14 +553,14 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
     def _note_delay(self, what: str) -> None:
         self.statuses.append(Status(ASSIGNMENT_DELAYED, f"Assignment delayed due to the configured {what}."))
 
-    def reconcile(self, epoch: int, target: Target, request: StreamsGroupHeartbeatRequest) -> None:
-        """Move the member on, and write down where it is now."""
+    def reconcile(self, epoch: int, target: TasksTuple, request: StreamsGroupHeartbeatRequest) -> None:
+        """Move the member as far as possible, and record the new assignment."""
         member = self.member
         if member.is_reconciled_to(epoch):
             return
         has = None
         if request.active_tasks is not None:
-            has = Target(
+            has = TasksTuple(
                 read_tasks(request.active_tasks), read_tasks(request.standby_tasks), read_tasks(request.warmup_tasks)
             )
         before = member.current()
@@ -549,34 +569,38 @@ class MemberChange(EpochChange[StreamsGroup, StreamsMember]):
             self.records.append(assignment_record(self._group.group_id, member))
 
 
-# From the tasks that a member has to those that it should have
+# From a member's tasks to its target
 
 
 UNKNOWN_STATE = "The streams group member is in a unknown state. The member must abandon all its tasks and rejoin."
 
 
 def reconcile(
-    group: StreamsGroup, member: StreamsMember, target_epoch: int, target: Target, reported: Target | None
+    group: StreamsGroup, member: StreamsGroupMember, target_epoch: int, target: TasksTuple, reported: TasksTuple | None
 ) -> None:
-    """Move the member, a copy, as far as it can go now. `reported`: what it says it has; None: no news."""
+    """Move the member, a copy, as far as possible now.
+
+    Args:
+        reported: The tasks that the member reports as its own; None: no news.
+    """
     state = member.state
-    if state is MemberState.STABLE:
+    if state is StreamsMemberState.STABLE:
         if member.epoch != target_epoch:
-            _Step(group, member, target_epoch, target, reported).go_on(member.epoch)
-    elif state is MemberState.UNREVOKED_TASKS:
+            _Step(group, member, target_epoch, target, reported).advance(member.epoch)
+    elif state is StreamsMemberState.UNREVOKED_TASKS:
         if reported is not None and not member.revoking.overlaps(reported):
-            # It has followed as far as the epoch at which it had to give back.
-            _Step(group, member, target_epoch, target, reported).go_on(member.epoch + 1)
-    elif state is MemberState.UNRELEASED_TASKS:
-        _Step(group, member, target_epoch, target, reported).go_on(member.epoch)
+            # The member has followed up to the epoch at which it had to give tasks back.
+            _Step(group, member, target_epoch, target, reported).advance(member.epoch + 1)
+    elif state is StreamsMemberState.UNRELEASED_TASKS:
+        _Step(group, member, target_epoch, target, reported).advance(member.epoch)
     elif reported is None or any(reported):
         raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, UNKNOWN_STATE)
     else:
-        _Step(group, member, target_epoch, target, reported).go_on(target_epoch)
+        _Step(group, member, target_epoch, target, reported).advance(target_epoch)
 
 
 class _Difference(NamedTuple):
-    """Of one role: what stays, what goes, what can come now, and whether something has to wait for others."""
+    """The difference for a role: tasks that stay, go or come, and whether a task waits for other members."""
 
     stays: Tasks
     goes: Tasks
@@ -585,10 +609,15 @@ class _Difference(NamedTuple):
 
 
 class _Step:
-    """One step of one member."""
+    """A step of a member towards the target."""
 
     def __init__(
-        self, group: StreamsGroup, member: StreamsMember, target_epoch: int, target: Target, reported: Target | None
+        self,
+        group: StreamsGroup,
+        member: StreamsGroupMember,
+        target_epoch: int,
+        target: TasksTuple,
+        reported: TasksTuple | None,
     ) -> None:
         self._member = member
         self._target_epoch = target_epoch
@@ -605,27 +634,27 @@ class _Step:
                     for copies in (owned.standby, owned.warmup):
                         self._here |= {(name, partition) for name, tasks in copies.items() for partition in tasks}
 
-    def go_on(self, epoch: int) -> None:
+    def advance(self, epoch: int) -> None:
         member, target = self._member, self._target
         has = member.assigned
         held = {name: frozenset(since) for name, since in has.active.items()}
         active = _difference(held, target.active, lambda task: task in self._active or task in self._here)
         standby = _difference(has.standby, target.standby, self._here.__contains__)
         warmup = _difference(has.warmup, target.warmup, self._here.__contains__)
-        kept = Owned(_pick_tasks(has.active, active.stays), standby.stays, warmup.stays)
-        going = Owned(_pick_tasks(has.active, active.goes), standby.goes, warmup.goes)
+        kept = TasksTupleWithEpochs(_pick_tasks(has.active, active.stays), standby.stays, warmup.stays)
+        going = TasksTupleWithEpochs(_pick_tasks(has.active, active.goes), standby.goes, warmup.goes)
         if not going.is_empty and (self._reported is None or going.overlaps(self._reported)):
-            member.move_to(epoch, MemberState.UNREVOKED_TASKS, kept, going)
+            member.move_to(epoch, StreamsMemberState.UNREVOKED_TASKS, kept, going)
             return
         new = {name: dict.fromkeys(sorted(tasks), self._target_epoch) for name, tasks in active.comes.items()}
-        owned = Owned(
+        owned = TasksTupleWithEpochs(
             {name: {**kept.active.get(name, {}), **new.get(name, {})} for name in {**kept.active, **new}},
             _merged(kept.standby, standby.comes),
             _merged(kept.warmup, warmup.comes),
         )
         waits = active.waits or standby.waits or warmup.waits
-        state = MemberState.UNRELEASED_TASKS if waits else MemberState.STABLE
-        member.move_to(self._target_epoch, state, owned, Owned())
+        state = StreamsMemberState.UNRELEASED_TASKS if waits else StreamsMemberState.STABLE
+        member.move_to(self._target_epoch, state, owned, TasksTupleWithEpochs())
 
 
 def _difference(has: Tasks, wanted: Tasks, is_taken: Callable[[Task], bool]) -> _Difference:
@@ -645,7 +674,7 @@ def _difference(has: Tasks, wanted: Tasks, is_taken: Callable[[Task], bool]) -> 
 
 
 def _pick_tasks(active: ActiveTasks, tasks: Tasks) -> dict[str, Mapping[int, int]]:
-    """These tasks with their epochs."""
+    """Return the tasks with assignment epochs."""
     return {
         name: {partition: since for partition, since in active[name].items() if partition in partitions}
         for name, partitions in tasks.items()
@@ -659,7 +688,9 @@ def _merged(some: Tasks, more: Tasks) -> Tasks:
 # Endpoints: what interactive queries of Kafka Streams go by
 
 
-def partitions_by_endpoint(group: StreamsGroup, change: MemberChange, topics: Topics) -> list[EndpointToPartitions]:
+def partitions_by_endpoint(
+    group: StreamsGroup, change: StreamsMemberChange, topics: ClusterTopics
+) -> list[EndpointToPartitions]:
     """Return the endpoints of all members, each with the source topics of the member's tasks.
 
     A member without an endpoint is not listed, nor are changelogs. Kafka fails on an endpoint while source topics are
@@ -668,22 +699,28 @@ def partitions_by_endpoint(group: StreamsGroup, change: MemberChange, topics: To
     Raises:
         UNKNOWN_SERVER_ERROR: The topics do not fit the topology.
     """
-    listed = [(one, one.endpoint) for one in group.with_change(change.member) if one.endpoint is not None]
+    listed = [(member, member.endpoint) for member in group.with_change(change.member) if member.endpoint is not None]
     problem = change.configured.problem
     if listed and problem is not None and problem.status != MISSING_INTERNAL_TOPICS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    sources = {one.subtopology_id: source_topics(one) for one in change.topology.subtopologies} if listed else {}
+    sources = (
+        {subtopology.subtopology_id: source_topics(subtopology) for subtopology in change.topology.subtopologies}
+        if listed
+        else {}
+    )
     return [
         EndpointToPartitions(
             ReplyEndpoint(endpoint.host, endpoint.port),
-            _partitions_read(sources, {name: frozenset(since) for name, since in one.assigned.active.items()}, topics),
-            _partitions_read(sources, one.assigned.standby, topics),
+            _partitions_read(
+                sources, {name: frozenset(since) for name, since in member.assigned.active.items()}, topics
+            ),
+            _partitions_read(sources, member.assigned.standby, topics),
         )
-        for one, endpoint in listed
+        for member, endpoint in listed
     ]
 
 
-def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: Topics) -> list[TopicPartition]:
+def _partitions_read(sources: dict[str, list[str]], tasks: Tasks, topics: ClusterTopics) -> list[TopicPartition]:
     found = []
     for subtopology_id, names in sources.items():
         owned = tasks.get(subtopology_id, frozenset())

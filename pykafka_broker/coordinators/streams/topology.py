@@ -2,8 +2,8 @@
 
 Rule: the group keeps the topology as it is stored, with its subtopologies in the order of their ids, and the first
 member decides: another topology is refused (KIP-1071 leaves updates for later), an older one is only reported as stale.
-A topology that can never run is an ApiError; one that could run with other topics is a `TopicProblem`, which members
-get as a status with every heartbeat until it is gone.
+A topology that can never run is an ApiError; a topology that could run with other topics is a `TopicProblem`, which
+members get as a status with every heartbeat until the problem is gone.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from heapq import nsmallest
 from typing import NamedTuple
 
 from pykafka_broker.coordinators.groups.group import hash_order
-from pykafka_broker.coordinators.groups.topics import Topics, existing
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import streams_group_heartbeat_request as wire
@@ -28,16 +28,19 @@ from pykafka_broker.protocol.stored.streams_group_topology_value import (
 
 
 def as_stored(topology: wire.Topology) -> StreamsGroupTopologyValue:
-    """The topology of a request. Kafka fails on a negative epoch and on an id that comes twice, and so do we."""
+    """Return the topology of a request as stored.
+
+    Kafka fails on a negative epoch and on an id that comes twice, and so do we.
+    """
     if topology.epoch < 0:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
     subtopologies, ids = list[Subtopology](), set[str]()
-    for one in topology.subtopologies:
-        if one.subtopology_id in ids:
+    for subtopology in topology.subtopologies:
+        if subtopology.subtopology_id in ids:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-        ids.add(one.subtopology_id)
-        subtopologies.append(_subtopology(one))
-    subtopologies.sort(key=lambda one: one.subtopology_id)
+        ids.add(subtopology.subtopology_id)
+        subtopologies.append(_subtopology(subtopology))
+    subtopologies.sort(key=lambda subtopology: subtopology.subtopology_id)
     return StreamsGroupTopologyValue(topology.epoch, subtopologies)
 
 
@@ -64,10 +67,10 @@ def _topic(topic: wire.TopicInfo) -> TopicInfo:
 
 
 def mentioned(topology: wire.Topology) -> list[str]:
-    """Every topic that a request names, each once."""
+    """Return every topic of a request, without doubles."""
     names: dict[str, None] = {}
-    for one in topology.subtopologies:
-        _mentioned_by(one, names)
+    for subtopology in topology.subtopologies:
+        _mentioned_by(subtopology, names)
     return list(names)
 
 
@@ -79,28 +82,35 @@ def _mentioned_by(subtopology: wire.Subtopology, names: dict[str, None]) -> None
 
 
 def source_topics(subtopology: Subtopology) -> list[str]:
-    """What the tasks of a subtopology read, repartition topics included."""
+    """Return the topics that the tasks of a subtopology read, repartition topics included."""
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
 
 def topics_read(topology: StreamsGroupTopologyValue) -> dict[str, str]:
-    """Topic to the subtopology that reads it."""
-    return {topic: one.subtopology_id for one in topology.subtopologies for topic in source_topics(one)}
+    """Return the reading subtopology of each topic."""
+    return {
+        topic: subtopology.subtopology_id
+        for subtopology in topology.subtopologies
+        for topic in source_topics(subtopology)
+    }
 
 
 def required_topics(topology: StreamsGroupTopologyValue) -> set[str]:
-    """Every topic that must be there: sources and internal ones."""
+    """Return every topic that the topology needs: sources and internal topics."""
     names: set[str] = set()
-    for one in topology.subtopologies:
-        names.update(one.source_topics)
-        for inner in (one.repartition_source_topics, one.state_changelog_topics):
+    for subtopology in topology.subtopologies:
+        names.update(subtopology.source_topics)
+        for inner in (subtopology.repartition_source_topics, subtopology.state_changelog_topics):
             if inner:
                 names.update(topic.name for topic in inner)
     return names
 
 
 def copartition_groups(subtopology: Subtopology) -> list[set[str]]:
-    """Sets of topics that must have as many partitions each. Kafka fails on an index beyond the lists, and so do we."""
+    """Return sets of topics with equal partition counts.
+
+    Kafka fails on an index beyond the lists, and so do we.
+    """
     groups = []
     for group in subtopology.copartition_groups:
         inner = [topic.name for topic in subtopology.repartition_source_topics]
@@ -120,11 +130,11 @@ def _pick(names: list[str], indexes: Iterable[int]) -> list[str]:
 
 
 def is_other(known: StreamsGroupTopologyValue, new: StreamsGroupTopologyValue) -> bool:
-    """Return whether `new` would have to replace the group's topology."""
+    """Whether `new` would have to replace the group's topology."""
     return new.epoch > known.epoch or (new.epoch == known.epoch and new.subtopologies != known.subtopologies)
 
 
-# How a topology fits the topics that there are
+# The fit of a topology to the topics
 
 
 # Status codes of a StreamsGroupHeartbeat response.
@@ -139,7 +149,7 @@ NAMED_IN_A_STATUS = 3
 
 
 class TopicProblem(Exception):
-    """Why a topology can't run on the topics that there are."""
+    """The reason why a topology can't run on the present topics."""
 
     def __init__(self, status: int, detail: str) -> None:
         super().__init__(detail)
@@ -148,12 +158,18 @@ class TopicProblem(Exception):
 
 
 class ConfiguredTopology(NamedTuple):
-    """`task_counts`: subtopology to its number of tasks. `stateful`: those with changelogs. Ready without a problem."""
+    """The fit of a topology to the topics, ready without a problem.
+
+    task_counts: The number of tasks of each subtopology.
+    stateful: The subtopologies with changelogs.
+    partitions: The partition counts of internal topics.
+    missing: The internal topics to create.
+    """
 
     metadata_hash: int
     task_counts: dict[str, int]
     stateful: frozenset[str]
-    partitions: dict[str, int]  # of internal topics
+    partitions: dict[str, int]
     missing: list[CreatableTopic]
     problem: TopicProblem | None
 
@@ -162,13 +178,13 @@ class ConfiguredTopology(NamedTuple):
         return self.problem is None
 
 
-def configure(topology: StreamsGroupTopologyValue, topics: Topics, metadata_hash: int) -> ConfiguredTopology:
-    """Raises STREAMS_INVALID_TOPOLOGY."""
+def configure(topology: StreamsGroupTopologyValue, topics: ClusterTopics, metadata_hash: int) -> ConfiguredTopology:
+    """Return the fit of a topology to the topics. Raises STREAMS_INVALID_TOPOLOGY."""
     required = required_topics(topology)
     counts = {name: len(topics.topics[name].partitions) for name in existing(topics, required)}
     groups: list[set[str]] = []
-    for one in topology.subtopologies:
-        groups += copartition_groups(one)
+    for subtopology in topology.subtopologies:
+        groups += copartition_groups(subtopology)
     try:
         return _Configuration(topology, counts, len(required)).run(groups, metadata_hash)
     except TopicProblem as problem:
@@ -176,14 +192,17 @@ def configure(topology: StreamsGroupTopologyValue, topics: Topics, metadata_hash
 
 
 class _Configuration:
-    """One topology on its way. `counts`: partitions of the topics that are there."""
+    """A configuration in the making.
+
+    counts: The partition counts of existing topics.
+    """
 
     def __init__(self, topology: StreamsGroupTopologyValue, counts: dict[str, int], required: int) -> None:
         self._subtopologies = topology.subtopologies
         self._counts = counts
         self._required = required
         self._decided: dict[str, int] = {}  # of internal topics
-        self._inner: dict[str, int] = {}  # repartition topics and what the application says of their partitions
+        self._inner: dict[str, int] = {}  # repartition topics, with the application's partition counts
 
     def run(self, groups: list[set[str]], metadata_hash: int) -> ConfiguredTopology:
         self._require_source_topics()
@@ -192,10 +211,10 @@ class _Configuration:
             self._copartition(group)
         self._decide_changelogs()
         task_counts, stateful = dict[str, int](), list[str]()
-        for one in self._subtopologies:
-            task_counts[one.subtopology_id] = self._widest_source(one)
-            if one.state_changelog_topics:
-                stateful.append(one.subtopology_id)
+        for subtopology in self._subtopologies:
+            task_counts[subtopology.subtopology_id] = self._widest_source(subtopology)
+            if subtopology.state_changelog_topics:
+                stateful.append(subtopology.subtopology_id)
         missing = self._missing()
         problem = None
         if missing:
@@ -204,29 +223,29 @@ class _Configuration:
         return ConfiguredTopology(metadata_hash, task_counts, frozenset(stateful), self._decided, missing, problem)
 
     def _count(self, topic: str) -> int | None:
-        """Partitions of a topic: those decided on here count, whether it is there or not."""
+        """Return the partition count of a topic: a decided count, else the existing topic's."""
         decided = self._decided.get(topic)
         return self._counts.get(topic) if decided is None else decided
 
     def _require_source_topics(self) -> None:
         missing: set[str] = set()
-        for one in self._subtopologies:
-            missing.update(topic for topic in one.source_topics if topic not in self._counts)
+        for subtopology in self._subtopologies:
+            missing.update(topic for topic in subtopology.source_topics if topic not in self._counts)
         if missing:
             raise TopicProblem(MISSING_SOURCE_TOPICS, f"Source topics {_summary_of(missing)} are missing.")
 
     # Repartition topics
 
     def _decide_repartition_topics(self) -> None:
-        """As many partitions as the widest source of those that write to it, if the application does not say."""
+        """Give each repartition topic the application's count, else the count of the writers' widest source."""
         writers: dict[str, list[Subtopology]] = {}
-        for one in self._subtopologies:
-            for topic in one.repartition_source_topics:
+        for subtopology in self._subtopologies:
+            for topic in subtopology.repartition_source_topics:
                 self._inner[topic.name] = topic.partitions
                 if topic.partitions:
                     self._decided[topic.name] = topic.partitions
-            for name in one.repartition_sink_topics:
-                writers.setdefault(name, []).append(one)
+            for name in subtopology.repartition_sink_topics:
+                writers.setdefault(name, []).append(subtopology)
         open_topics = [name for name in writers if name in self._inner and name not in self._decided]
         while open_topics:
             left = []
@@ -246,7 +265,7 @@ class _Configuration:
             )
 
     def _decide_from(self, name: str, writers: list[Subtopology]) -> bool:
-        """Whether at least one source of a writer has a known number by now."""
+        """Decide the count by the writers' sources. Returns False while no source has a known count."""
         counts = [
             count
             for writer in writers
@@ -259,7 +278,7 @@ class _Configuration:
         return True
 
     def _copartition(self, group: set[str]) -> None:
-        """Topics outside must agree; repartition topics follow them, or else the widest one among themselves."""
+        """Make counts equal: outer topics must agree; repartition topics follow, or else take their widest count."""
         inner = self._inner
         outer = {topic: self._count(topic) or 0 for topic in sorted(group) if topic not in inner}
         fixed = {topic: inner[topic] for topic in sorted(group) if inner.get(topic)}
@@ -298,20 +317,20 @@ class _Configuration:
         return max(counts)
 
     def _decide_changelogs(self) -> None:
-        for one in self._subtopologies:
-            count = self._widest_source(one)
-            for topic in one.state_changelog_topics:
+        for subtopology in self._subtopologies:
+            count = self._widest_source(subtopology)
+            for topic in subtopology.state_changelog_topics:
                 self._decided[topic.name] = count
 
     def _missing(self) -> list[CreatableTopic]:
-        """Internal topics to be created. Raises for one that is there with another number of partitions."""
+        """Return the internal topics to create. Raises for an internal topic with another partition count."""
         wanted: dict[str, TopicInfo] = {}
-        for one in self._subtopologies:
-            for topic in (*one.repartition_source_topics, *one.state_changelog_topics):
+        for subtopology in self._subtopologies:
+            for topic in (*subtopology.repartition_source_topics, *subtopology.state_changelog_topics):
                 wanted[topic.name] = topic
         there = [name for name in wanted if name in self._counts]
         others = [name for name in there if self._counts[name] != self._decided[name]]
-        if others:  # Kafka tells the first one in a set of all that are required
+        if others:  # Kafka names the first in a set of all required topics
             name = hash_order(others, self._required)[0]
             raise TopicProblem(
                 INCORRECTLY_PARTITIONED_TOPICS,
@@ -331,12 +350,12 @@ def _creatable(topic: TopicInfo, partitions: int) -> CreatableTopic:
 
 
 def _summary(names: Sequence[str]) -> str:
-    """The first three, and how many more there are."""
+    """Return the first three names, and the count of more names."""
     return _first_and_more(names[:NAMED_IN_A_STATUS], len(names))
 
 
 def _summary_of(names: Collection[str]) -> str:
-    """The same in their order."""
+    """Return the first three names in order, and the count of more names."""
     return _first_and_more(nsmallest(NAMED_IN_A_STATUS, names), len(names))
 
 

@@ -1,9 +1,9 @@
 """The transaction coordinator for one partition of `__transaction_state`.
 
-Rule: only `replay` changes what a transaction is; calls decide, and leave the new value in `_pending` until its record
-is replayed. A transactional id with a pending value answers CONCURRENT_TRANSACTIONS. Once a record says
+Rule: only `replay` changes transactions. A call decides, and leaves the new value in `_pending` until its record is
+replayed; a transactional id with a pending value is answered with CONCURRENT_TRANSACTIONS. Once a record says
 PREPARE_COMMIT or PREPARE_ABORT, its markers are due until `markers_written` is called: also after a restart, since the
-record alone says so.
+record alone decides.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.effects import Effects, R
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult, R
 from pykafka_broker.coordinators.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -35,10 +35,10 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 
 class TransactionSettings(NamedTuple):
-    """What the broker's configuration and finalized features say.
+    """The settings of transactions in the broker's configuration and finalized features.
 
-    transaction_version: the finalized feature: 0 writes records of version 0; 2 bumps the epoch also when the broker
-    itself aborts (KIP-890).
+    transaction_version: The finalized feature: 0 writes records of version 0; 2 bumps the epoch also when the broker
+        itself aborts (KIP-890).
     """
 
     max_timeout_ms: int = 900_000
@@ -50,7 +50,7 @@ class TransactionSettings(NamedTuple):
 
 
 class ProducerReply(NamedTuple):
-    """Answer to InitProducerId and EndTxn."""
+    """The answer to InitProducerId and EndTxn."""
 
     error: ErrorCode
     producer_id: int = NO_PRODUCER_ID
@@ -58,7 +58,7 @@ class ProducerReply(NamedTuple):
 
 
 class Markers(NamedTuple):
-    """Control batches to write: one to each partition, then `markers_written`."""
+    """Control batches for the partitions of a transaction; `markers_written` follows."""
 
     transactional_id: str
     producer_id: int
@@ -70,7 +70,10 @@ class Markers(NamedTuple):
 
 
 class TransactionCoordinator:
-    """All transactional ids of one partition of `__transaction_state`. Each call that may write returns `Effects`."""
+    """All transactional ids of a partition of `__transaction_state`.
+
+    Calls with records to write return a `CoordinatorResult`.
+    """
 
     def __init__(
         self, settings: TransactionSettings, new_producer_id: Callable[[], int], coordinator_epoch: int, now: int
@@ -81,16 +84,18 @@ class TransactionCoordinator:
         self._new_producer_id = new_producer_id
         self._pending: dict[str, TransactionMetadata | None] = {}
         self._ongoing: set[str] = set()
-        self._preparing: dict[str, None] = {}  # in the order in which they were decided
+        self._preparing: dict[str, None] = {}  # in the order of the decisions
         self._earliest_timeout: int | None = None  # no ongoing transaction times out before this
         self._abort_check_ms = now + settings.abort_interval_ms
         self._expiration_check_ms = now + settings.expiration_interval_ms
 
-    # -- hard state -------------------------------------------------------------------------------------------------
+    # Hard state
 
     def replay(self, record: CoordinatorRecord) -> None:
-        """Apply one record of `__transaction_state`, right after its append and at a load alike. A pending value goes
-        on with what its record can't hold, as the last epoch. (Kafka: TransactionMetadata.completeTransitionTo)
+        """Apply a record of `__transaction_state`, right after the append and at a load alike.
+
+        A pending value keeps what its record can't hold, such as the last epoch. (Kafka:
+        TransactionMetadata.completeTransitionTo)
         """
         transactional_id = record.key.transactional_id
         if transactional_id in self._pending:
@@ -100,7 +105,7 @@ class TransactionCoordinator:
         self._take_over(transactional_id, transaction)
 
     def on_loaded(self, now: int) -> None:
-        """What another run has dated ahead of this one's clock began now, or it would never time out."""
+        """Date transactions from the future now: else they would never time out."""
         for transactional_id, transaction in list(self.transactions.items()):
             if max(transaction.start_ms, transaction.last_update_ms) > now:
                 start_ms, last_update_ms = min(transaction.start_ms, now), min(transaction.last_update_ms, now)
@@ -126,35 +131,38 @@ class TransactionCoordinator:
             if self._earliest_timeout is None or timeout < self._earliest_timeout:
                 self._earliest_timeout = timeout
 
-    def discard(self, effects: Effects[Any]) -> None:
-        """The records of these effects could not be written: nothing has happened."""
-        for decided in effects.records:
+    def discard(self, result: CoordinatorResult[Any]) -> None:
+        """Forget decisions after the append of their records has failed: nothing has happened."""
+        for decided in result.records:
             self._pending.pop(decided.key.transactional_id, None)
 
-    def _decide(self, transactional_id: str, transaction: TransactionMetadata, reply: R) -> Effects[R]:
-        effects = Effects(reply)
-        self._add(effects, transactional_id, transaction)
-        return effects
+    def _decide(self, transactional_id: str, transaction: TransactionMetadata, reply: R) -> CoordinatorResult[R]:
+        result = CoordinatorResult(reply)
+        self._add(result, transactional_id, transaction)
+        return result
 
-    def _add(self, effects: Effects[Any], transactional_id: str, transaction: TransactionMetadata | None) -> None:
+    def _add(
+        self, result: CoordinatorResult[Any], transactional_id: str, transaction: TransactionMetadata | None
+    ) -> None:
         self._pending[transactional_id] = transaction
         version = 1 if self.settings.transaction_version else 0
-        effects.records.append(transaction_record(transactional_id, transaction, version))
+        result.records.append(transaction_record(transactional_id, transaction, version))
 
-    def as_it_is(self, transactional_id: str) -> Effects[None]:
-        """What is known of a transactional id once more, a tombstone if that is nothing. It changes nothing, and only
-        who leads the log can have it committed. No reply.
+    def as_it_is(self, transactional_id: str) -> CoordinatorResult[None]:
+        """Return the record of the known state, a tombstone for an unknown transactional id.
+
+        The record changes nothing, but only the leader of the log can have it committed. No reply.
         """
-        effects: Effects[None] = Effects()
+        result: CoordinatorResult[None] = CoordinatorResult()
         if transactional_id not in self._pending:
-            self._add(effects, transactional_id, self.transactions.get(transactional_id))
-        return effects
+            self._add(result, transactional_id, self.transactions.get(transactional_id))
+        return result
 
     def _moves(self, transactional_id: str) -> bool:
         """Whether a decision is not on disk yet, or an outcome not in all partitions: Kafka's pending state."""
         return transactional_id in self._pending or transactional_id in self._preparing
 
-    # -- InitProducerId ---------------------------------------------------------------------------------------------
+    # InitProducerId
 
     def init_producer_id(
         self,
@@ -165,18 +173,20 @@ class TransactionCoordinator:
         *,
         two_phase: bool = False,
         keep_prepared: bool = False,
-    ) -> Effects[ProducerReply]:
-        """Take a transactional id over. Reply: `ProducerReply`.
+    ) -> CoordinatorResult[ProducerReply]:
+        """Hand a transactional id to a producer. Reply: `ProducerReply`.
 
-        `expected` is the producer id and epoch that a client wants to go on with (KIP-360). An open transaction is
-        aborted under a bumped epoch first, and the caller is told to come back. Kafka knows the two-phase fields of
-        KIP-939, but not yet keeping a prepared transaction.
+        An open transaction is aborted under a bumped epoch first, and the caller gets CONCURRENT_TRANSACTIONS. Kafka
+        knows the two-phase fields of KIP-939, but does not keep a prepared transaction yet.
+
+        Args:
+            expected: The producer id and epoch that a client wants to keep (KIP-360).
         """
         error = self._init_refused(transactional_id, timeout_ms, two_phase, keep_prepared)
         if error is None and self._moves(transactional_id):
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         if error is not None:
-            return Effects(ProducerReply(error))
+            return CoordinatorResult(ProducerReply(error))
         if two_phase:
             timeout_ms = NO_TIMEOUT_MS
         transaction = self.transactions.get(transactional_id)
@@ -184,7 +194,7 @@ class TransactionCoordinator:
             transaction = TransactionMetadata.created(self._new_producer_id(), timeout_ms, now)
         error = check_init(transaction, expected)
         if error is not None:
-            return Effects(ProducerReply(error))
+            return CoordinatorResult(ProducerReply(error))
         if transaction.state is TransactionState.ONGOING:
             aborting = self._fence_and_abort(transaction, now)
             return self._decide(transactional_id, aborting, ProducerReply(ErrorCode.CONCURRENT_TRANSACTIONS))
@@ -210,7 +220,7 @@ class TransactionCoordinator:
         timeout_ms: int,
         expected: tuple[int, int] | None,
         now: int,
-    ) -> Effects[ProducerReply]:
+    ) -> CoordinatorResult[ProducerReply]:
         expected_epoch = None if expected is None else expected[1]
         if transaction.epoch_exhausted and expected_epoch in (None, transaction.producer_epoch):
             last = NO_PRODUCER_EPOCH if expected is None else transaction.producer_epoch
@@ -218,13 +228,13 @@ class TransactionCoordinator:
         else:
             epochs = next_epoch(transaction, expected_epoch)
             if isinstance(epochs, ErrorCode):
-                return Effects(ProducerReply(epochs))
+                return CoordinatorResult(ProducerReply(epochs))
             fresh = transaction.initialised(timeout_ms, *epochs, now)
         reply = ProducerReply(ErrorCode.NONE, fresh.producer_id, fresh.producer_epoch)
         return self._decide(transactional_id, fresh, reply)
 
     def _fence_and_abort(self, transaction: TransactionMetadata, now: int) -> TransactionMetadata:
-        """Abort on the broker's own account: whoever has the transaction open is fenced by one bump of the epoch."""
+        """Abort on the broker's own account: a bump of the epoch fences the producer of the open transaction."""
         version = self.settings.transaction_version
         if version < 2:
             return transaction.fenced().prepared(False, 0, NO_PRODUCER_ID, now)
@@ -233,7 +243,7 @@ class TransactionCoordinator:
     def _successor(self, transaction: TransactionMetadata) -> int:
         return self._new_producer_id() if transaction.epoch_exhausted else NO_PRODUCER_ID
 
-    # -- taking part ------------------------------------------------------------------------------------------------
+    # Partitions of a transaction
 
     def add_partitions(
         self,
@@ -243,25 +253,25 @@ class TransactionCoordinator:
         partitions: frozenset[TopicPartition],
         client_version: int,
         now: int,
-    ) -> Effects[ErrorCode]:
-        """Let partitions take part; the first ones open the transaction. Reply: `ErrorCode`."""
+    ) -> CoordinatorResult[ErrorCode]:
+        """Add partitions to a transaction; the first addition opens the transaction. Reply: `ErrorCode`."""
         if not transactional_id:
-            return Effects(ErrorCode.INVALID_REQUEST)
+            return CoordinatorResult(ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            return Effects(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+            return CoordinatorResult(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
         if self._moves(transactional_id):
-            return Effects(ErrorCode.CONCURRENT_TRANSACTIONS)
+            return CoordinatorResult(ErrorCode.CONCURRENT_TRANSACTIONS)
         error = check_add(transaction, producer_id, producer_epoch, partitions)
         if error is not None:
-            return Effects(error)
+            return CoordinatorResult(error)
         grown = transaction.with_partitions(partitions, client_version, now)
         return self._decide(transactional_id, grown, ErrorCode.NONE)
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Do these partitions take part? One answer each; nothing changes."""
+        """Return for each partition whether the transaction has the partition. Nothing changes."""
         if not transactional_id:
             return dict.fromkeys(partitions, ErrorCode.INVALID_REQUEST)
         transaction = self.transactions.get(transactional_id)
@@ -271,31 +281,31 @@ class TransactionCoordinator:
             partition: check_partition(transaction, producer_id, producer_epoch, partition) for partition in partitions
         }
 
-    # -- EndTxn -----------------------------------------------------------------------------------------------------
+    # EndTxn
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
-    ) -> Effects[ProducerReply]:
+    ) -> CoordinatorResult[ProducerReply]:
         """Commit or abort. Reply: `ProducerReply` with the producer id and epoch of the next transaction (KIP-890)."""
         if not transactional_id:
-            return Effects(ProducerReply(ErrorCode.INVALID_REQUEST))
+            return CoordinatorResult(ProducerReply(ErrorCode.INVALID_REQUEST))
         transaction = self.transactions.get(transactional_id)
         if transaction is None:
-            return Effects(ProducerReply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
+            return CoordinatorResult(ProducerReply(ErrorCode.INVALID_PRODUCER_ID_MAPPING))
         moving = self._moves(transactional_id)
         error: ErrorCode | None
         if client_version < 2:
             error = check_classic_end(transaction, producer_id, producer_epoch, commit, moving=moving)
         elif moving:
-            # Also under the epoch of the next transaction: a producer may abort that one before this one is over, and
-            # it is not fenced (KAFKA-18464).
+            # Also under the epoch of the next transaction: a producer may abort the next transaction before the current
+            # one is over, and is not fenced (KAFKA-18464).
             error = ErrorCode.CONCURRENT_TRANSACTIONS
         else:
             error = check_bumping_end(transaction, producer_id, producer_epoch, commit)
         if error is ErrorCode.NONE:
-            return Effects(ProducerReply(error, transaction.producer_id, transaction.producer_epoch))
+            return CoordinatorResult(ProducerReply(error, transaction.producer_id, transaction.producer_epoch))
         if error is not None:
-            return Effects(ProducerReply(error))
+            return CoordinatorResult(ProducerReply(error))
         successor = self._successor(transaction) if client_version >= 2 else NO_PRODUCER_ID
         preparing = transaction.prepared(commit, client_version, successor, now)
         after = preparing.completed(now)
@@ -303,7 +313,7 @@ class TransactionCoordinator:
         return self._decide(transactional_id, preparing, reply)
 
     def markers_due(self) -> Iterator[Markers]:
-        """Transactions whose outcome is on disk, but not yet in their partitions."""
+        """Yield the markers of transactions with an outcome on disk, but not yet in all partitions."""
         for transactional_id in list(self._preparing):
             transaction = self.transactions[transactional_id]
             yield Markers(
@@ -316,44 +326,44 @@ class TransactionCoordinator:
                 transaction.client_version,
             )
 
-    def markers_written(self, transactional_id: str, now: int) -> Effects[None]:
-        """Every partition has its marker: the transaction is over. No reply."""
+    def markers_written(self, transactional_id: str, now: int) -> CoordinatorResult[None]:
+        """End a transaction after all partitions have the marker. No reply."""
         return self._decide(transactional_id, self.transactions[transactional_id].completed(now), None)
 
-    # -- time -------------------------------------------------------------------------------------------------------
+    # Time
 
     def next_deadline(self) -> int | None:
-        """When `on_deadline` has something to look at."""
+        """Return when `on_deadline` has to be called next."""
         if self._earliest_timeout is not None:
             timeout = max(self._earliest_timeout, self._abort_check_ms)
             return min(timeout, self._expiration_check_ms)
         return self._expiration_check_ms if self.transactions else None
 
-    def on_deadline(self, now: int) -> Effects[None]:
-        """Abort what has been open for too long; forget transactional ids that nobody has used for long."""
-        effects: Effects[None] = Effects()
+    def on_deadline(self, now: int) -> CoordinatorResult[None]:
+        """Abort transactions after their timeout, and forget transactional ids after a long time without use."""
+        result: CoordinatorResult[None] = CoordinatorResult()
         if now >= self._abort_check_ms and self._earliest_timeout is not None:
             self._abort_check_ms = now + self.settings.abort_interval_ms
-            self._abort_timed_out(effects, now)
+            self._abort_timed_out(result, now)
         if now >= self._expiration_check_ms:
             self._expiration_check_ms = now + self.settings.expiration_interval_ms
-            self._expire(effects, now)
-        return effects
+            self._expire(result, now)
+        return result
 
-    def _abort_timed_out(self, effects: Effects[Any], now: int) -> None:
+    def _abort_timed_out(self, result: CoordinatorResult[Any], now: int) -> None:
         self._earliest_timeout = None
         for transactional_id in sorted(self._ongoing):
             transaction = self.transactions[transactional_id]
             due = transaction.timeout_ms != NO_TIMEOUT_MS and _times_out_ms(transaction) <= now
             if due and transactional_id not in self._pending:
                 try:
-                    self._add(effects, transactional_id, self._fence_and_abort(transaction, now))
+                    self._add(result, transactional_id, self._fence_and_abort(transaction, now))
                     continue
-                except ApiError:  # it needs a producer id, and there is none before a controller has given some
+                except ApiError:  # the abort needs a producer id, and the controller has given none yet
                     pass
             self._watch(transaction)
 
-    def _expire(self, effects: Effects[Any], now: int) -> None:
+    def _expire(self, result: CoordinatorResult[Any], now: int) -> None:
         oldest = now - self.settings.transactional_id_expiration_ms
         for transactional_id, transaction in self.transactions.items():
             if (
@@ -361,11 +371,11 @@ class TransactionCoordinator:
                 and transaction.last_update_ms <= oldest
                 and transactional_id not in self._pending
             ):
-                self._add(effects, transactional_id, None)
+                self._add(result, transactional_id, None)
 
 
 def _times_out_ms(transaction: TransactionMetadata) -> int:
-    """The first millisecond at which the transaction has been open for longer than its timeout."""
+    """Return the first millisecond at which the transaction has been open for longer than the timeout."""
     return transaction.start_ms + transaction.timeout_ms + 1
 
 
@@ -373,7 +383,12 @@ def _times_out_ms(transaction: TransactionMetadata) -> int:
 
 
 class TransactionFilters(NamedTuple):
-    """state_titles: each once. duration_ms below 0: any age (KIP-994); matches None: any id (KIP-1152)."""
+    """The filters of ListTransactions. An empty filter lets every transaction pass.
+
+    state_titles: Each once; a title that does not exist is named in the answer and matches nothing.
+    duration_ms: Below 0: any age (KIP-994).
+    matches: None: any id (KIP-1152).
+    """
 
     state_titles: Collection[str] = ()
     producer_ids: Collection[int] = ()
@@ -381,13 +396,14 @@ class TransactionFilters(NamedTuple):
     matches: Callable[[str], bool] | None = None
 
     def unknown_titles(self) -> list[str]:
+        """Return the titles of `state_titles` for which no state exists."""
         return [title for title in self.state_titles if title not in STATE_BY_TITLE]
 
 
 def matching_transactions(
     transactions: Iterable[tuple[str, TransactionMetadata]], filters: TransactionFilters, now: int
 ) -> Iterator[tuple[str, TransactionMetadata]]:
-    """The transactions that pass every filter."""
+    """Yield the transactions through all filters."""
     states = {STATE_BY_TITLE[title] for title in filters.state_titles if title in STATE_BY_TITLE}
     for transactional_id, transaction in transactions:
         if transaction.state is TransactionState.DEAD:

@@ -27,7 +27,7 @@ NO_TIMEOUT_MS = 2147483647  # of a two-phase transaction (KIP-939), which never 
 
 
 class TransactionState(IntEnum):
-    """The states, by their numbers in `__transaction_state`. EMPTY is also the state of an unused transactional id."""
+    """The states, by number as in `__transaction_state`. EMPTY is also the state of an unused transactional id."""
 
     EMPTY = 0
     ONGOING = 1
@@ -40,12 +40,12 @@ class TransactionState(IntEnum):
 
     @property
     def title(self) -> str:
-        """Return the name that ListTransactions and DescribeTransactions use."""
+        """Return the name for ListTransactions and DescribeTransactions."""
         return _TITLES[self]
 
     @property
     def resting(self) -> bool:
-        """Whether no transaction is open: the transactional id may start one, and may expire."""
+        """Whether no transaction is open, so the transactional id may start a transaction or expire."""
         return self in _RESTING
 
     @property
@@ -74,7 +74,7 @@ PREVIOUS: dict[TransactionState, frozenset[TransactionState]] = {
 
 
 class InvalidTransition(Exception):
-    """A step that `PREVIOUS` does not have."""
+    """A step outside of the table `PREVIOUS`."""
 
     def __init__(self, before: TransactionState, after: TransactionState) -> None:
         super().__init__(f"no transaction goes from {before.name} to {after.name}")
@@ -102,14 +102,14 @@ class TransactionMetadata(NamedTuple):
 
     @property
     def epoch_exhausted(self) -> bool:
-        """Whether no further epoch may be handed to a client under this producer id."""
+        """Whether no client may get another epoch of the producer id."""
         return is_exhausted(self.producer_epoch)
 
     # Steps: the caller has found the step allowed
 
     @classmethod
     def created(cls, producer_id: int, timeout_ms: int, now: int) -> Self:
-        """Return a transactional id without any use; the first InitProducerId takes it to epoch 0."""
+        """Return an unused transactional id; the first InitProducerId takes the epoch to 0."""
         return cls(producer_id, NO_PRODUCER_EPOCH, timeout_ms, TransactionState.EMPTY, now)
 
     def initialised(self, timeout_ms: int, epoch: int, last_epoch: int, now: int) -> Self:
@@ -126,11 +126,11 @@ class TransactionMetadata(NamedTuple):
         )
 
     def rotated(self, producer_id: int, timeout_ms: int, last_epoch: int, now: int) -> Self:
-        """Hand the transactional id to a producer under a new producer id, since the old one's epochs are used up."""
+        """Hand the transactional id to a producer under a new producer id, since the old id has no epoch left."""
         return self.initialised(timeout_ms, 0, last_epoch, now)._replace(producer_id=producer_id)
 
     def with_partitions(self, partitions: frozenset[TopicPartition], client_version: int, now: int) -> Self:
-        """Add partitions; the first ones open the transaction."""
+        """Add partitions; the first addition opens the transaction."""
         return self._step(
             TransactionState.ONGOING,
             partitions=self.partitions | partitions,
@@ -140,7 +140,7 @@ class TransactionMetadata(NamedTuple):
         )
 
     def prepared(self, commit: bool, client_version: int, next_producer_id: int, now: int) -> Self:
-        """Decide the outcome. KIP-890 bumps the epoch here: no request of the old epoch can follow the markers."""
+        """Decide the outcome. KIP-890 bumps the epoch, so no request of the old epoch can follow the markers."""
         bump = client_version >= 2
         # An epoch that stands at the maximum is pinned: only fencing can find it there, and aborting must still be
         # possible.
@@ -156,7 +156,7 @@ class TransactionMetadata(NamedTuple):
         )
 
     def fenced(self) -> Self:
-        """Outdate the epoch of the open transaction, by which the classic protocol fences its producer."""
+        """Outdate the epoch of the open transaction: the classic protocol fences the producer by a bump."""
         return self._replace(
             producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH), last_producer_epoch=NO_PRODUCER_EPOCH
         )
@@ -181,7 +181,7 @@ class TransactionMetadata(NamedTuple):
 
 
 def is_exhausted(producer_epoch: int) -> bool:
-    """Whether no further epoch may follow this one."""
+    """Whether `producer_epoch` is the last epoch for clients."""
     return producer_epoch >= LAST_CLIENT_EPOCH
 
 
@@ -191,7 +191,7 @@ def is_exhausted(producer_epoch: int) -> bool:
 def transaction_record(
     transactional_id: str, transaction: TransactionMetadata | None, version: int
 ) -> CoordinatorRecord:
-    """Return the record of a transaction, or the tombstone of its transactional id.
+    """Return the record of a transaction, or the tombstone for the transactional id.
 
     Args:
         version: 1 holds tagged fields, and is used once `transaction.version` is 1 or more (KIP-915).
@@ -224,7 +224,11 @@ def _partitions_by_topic(transaction: TransactionMetadata) -> list[PartitionsSch
 
 
 def read_transaction(value: TransactionLogValue) -> TransactionMetadata:
-    """Return the transaction that a value holds. Raises ValueError for a state that does not exist."""
+    """Return the transaction of a record's value.
+
+    Raises:
+        ValueError: The state does not exist.
+    """
     return TransactionMetadata(
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,
@@ -273,7 +277,7 @@ def _is_known_producer(transaction: TransactionMetadata, producer_id: int, produ
 
 
 def next_epoch(transaction: TransactionMetadata, expected_epoch: int | None) -> tuple[int, int] | ErrorCode:
-    """Return the epoch that InitProducerId hands out and the epoch to keep as the last, or the error."""
+    """Return the epoch for InitProducerId to hand out and the epoch to keep as the last, or the error."""
     current = transaction.producer_epoch
     if expected_epoch is None:
         return current + 1, NO_PRODUCER_EPOCH
@@ -299,7 +303,7 @@ def check_add(
 def check_partition(
     transaction: TransactionMetadata, producer_id: int, producer_epoch: int, partition: TopicPartition
 ) -> ErrorCode:
-    """Check that a partition is part of the transaction (KIP-890)."""
+    """Check whether a partition is part of the transaction (KIP-890)."""
     error = _check_producer(transaction, producer_id, producer_epoch)
     if error is not None:
         return error
@@ -335,7 +339,7 @@ def check_classic_end(
 def check_bumping_end(
     transaction: TransactionMetadata, producer_id: int, producer_epoch: int, commit: bool
 ) -> ErrorCode | None:
-    """Check an EndTxn that bumps the epoch (KIP-890): the same epoch means the next transaction, the last a retry."""
+    """Check an EndTxn with a bump of the epoch (KIP-890): the same epoch is the next transaction, the last a retry."""
     overflowed = (
         producer_id == transaction.previous_producer_id
         and producer_epoch == LAST_CLIENT_EPOCH

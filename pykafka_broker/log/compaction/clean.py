@@ -39,7 +39,7 @@ from pykafka_broker.records.header import read_header
 from pykafka_broker.system import CREATION_FLAGS, PROCESS_GROUP, give_way
 
 if TYPE_CHECKING:
-    from pykafka_broker.log.compaction.cleaner import Candidate, Cleaner
+    from pykafka_broker.log.compaction.cleaner import Cleaner, LogToClean
 
 _OPEN_FILES = 64
 _WRITE_BYTES = 1 << 20
@@ -48,11 +48,11 @@ _MOST_UNPACKED_HERE = 8 << 20
 _UNLIMITED = 1e18
 _NICENESS = 5
 Throttle = Callable[[int], None]  # is told how many bytes were read or written; may wait
-Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # as `CleaningProcesses`
+Runner = Callable[[FileSystem, CleanRequest], CleanResult]  # called as `CleaningProcesses` is
 
 
 class PartitionCleaner:
-    """Cleans one partition once."""
+    """A single cleaning of a partition."""
 
     def __init__(self, fs: FileSystem, request: CleanRequest, throttle: Throttle) -> None:
         self._request = request
@@ -87,7 +87,7 @@ class PartitionCleaner:
             for group in self._groups(end_offset):
                 cleaned.append(self._clean_group(group, filter_, transactions))
         except OSError:
-            self._discard(end_offset)  # where the disk is full nobody has use for what is half done
+            self._discard(end_offset)  # half-done files are of no use, least of all on a full disk
             raise
         dropped_keyless = self._latest.dropped_keyless + filter_.dropped_keyless
         return CleanResult(
@@ -102,21 +102,21 @@ class PartitionCleaner:
     # -- the keys of the dirty part
 
     def _learn_keys(self) -> None:
-        """From the first dirty offset on, as far as there is room for them."""
+        """Learn keys from the first dirty offset on, as far as the memory allows."""
         start = self._request.first_dirty_offset
         transactions = CleanedTransactions()
-        transactions.add_aborted(self._aborted_after(start))  # the markers of others aren't met any more
+        transactions.add_aborted(self._aborted_after(start))  # markers of earlier transactions are not read any more
         latest = self._latest
-        for number, segment in enumerate(self._segments):
-            if self._end_of(number) <= start:
+        for index, segment in enumerate(self._segments):
+            if self._end_of(index) <= start:
                 continue
             for batch in self._batches(segment):
                 if batch.header.last_offset >= start and not self._learn_batch(batch, transactions):
                     return
-            latest.latest_offset = max(latest.latest_offset, self._end_of(number) - 1)
+            latest.latest_offset = max(latest.latest_offset, self._end_of(index) - 1)
 
     def _learn_batch(self, batch: ScannedBatch, transactions: CleanedTransactions) -> bool:
-        """False if there is no room for the rest."""
+        """Learn the keys of a batch, and return whether the memory had room."""
         header, latest = batch.header, self._latest
         if header.is_control:
             transactions.ends_nothing(header, batch.data)
@@ -131,7 +131,7 @@ class PartitionCleaner:
         return True
 
     def _aborted_after(self, offset: int) -> Iterator[AbortedTransaction]:
-        """Yield the aborted transactions whose marker stands at or after `offset`, also behind the cleaned part."""
+        """Yield the aborted transactions with a marker at or after `offset`, also behind the cleaned part."""
         for segment in self._segments:
             for transaction in self._aborted_in(segment):
                 if transaction.last_offset >= offset:
@@ -141,21 +141,21 @@ class PartitionCleaner:
     def _aborted_in(self, segment: LogSegment) -> list[AbortedTransaction]:
         try:
             return segment.transactions.entries
-        except CorruptTransactionIndex:  # nobody has asked for it since the start; the file itself is replaced
+        except CorruptTransactionIndex:  # the index was not used since the start; a cleaning replaces the file
             return find_aborted(self._files.fs, self._request.directory, Segments(self._segments), segment)
 
     # -- writing
 
     def _groups(self, end_offset: int) -> Iterator[list[int]]:
-        """Numbers of consecutive segments that together fit into one."""
+        """Yield the indexes of consecutive segments which together fit into a single segment."""
         request = self._request
         group: list[int] = []
         size = entries = 0
-        for number, segment in enumerate(self._segments):
+        for index, segment in enumerate(self._segments):
             if segment.base_offset >= end_offset:
                 break
             more = max(segment.offset_index.count * 8, segment.time_index.count * 12)
-            reach = self._end_of(number) - 1 - self._segments[group[0]].base_offset if group else 0
+            reach = self._end_of(index) - 1 - self._segments[group[0]].base_offset if group else 0
             full = (
                 size + segment.size > request.segment_bytes
                 or entries + more > request.segment_index_bytes
@@ -164,7 +164,7 @@ class PartitionCleaner:
             if group and full:
                 yield group
                 group, size, entries = [], 0, 0
-            group.append(number)
+            group.append(index)
             size += segment.size
             entries += more
         if group:
@@ -173,26 +173,26 @@ class PartitionCleaner:
     def _clean_group(self, group: list[int], filter_: BatchFilter, transactions: CleanedTransactions) -> CleanedSegment:
         cleaned = self._cleaned(group)
         cleaned.discard()
-        for number in group:
-            segment = self._segments[number]
+        for index in group:
+            segment = self._segments[index]
             self._copy(segment, cleaned, filter_)
             for aborted in transactions.kept_aborts:
                 cleaned.transactions.append(aborted)
             transactions.kept_aborts.clear()
         cleaned.seal()
         cleaned.sync()
-        bases = [self._segments[number].base_offset for number in group]
+        bases = [self._segments[index].base_offset for index in group]
         return CleanedSegment(cleaned.base_offset, cleaned.size, bases)
 
     def _cleaned(self, group: list[int]) -> LogSegment:
-        """What takes the place of these segments."""
+        """Return the segment replacing a group of segments."""
         request, base = self._request, self._segments[group[0]].base_offset
         return LogSegment(
             self._files, request.directory, base, size=0, created_ms=request.wall, fresh=True, suffix=CLEANED
         )
 
     def _copy(self, segment: LogSegment, cleaned: LogSegment, filter_: BatchFilter) -> None:
-        writer = _Writer(cleaned, self._request.index_interval_bytes)
+        writer = _SegmentWriter(cleaned, self._request.index_interval_bytes)
         for batch in self._batches(segment):
             kept = filter_.keep(batch.header, batch.data)
             if kept is not None:
@@ -206,13 +206,13 @@ class PartitionCleaner:
         self._throttle(segment.size)
         return scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=True)
 
-    def _end_of(self, number: int) -> int:
-        following = number + 1
+    def _end_of(self, index: int) -> int:
+        following = index + 1
         return self._segments[following].base_offset if following < len(self._segments) else self._request.upper_offset
 
 
-class _Writer:
-    """Appends batches to a cleaned segment, many with one write."""
+class _SegmentWriter:
+    """Appends to a cleaned segment, many batches with a write."""
 
     def __init__(self, segment: LogSegment, index_interval_bytes: int) -> None:
         self.written = 0
@@ -244,11 +244,11 @@ class _Writer:
 
 
 class CleaningStopped(Exception):
-    """The cleaning was cancelled, or its process died; there is nothing wrong with the log."""
+    """A cleaning was cancelled, or its process died; the log is sound."""
 
 
 class CleaningProcesses:
-    """Runs cleanings, large ones in processes of their own."""
+    """Cleanings in the calling thread or, if large, in separate processes."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -256,7 +256,12 @@ class CleaningProcesses:
         self._cancelled = False
 
     def __call__(self, fs: FileSystem, request: CleanRequest) -> CleanResult:
-        """`ValueError` if the log can't be cleaned, `CleaningStopped` if there was no time for it."""
+        """Clean a partition.
+
+        Raises:
+            ValueError: the log can't be cleaned.
+            CleaningStopped: there was no time for it.
+        """
         may_be_beside = isinstance(fs, OsFileSystem)
         if may_be_beside and sum(size for _, size in request.segments) >= _SMALL_BYTES:
             return self._clean_beside(request)
@@ -266,10 +271,10 @@ class CleaningProcesses:
         except GrowsTooLarge:
             if not may_be_beside:
                 raise
-        return self._clean_beside(request)  # little on disk, and much when it is unpacked
+        return self._clean_beside(request)  # small on disk, but large when decompressed
 
     def cancel(self) -> None:
-        """End what is going on, and start nothing more."""
+        """End all running cleanings, and start nothing more."""
         with self._lock:
             self._cancelled = True
             for worker in self._workers:
@@ -286,12 +291,12 @@ class CleaningProcesses:
         return check
 
     def _clean_beside(self, request: CleanRequest) -> CleanResult:
-        safe_path = ["-P"] if sys.flags.safe_path else []  # as this process was started
+        safe_path = ["-P"] if sys.flags.safe_path else []  # with the option of this process
         command = [sys.executable, *safe_path, "-m", "pykafka_broker.log.compaction.clean"]
         with self._lock:
             if self._cancelled:
                 raise CleaningStopped("cancelled")
-            # a process group of its own: Ctrl-C in a terminal is for the broker, which then ends its workers
+            # its own process group: Ctrl-C in a terminal reaches the broker alone, which then ends its workers
             worker = subprocess.Popen(
                 command,
                 stdin=subprocess.PIPE,
@@ -315,10 +320,10 @@ class CleaningProcesses:
 
 
 class CleanJob:
-    """Cleans one partition beside the loop, then puts the result in place."""
+    """A cleaning beside the loop, whose result is put in place afterwards."""
 
     def __init__(
-        self, cleaner: Cleaner, found: Candidate, request: CleanRequest, runner: Runner, fs: FileSystem
+        self, cleaner: Cleaner, found: LogToClean, request: CleanRequest, runner: Runner, fs: FileSystem
     ) -> None:
         self._cleaner = cleaner
         self._found = found
@@ -345,8 +350,9 @@ class CleanJob:
 
 
 def _exchange(worker: subprocess.Popen[bytes], request: bytes) -> bytes:
-    """Send the request and wait for all of the answer. The worker's input stays open until then, since its end means to
-    the worker that the broker is gone.
+    """Send the request and wait for all of the answer.
+
+    The worker's input stays open until then, since its end means to the worker that the broker is gone.
     """
     assert worker.stdin is not None
     assert worker.stdout is not None
@@ -358,7 +364,7 @@ def _exchange(worker: subprocess.Popen[bytes], request: bytes) -> bytes:
 
 
 def throttle(bytes_per_second: float) -> Callable[[int], None]:
-    """Waits so that what it is told of stays below that rate."""
+    """Return a function which waits to keep the reported bytes below the rate."""
     if bytes_per_second >= _UNLIMITED:
         return lambda count: None
     start = time.monotonic()
@@ -375,7 +381,7 @@ def throttle(bytes_per_second: float) -> Callable[[int], None]:
 
 
 def _end_with_parent() -> None:
-    """The other end of standard input is closed when the broker has ended, by kill -9 too."""
+    """End the process when standard input is closed: the broker has ended, by kill -9 too."""
     os.read(sys.stdin.fileno(), 1)
     os._exit(1)
 

@@ -1,8 +1,9 @@
-"""Which partition is cleaned next, and what happens around it.
+"""The choice of the next partition to clean, and the life of a cleaning (Kafka: LogCleanerManager).
 
 Rule: the log with the greatest share of dirty bytes comes first, if that share is above `min.cleanable.dirty.ratio` or
-its oldest dirty record above `max.compaction.lag.ms`. Only what is complete, synced, decided (below the last stable
-offset) and older than `min.compaction.lag.ms` is cleaned. A partition that can't be cleaned is set aside and named.
+its oldest dirty record above `max.compaction.lag.ms`. Only segments that are complete, synced, decided (below the last
+stable offset) and older than `min.compaction.lag.ms` are cleaned. A partition that can't be cleaned is logged and left
+alone (`uncleanable`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ logger = logging.getLogger(__name__)
 _NEVER = 0x7FFFFFFFFFFFFFFF
 
 
-class Candidate(NamedTuple):
+class LogToClean(NamedTuple):
     dirty_ratio: float
     key: TopicPartition
     log: PartitionLog
@@ -43,12 +44,12 @@ def first_dirty_offset(log: PartitionLog, checkpoint: int | None) -> int:
 
 
 def upper_offset(log: PartitionLog, first_dirty: int, wall: int) -> int:
-    """Where what may be cleaned ends; the base offset of a segment."""
+    """Return the end of the cleanable part, the base offset of a segment."""
     limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark, log.recovery_point)
     lag_ms = log.config.min_compaction_lag_ms
     upper = log.segments.first.base_offset
-    for number, segment in enumerate(log.segments):
-        end = log.segments.upper_offset(number, log.log_end_offset)
+    for index, segment in enumerate(log.segments):
+        end = log.segments.upper_offset(index, log.log_end_offset)
         too_young = lag_ms > 0 and end > first_dirty and segment.largest_timestamp > wall - lag_ms
         if end > limit or too_young:
             break
@@ -56,17 +57,17 @@ def upper_offset(log: PartitionLog, first_dirty: int, wall: int) -> int:
     return upper
 
 
-def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, wall: int) -> Candidate | None:
-    """This log, if it should be cleaned."""
+def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, wall: int) -> LogToClean | None:
+    """Return the log as a candidate, if a cleaning is due; else None."""
     first_dirty = first_dirty_offset(log, checkpoint)
     upper = upper_offset(log, first_dirty, wall)
     clean_bytes = dirty_bytes = 0
     overdue = False
     lag_ms = log.config.max_compaction_lag_ms
-    for number, segment in enumerate(log.segments):
+    for index, segment in enumerate(log.segments):
         if segment.base_offset >= upper:
             break
-        if log.segments.upper_offset(number, log.log_end_offset) <= first_dirty:
+        if log.segments.upper_offset(index, log.log_end_offset) <= first_dirty:
             clean_bytes += segment.size
             continue
         dirty_bytes += segment.size
@@ -76,11 +77,11 @@ def candidate(key: TopicPartition, log: PartitionLog, checkpoint: int | None, wa
     ratio = dirty_bytes / (clean_bytes + dirty_bytes)
     if not overdue and ratio <= log.config.min_cleanable_dirty_ratio:
         return None
-    return Candidate(ratio, key, log, first_dirty, upper)
+    return LogToClean(ratio, key, log, first_dirty, upper)
 
 
-def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: float) -> CleanRequest:
-    """Describe this cleaning as plain data.
+def make_request(found: LogToClean, wall: int, map_bytes: int, bytes_per_second: float) -> CleanRequest:
+    """Describe a cleaning as plain data.
 
     Raises:
         ApiError: a transaction index can't be read.
@@ -107,28 +108,28 @@ def make_request(found: Candidate, wall: int, map_bytes: int, bytes_per_second: 
     )
 
 
-class _Unfinished(NamedTuple):
-    """A cleaning whose result is not in place yet."""
+class _UnfinishedSwap(NamedTuple):
+    """A cleaning without a result in place yet."""
 
-    found: Candidate
+    found: LogToClean
     result: CleanResult
     swap: Swap
 
 
 class Cleaner:
-    """Keeps up to `log.cleaner.threads` cleanings going."""
+    """Up to `log.cleaner.threads` cleanings at a time, and the choice of the next partition."""
 
     def __init__(self, manager: LogManager) -> None:
         self._manager = manager
-        self._processes: CleaningProcesses | None = None  # made, and its modules loaded, with the first cleaning
+        self._processes: CleaningProcesses | None = None  # made, with its modules loaded, by the first cleaning
         self._settings: tuple[float, ...] = ()
         self._cancelled = False
         self._due = _NEVER
-        # What is being cleaned: a move puts other segments in their place, a truncation cuts some of them.
+        # Segments and truncations when each running cleaning began: a move or a truncation makes its result useless.
         self._running: dict[TopicPartition, tuple[Segments, int]] = {}
-        self._again = False  # something was cleaned, there may be more
-        self._unfinished: dict[TopicPartition, _Unfinished] = {}  # a full disk has interrupted these swaps
-        self.set_aside: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
+        self._again = False  # a cleaning has ended, another one may be due
+        self._unfinished: dict[TopicPartition, _UnfinishedSwap] = {}  # swaps that a full disk has interrupted
+        self.uncleanable: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
 
     def start(self, now: int) -> None:
         if self._manager.config.log_cleaner_enable:
@@ -144,7 +145,7 @@ class Cleaner:
 
     @property
     def running(self) -> int:
-        """Cleanings that are going on."""
+        """Return the number of running cleanings."""
         return len(self._running)
 
     def next_deadline(self) -> int | None:
@@ -153,7 +154,7 @@ class Cleaner:
         return self._due if self._due < _NEVER else None
 
     def look_now(self, now: int) -> None:
-        """Look for something to clean now, and not only after the pause."""
+        """Look for something to clean now, without waiting for the pause to end."""
         if self._due < _NEVER:
             self._due = now
 
@@ -164,7 +165,7 @@ class Cleaner:
         self._due = now + self._manager.config.log_cleaner_backoff_ms
         if not self._manager.topics_are_known:
             return
-        self._heed_settings()
+        self._apply_settings()
         self.finish_swaps()
         tried: set[TopicPartition] = set()
         while len(self._running) < self._manager.config.log_cleaner_threads:
@@ -175,10 +176,10 @@ class Cleaner:
             self._start(found)
 
     def clean(self, keys: list[TopicPartition]) -> bool:
-        """Clean these now, all that is complete and synced, however little it is and however young; whether there is
-        anything to do.
+        """Clean the complete and synced part of the partitions now, however small and young, and return whether a
+        cleaning began.
         """
-        self._heed_settings()
+        self._apply_settings()
         begun = False
         for key in keys:
             log, directory = self._manager.loaded.get(key), self._manager.directory_of(key)
@@ -189,15 +190,15 @@ class Cleaner:
                 continue
             limit = min(log.segments.active.base_offset, log.last_stable_offset, log.high_watermark)
             if limit > log.segments.first.base_offset and not self._cancelled:
-                begun |= self._start(Candidate(1.0, key, log, log.log_start_offset, limit))
+                begun |= self._start(LogToClean(1.0, key, log, log.log_start_offset, limit))
         return begun
 
     def is_idle(self, keys: list[TopicPartition]) -> bool:
-        """Whether none of them is being cleaned."""
+        """Return whether none of the partitions is being cleaned."""
         return not self._running.keys() & {*keys}
 
-    def _heed_settings(self) -> None:
-        """What goes on under settings that were changed meanwhile begins anew, as Kafka's cleaners do."""
+    def _apply_settings(self) -> None:
+        """Begin cleanings anew after a change of settings, as Kafka's cleaners do."""
         config = self._manager.config
         settings = (
             config.log_cleaner_threads,
@@ -209,13 +210,13 @@ class Cleaner:
             self._processes = None
         self._settings = settings
 
-    def _filthiest(self, tried: set[TopicPartition]) -> Candidate | None:
-        best: Candidate | None = None
+    def _filthiest(self, tried: set[TopicPartition]) -> LogToClean | None:
+        best: LogToClean | None = None
         excluded = self._running.keys() | self._unfinished.keys() | tried
         for key, log in self._manager.loaded.items():
             if key in excluded or key in self._manager.moves or "compact" not in log.config.cleanup_policy:
                 continue
-            if self.set_aside.get(key) is log:  # another log of that name may be well
+            if self.uncleanable.get(key) is log:  # another log of that name may be cleanable
                 continue
             directory = self._manager.directory_of(key)
             if directory is None or not directory.online:
@@ -225,7 +226,7 @@ class Cleaner:
                 best = found
         return best
 
-    def _start(self, found: Candidate) -> bool:
+    def _start(self, found: LogToClean) -> bool:
         """Begin a cleaning; False if a transaction index can't be read, and the log is looked at again later."""
         from pykafka_broker.log.compaction.clean import CleaningProcesses, CleanJob
 
@@ -243,35 +244,35 @@ class Cleaner:
         self._manager.submit(CleanJob(self, found, request, self._processes, self._manager.fs))
         return True
 
-    def cleaned(self, found: Candidate, wall: int, result: CleanResult) -> None:
+    def cleaned(self, found: LogToClean, wall: int, result: CleanResult) -> None:
         begun = self._running.pop(found.key)
         self._again = True
         manager, log = self._manager, found.log
         directory = manager.directory_of(found.key)
         if directory is None or manager.loaded.get(found.key) is not log or found.key in manager.moves:
-            return  # deleted or on its way elsewhere: the next load removes what was cleaned
+            return  # deleted or being moved: the next load removes the cleaned files
         if (log.segments, log.truncations) != begun:
-            return  # moved, and what was cleaned went with the old folder; or cut, and what was cut must not come back
+            return  # moved, and the cleaned files went with the old folder; or cut, and cut records must not come back
         from pykafka_broker.log.compaction.swap import Swap
 
         if result.dropped_keyless:
             logger.warning("Dropped %d records without a key from %s-%d", result.dropped_keyless, *found.key)
         swap = Swap(log, result, wall)
         if swap.possible:
-            self._swap(_Unfinished(found, result, swap))
+            self._swap(_UnfinishedSwap(found, result, swap))
 
     def finish_swaps(self) -> None:
-        """Go on with the swaps that found no room. Those of a log that was deleted since are forgotten."""
+        """Go on with swaps stopped by a full disk; swaps of deleted logs are forgotten."""
         unfinished, self._unfinished = self._unfinished, {}
         for key, each in unfinished.items():
             if self._manager.loaded.get(key) is each.found.log:
                 self._swap(each)
 
     def is_swapping(self, key: TopicPartition) -> bool:
-        """Whether some files of this log have a name that is theirs only for the time of a swap."""
+        """Return whether files of the log have temporary names of an unfinished swap."""
         return key in self._unfinished
 
-    def _swap(self, cleaning: _Unfinished) -> None:
+    def _swap(self, cleaning: _UnfinishedSwap) -> None:
         found, result = cleaning.found, cleaning.result
         directory, log = self._manager.directory_of(found.key), found.log
         if directory is None:
@@ -284,20 +285,20 @@ class Cleaner:
                 self._unfinished[found.key] = cleaning
             return
         directory.cleaner_offsets[found.key] = result.end_offset
-        # only once the swap outlives a power cut may the log be called clean up to there
+        # the checkpoint may call the log clean only once the swap outlives a power cut
         path = directory.file(checkpoints.CLEANER_OFFSETS)
         self._manager.checkpoints.later(path, dict(directory.cleaner_offsets), folder=log.directory)
 
-    def failed(self, found: Candidate, request: CleanRequest, error: Exception | None) -> None:
+    def failed(self, found: LogToClean, request: CleanRequest, error: Exception | None) -> None:
         key, log = found.key, found.log
         begun = self._running.pop(key)
         present = {segment.base_offset for segment in log.segments}
         if self._manager.loaded.get(key) is not log or (log.segments, log.truncations) != begun:
-            return  # deleted, moved or cut meanwhile: no wonder
+            return  # deleted, moved or cut meanwhile: that is the reason
         if any(base not in present for base, _ in request.segments):
             return  # shortened meanwhile
         if isinstance(error, ValueError):
-            self.set_aside[key] = log
+            self.uncleanable[key] = log
             logger.error("%s-%d can't be cleaned and is left as it is: %s", *key, error)
             return
         logger.warning("The cleaning of %s-%d is tried again: %s", *key, error)

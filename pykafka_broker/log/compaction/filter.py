@@ -51,13 +51,13 @@ _ONE_BYTE = [varint(delta) for delta in range(-64, 64)]
 
 
 class CleanedTransactions:
-    """Follows the batches of a log in order; `kept_aborts` are those whose marker stays, in order."""
+    """The transactions of a log, batch by batch in order; `kept_aborts` are the transactions with a kept marker."""
 
     def __init__(self) -> None:
         self.kept_aborts: list[AbortedTransaction] = []
         self._coming: list[tuple[int, AbortedTransaction]] = []
         self._aborted: dict[int, AbortedTransaction] = {}  # open here and later aborted, by producer
-        self._seen: set[int] = set()  # of those, the ones that had a batch
+        self._seen: set[int] = set()  # producers of `_aborted` that had a batch
         self._committed: set[int] = set()  # open here, had a batch, and later committed
 
     def add_aborted(self, aborted: Iterable[AbortedTransaction]) -> None:
@@ -65,7 +65,7 @@ class CleanedTransactions:
             heapq.heappush(self._coming, (transaction.first_offset, transaction))
 
     def is_aborted(self, header: BatchHeader) -> bool:
-        """Whether this batch of records belongs to an aborted transaction."""
+        """Return whether a batch of records belongs to an aborted transaction."""
         self._open_up_to(header.last_offset)
         if not header.is_transactional:
             return False
@@ -76,10 +76,10 @@ class CleanedTransactions:
         return False
 
     def ends_nothing(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Whether this control batch ends a transaction of which no batch is left."""
+        """Return whether a control batch ends a transaction without any batch left."""
         self._open_up_to(header.last_offset)
         record = next(iter_records(batch, header), None)
-        if record is None:  # emptied by an earlier cleaning
+        if record is None:  # an earlier cleaning has emptied the batch
             return True
         kind = read_control_type(record)
         producer_id = header.producer_id
@@ -103,8 +103,10 @@ class CleanedTransactions:
 
 
 class BatchFilter:
-    """Decides batch by batch, in the order of the log. last_learned: where the last data batch of each of the
-    `producers` ends in the dirty part, if there is one. round_end: where this round of cleaning ends.
+    """Decisions on batches, in the order of the log.
+
+    last_learned: where the last data batch of each of the `producers` ends in the dirty part, if there is one.
+    round_end: where this round of cleaning ends.
     """
 
     def __init__(
@@ -129,7 +131,7 @@ class BatchFilter:
         self._new_horizon = wall + delete_retention_ms
 
     def keep(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
-        """The batch as it is to stand in the cleaned log; None if nothing of it stays."""
+        """Return the batch for the cleaned log; None if nothing of the batch stays."""
         if header.is_control:
             return self._keep_control(header, batch)
         if self._transactions.is_aborted(header):
@@ -166,17 +168,17 @@ class BatchFilter:
         return rewrite(header, data, _places(iter_spans(data, header.count)), self._new_horizon)
 
     def _kept(self, header: BatchHeader, spans: list[Span], marks: bytearray | None) -> list[Span]:
-        """Of a batch that was not learned, or not all of it, those whose key does not come again."""
+        """Return the records without a later record of the same key, for a batch not learned, or not wholly."""
         latest = self._latest
         horizon = header.delete_horizon_ms
         tombstones_stay = horizon is None or self._wall < horizon
         if marks is None and header.last_offset >= latest.first_offset:
-            return spans  # after the end of this round
+            return spans  # behind this round of cleaning
         kept = []
         for span, mark in zip(spans, marks or bytes([UNKNOWN]) * len(spans), strict=True):
             key, has_value = span[5:]
             if key is None:
-                self.dropped_keyless += marks is None  # else they were counted already
+                self.dropped_keyless += marks is None  # learned batches were counted already
             elif (key not in latest if mark == UNKNOWN else mark != GONE) and (tombstones_stay or has_value):
                 kept.append(span)
         return kept
@@ -204,7 +206,7 @@ class BatchFilter:
 
 
 def rewrite(header: BatchHeader, data: bytes, kept: list[Place], horizon: int | None) -> bytearray:
-    """The batch with only these records; a delete horizon takes the place of the base timestamp."""
+    """Return the batch with only the kept records; a delete horizon takes the place of the base timestamp."""
     stamp = header.max_timestamp if header.log_append_time else None
     stamps = [header.base_timestamp + delta if stamp is None else stamp for _, _, _, delta in kept]
     base_timestamp = stamps[0] if horizon is None else horizon
@@ -227,7 +229,7 @@ def _places(spans: Iterable[Span]) -> list[Place]:
 
 
 def empty_batch(header: BatchHeader) -> bytearray:
-    """Nothing but what the header says of offsets, producer and time."""
+    """Return a batch without records, with the header's offsets, producer and time."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
     return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 
@@ -235,7 +237,7 @@ def empty_batch(header: BatchHeader) -> bytearray:
 def _restamped(data: bytes, place: Place, timestamp_delta: int) -> tuple[bytes, ...]:
     start, body, end, _ = place
     if -64 <= timestamp_delta < 64 and not data[body - 2]:
-        # after attributes of 0 the delta has one byte; it gets another such, and the length stays
+        # attributes of 0 and a delta of one byte: another delta of one byte leaves the length as it is
         return data[start : body - 1], _ONE_BYTE[timestamp_delta + 64], data[body:end]
     stamp = b"\0" + varint(wrap_int64(timestamp_delta))
     return varint(len(stamp) + end - body), stamp, data[body:end]

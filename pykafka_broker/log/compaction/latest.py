@@ -25,14 +25,14 @@ from pykafka_broker.records.record import read_varint
 
 # start of the length, end of the timestamp delta, end, offset delta, timestamp delta, key, whether there is a value
 Span = tuple[int, int, int, int, int, bytes | None, bool]
-# of these, what it takes to copy a record: start of the length, end of the timestamp delta, end, timestamp delta
+# the part of a span that copying takes: start of the length, end of the timestamp delta, end, timestamp delta
 Place = tuple[int, int, int, int]
-LEAST_RECORD_BYTES = 7  # a byte for each field, and nothing in them
+LEAST_RECORD_BYTES = 7  # a byte for each field, all of them empty
 # Marks of a record.
-GONE = 0  # its key came again, or it has none
+GONE = 0  # a later record has its key, or it has none
 VALUE = 1
 TOMBSTONE = 2
-UNKNOWN = 3  # it stands before that part, in a batch that reaches into it: ask for its key
+UNKNOWN = 3  # before the dirty part, in a batch that reaches into it: look the key up
 _SLOT_BYTES = 20  # a digest of 16 bytes and a record's number
 _BATCH_BYTES = 12  # a base offset and the number of the first record
 _FILL_PERCENT = 75  # of the slots
@@ -41,16 +41,19 @@ _HALVES = Struct("<QQ").unpack
 
 
 def records_bytes(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOMPRESSED) -> bytes:
-    """The records, uncompressed."""
+    """Return the records, uncompressed."""
     if header.codec == NONE:
         return bytes(memoryview(batch)[HEADER_SIZE : header.size])
     return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], max_bytes)
 
 
 def iter_spans(data: bytes, count: int) -> Iterator[Span]:
-    """`count` records from the start of `data`; `InvalidRecord` where they can't be what they claim.
+    """Yield `count` records from the start of `data`.
 
     Varints of one and two bytes are decoded in place, as in `records.record`: a call for each would double the time.
+
+    Raises:
+        InvalidRecord: the data holds no such records.
     """
     position, limit = 0, len(data)
     try:
@@ -63,7 +66,7 @@ def iter_spans(data: bytes, count: int) -> Iterator[Span]:
             end = position + (value >> 1)
             if value & 1 or end > limit:
                 raise InvalidRecord(f"a record ends at byte {end} of {limit}")
-            value = data[position + 1]  # after the attributes, which nothing uses
+            value = data[position + 1]  # behind the attributes, which are not used
             position += 2
             if value < 128:
                 timestamp_delta = value >> 1 ^ -(value & 1)
@@ -93,7 +96,7 @@ def iter_spans(data: bytes, count: int) -> Iterator[Span]:
 
 
 def marked_places(data: bytes, marks: bytes | bytearray) -> list[Place]:
-    """The records with a mark other than 0. All of them were read once before, so the data is what it claims."""
+    """Return the records with a mark other than 0. All records were read before, so the data is sound."""
     places = []
     position = 0
     for mark in marks.rstrip(b"\0"):
@@ -115,7 +118,7 @@ def marked_places(data: bytes, marks: bytes | bytearray) -> list[Place]:
 
 
 def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
-    """The rest of a varint whose first byte is `first`, still in zigzag form."""
+    """Return the value of a longer varint with the first byte `first`, still in zigzag form."""
     second = data[position]
     if second < 128:
         return first & 0x7F | second << 7, position + 1
@@ -124,36 +127,40 @@ def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
 
 
 class LatestRecords:
-    """Told of batches in the order of the log, then asked about them in the same order."""
+    """The latest record of each key. Batches are learned in the order of the log, then asked about in the same
+    order.
+    """
 
     def __init__(self, memory_bytes: int, first_offset: int, end_offset: int) -> None:
-        self.first_offset = first_offset  # all keys from here on,
-        self.latest_offset = first_offset - 1  # up to here are known
+        self.first_offset = first_offset  # all keys from this offset on
+        self.latest_offset = first_offset - 1  # up to this offset are known
         self.dropped_keyless = 0
         slot_bytes = memory_bytes * _SLOTS_PERCENT // 100
         self._mark_bytes = min(memory_bytes - slot_bytes, 0xFFFFFFFF)
-        most_records = end_offset - first_offset  # each has an offset of its own
+        most_records = end_offset - first_offset  # no two records have the same offset
         self._make_slots(min(slot_bytes // _SLOT_BYTES, most_records * 100 // _FILL_PERCENT + 1))
         self._marks = bytearray()
         self._base_offsets = array("q")
         self._first_numbers = array("I")
-        self._asked = 0  # of the batches
+        self._asked = 0  # index of the next batch to be asked about
 
     def _make_slots(self, count: int) -> None:
         self._slots = max(2, count)
         self._capacity = self._slots * _FILL_PERCENT // 100
         self._keys = 0
-        # zeros from the system, which takes memory only for the pages that are written to
+        # zero pages of the system, which take memory only once they are written to
         self._lows = memoryview(mmap(-1, 8 * self._slots)).cast("Q")  # 0: free
         self._highs = memoryview(mmap(-1, 8 * self._slots)).cast("Q")
         self._numbers = memoryview(mmap(-1, 4 * self._slots)).cast("I")
 
     def __len__(self) -> int:
-        """How many keys."""
+        """Return the number of keys."""
         return self._keys
 
     def has_room(self, count: int) -> bool:
-        """For a batch of so many records. The first one always finds some, or there would be no end to cleaning."""
+        """Return whether a batch of so many records finds room. The first batch always does, or cleaning would never
+        end.
+        """
         if not self._base_offsets:
             if count > self._capacity:
                 self._make_slots(count * 100 // _FILL_PERCENT + 2)
@@ -162,7 +169,7 @@ class LatestRecords:
         return self._keys + count <= self._capacity and marks <= self._mark_bytes
 
     def learn(self, base_offset: int, spans: Iterable[Span]) -> None:
-        """The records of one batch for which there is room."""
+        """Learn a batch's records; `has_room` comes first."""
         marks, lows, highs, numbers, slots = self._marks, self._lows, self._highs, self._numbers, self._slots
         self._base_offsets.append(base_offset)
         self._first_numbers.append(len(marks))
@@ -198,7 +205,7 @@ class LatestRecords:
         return False
 
     def marks_of(self, base_offset: int) -> bytearray | None:
-        """A mark for each record of that batch, None if it was not learned. Batches are asked about in their order."""
+        """Return a mark for each record of a batch, None for a batch not learned. Batches are asked about in order."""
         bases = self._base_offsets
         while self._asked < len(bases) and bases[self._asked] < base_offset:
             self._asked += 1

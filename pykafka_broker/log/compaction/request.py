@@ -1,4 +1,7 @@
-"""What cleaning one partition is asked to do, and what it answers: plain data, fit to go to another process."""
+"""The request for a cleaning and its result: plain data, fit to go to another process.
+
+This small module is apart because a process that cleans imports it under the same name as the broker.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,17 @@ from pykafka_broker.records.compression import MAX_DECOMPRESSED
 
 
 class LastBatches(NamedTuple):
-    """The end of an active producer's records. offsets: where its newest data batches end, oldest first; none after a
-    marker that has raised its epoch. epoch: the newest one.
+    """The end of an active producer's records.
+
+    offsets: where its newest data batches end, oldest first; none after a marker that has raised its epoch. epoch: the
+    newest one.
     """
 
     offsets: tuple[int, ...]
     epoch: int
 
     def newest_below(self, offset: int) -> int | None:
-        """Return the last offset of the newest of these batches that ends below `offset`."""
+        """Return the last offset of the newest batch ending below `offset`."""
         return next((each for each in reversed(self.offsets) if each < offset), None)
 
 
@@ -25,21 +30,21 @@ class CleanRequest(NamedTuple):
     directory: str
     segments: list[tuple[int, int]]  # base offset and size of every segment that may be cleaned, in order
     first_dirty_offset: int
-    upper_offset: int  # where the last of them ends
+    upper_offset: int  # the end of the last segment
     aborted_later: list[AbortedTransaction]  # open at `upper_offset`: their markers are in later segments
     producers: dict[int, LastBatches]
-    wall: int  # what the wall clock shows
+    wall: int  # wall clock in ms
     delete_retention_ms: int
     segment_bytes: int
     segment_index_bytes: int
     index_interval_bytes: int
-    map_bytes: int  # memory for keys
+    map_bytes: int  # memory for keys in bytes
     bytes_per_second: float
-    most_unpacked_bytes: int = MAX_DECOMPRESSED  # of one batch
+    most_unpacked_bytes: int = MAX_DECOMPRESSED  # uncompressed size of one batch
 
 
 class CleanedSegment(NamedTuple):
-    """A new segment, in files that end in `.cleaned`, and the base offsets of those it replaces."""
+    """A new segment, in files ending in `.cleaned`, and the base offsets of the replaced segments."""
 
     base_offset: int
     size: int
@@ -48,7 +53,7 @@ class CleanedSegment(NamedTuple):
 
 class CleanResult(NamedTuple):
     segments: list[CleanedSegment]
-    end_offset: int  # the first offset that is still dirty
+    end_offset: int  # the first offset that stays dirty
     read_bytes: int
     written_bytes: int
     keys: int

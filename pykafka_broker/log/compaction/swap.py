@@ -1,7 +1,7 @@
-"""Putting cleaned segments in the place of those they replace.
+"""The exchange of old segments for cleaned ones.
 
-Rule: the new files are on disk before this begins. Names change in an order from which a crash leaves either all of the
-old segments or a `.swap` log, which is complete and takes its place at the next start.
+Rule: the new files are on disk before the exchange begins. Names change in an order from which a crash leaves either
+all of the old segments or a `.swap` log, which is complete and takes its place at the next start.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _SEGMENT_FILES = (_LOG, ".index", ".timeindex", ".txnindex")
 
 
 class Swap:
-    """The exchange of segments after one round of cleaning. Where a full disk refuses a step, `run` goes on with that
-    step the next time; until then the log is read from whatever names its files have.
+    """The exchange of segments after a round of cleaning.
+
+    Where a full disk refuses a step, `run` goes on with that step the next time; until then the log is read from
+    whatever names its files have.
     """
 
     def __init__(self, log: PartitionLog, result: CleanResult, wall: int) -> None:
@@ -42,7 +44,11 @@ class Swap:
                 new.discard()
 
     def run(self) -> None:
-        """Exchange what is left to exchange. Raises OSError."""
+        """Exchange the segments, from the first unfinished exchange on.
+
+        Raises:
+            OSError: the disk refused a step.
+        """
         while self._left:
             self._exchange(*self._left[0])
             self._left.pop(0)
@@ -53,7 +59,7 @@ class Swap:
             if log.truncations != self._truncations or not all(log.segments.holds(segment) for segment in old):
                 new.discard()  # a truncation or retention came before this could go on
                 return
-            new.created_ms, new.written_ms = old[-1].created_ms, old[-1].written_ms  # retention counts on from there
+            new.created_ms, new.written_ms = old[-1].created_ms, old[-1].written_ms  # the age for retention stays
             new.change_suffix(CLEANED, SWAP)
             log.segments.replace(old, [new])
         for segment in old:
@@ -65,8 +71,9 @@ class Swap:
 
 
 def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:
-    """False if the log has lost one of those segments meanwhile, or is in another folder than what was cleaned; then
-    that is thrown away.
+    """Exchange the segments, and return whether the log still had all old segments in the same folder.
+
+    Otherwise the cleaned files are thrown away.
     """
     swap = Swap(log, result, wall)
     swap.run()
@@ -80,12 +87,12 @@ def _open(log: PartitionLog, cleaned: CleanedSegment, wall: int) -> LogSegment:
 
 
 def finish_swaps(files: FileCache, directory: str, names: list[str], wall: int) -> list[str]:
-    """Complete what a crash interrupted; the names that are there afterwards."""
+    """Complete an interrupted exchange, and return the names of the files afterwards."""
     swapping = [name for name in names if name.endswith(SWAP)]
     for name in swapping:
         if name[:20].isdecimal() and name[20:] == _LOG + SWAP:
             _finish(files, directory, names, int(name[:20]), wall)
-    for name in swapping:  # what is left of swaps that had not got to their log
+    for name in swapping:  # files of swaps that a crash stopped before the log's turn
         if files.fs.exists(f"{directory}/{name}"):
             files.fs.remove(f"{directory}/{name}")
     return files.fs.list_directory(directory) if swapping else names

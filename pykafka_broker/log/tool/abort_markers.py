@@ -1,7 +1,7 @@
-"""A transaction index held against the markers in the log itself.
+"""A comparison of a transaction index with the markers in the log.
 
-Rule: an entry names an ABORT marker of its segment, and every aborted transaction of which there are records has an
-entry that reaches back to the first of them. This holds whatever retention and compaction have taken away.
+Rule: an entry names an ABORT marker of its segment, and every aborted transaction with records has an entry that
+reaches back to its first record. This holds whatever retention and compaction have taken away.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from pykafka_broker.records.control import read_end_transaction_marker
 
 
 class _Abort(NamedTuple):
-    first_offset: int | None  # of the records that are left, None if there are none
-    last_stable_offset: int  # at most
+    first_offset: int | None  # of the remaining records, None without any
+    last_stable_offset: int  # an upper bound
 
 
 class AbortMarkers:
-    """Follows the batches of a log in order."""
+    """The ABORT markers of a log, batch by batch in order."""
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}  # by producer: its transaction's first offset
-        self._aborts: dict[tuple[int, int], _Abort] = {}  # of this segment, by producer and offset of the marker
+        self._aborts: dict[tuple[int, int], _Abort] = {}  # aborts of this segment, by producer and offset of the marker
 
     def begin_segment(self) -> None:
         self._aborts.clear()
 
     def lost_track(self) -> None:
-        """Some batches can't be read."""
+        """Forget open transactions: some batches can't be read."""
         self._open.clear()
 
     def learn(self, batch: ScannedBatch) -> None:
@@ -43,11 +43,11 @@ class AbortMarkers:
             if not marker.commit:
                 limit = min(self._open.values(), default=marker.offset + 1)
                 self._aborts[marker.producer_id, marker.offset] = _Abort(first_offset, limit)
-        elif header.is_transactional and header.count:  # emptied ones have nothing that could be seen
+        elif header.is_transactional and header.count:  # emptied batches have no visible records
             self._open.setdefault(header.producer_id, header.base_offset)
 
     def problem(self, entries: Iterable[AbortedTransaction]) -> str | None:
-        """What is wrong with the transaction index of this segment."""
+        """Return a fault of the segment's transaction index, or None."""
         missing = {key: abort for key, abort in self._aborts.items() if abort.first_offset is not None}
         for entry in entries:
             abort = self._aborts.get((entry.producer_id, entry.last_offset))

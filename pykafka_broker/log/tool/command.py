@@ -1,6 +1,7 @@
 """`pykafka-broker log dump|verify|repair DIR`.
 
-Rule: the exit code is 0 if all is well or mended, 1 if something is damaged, 2 if the question makes no sense.
+Rule: the exit code is 0 if all is well or mended, 1 if something is damaged, 2 if the arguments make no sense. Each
+command is imported when it runs.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ def run(
     complain: Callable[[str], object] | None = None,
     fs: FileSystem | None = None,
 ) -> int:
-    """Print what the arguments ask for, a line at a time; the exit code. `complain` is told why it can't be done, or
-    else `write` is.
+    """Print the result of a command, a line at a time, and return the exit code.
+
+    Args:
+        complain: is called with the reason of a refusal; None for `write`.
     """
     complain = complain or write
     options = parser().parse_args(arguments)

@@ -34,7 +34,7 @@ _INT16 = struct.Struct(">h")
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_TYPES = ("ABORT", "COMMIT", "LeaderChange", "SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoters")
 _FRAME_VERSION = 1
-_NEVER_REMOVED = "__share_group_state", 1  # updates go with their snapshot
+_NEVER_REMOVED = "__share_group_state", 1  # an update is removed with its snapshot, never by a tombstone
 _TRANSACTION_STATES = range(8)
 _HIDDEN = "[hidden]"
 _CONFIG = ("value",)
@@ -42,7 +42,7 @@ _SECRETS = {"ConfigRecord": _CONFIG, "UserScramCredentialRecord": ("salt", "stor
 
 
 def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, object] | None:
-    """The record of an internal topic; None for other topics."""
+    """Return the record of an internal topic in words; None for other topics."""
     try:
         if topic == METADATA_TOPIC:
             message, version = decode_metadata(value or b"")
@@ -63,13 +63,15 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, obje
 
 
 def is_kept_for(topic: str) -> bool:
-    """Whether the records of this topic are the broker's own."""
+    """Return whether the topic's records are the broker's own."""
     return topic == METADATA_TOPIC or topic in _KEYED
 
 
-def senseless(topic: str, key: bytes | None, value: bytes | None) -> str | None:
-    """Why whoever keeps this topic can't read the record; None if it can, or passes over it: a type of key that is not
-    known belongs to a newer release."""
+def unreadable(topic: str, key: bytes | None, value: bytes | None) -> str | None:
+    """Return the reason for which a coordinator can't read a record, or None.
+
+    A coordinator passes over a key of an unknown type, which belongs to a newer release.
+    """
     try:
         if topic == METADATA_TOPIC:
             decode_metadata(value or b"")
@@ -101,7 +103,7 @@ def _decode_keyed(topic: str, key: bytes, value: bytes | None) -> None:
 
 
 def decode_metadata(value: bytes) -> tuple[Message, int]:
-    """A record of the metadata log and its version: a frame of three varints, and the message."""
+    """Return a record of the metadata log and the record's version: a frame of three varints, and the message."""
     frame, at = read_uvarint(value, 0)
     kind, at = read_uvarint(value, at)
     version, at = read_uvarint(value, at)
@@ -111,7 +113,7 @@ def decode_metadata(value: bytes) -> tuple[Message, int]:
 
 
 def control_type(key: bytes | None) -> str:
-    """The name of a control record's type."""
+    """Return the name of a control record's type."""
     if key is None or len(key) < _CONTROL_KEY.size:
         return "unknown"
     kind = _CONTROL_KEY.unpack_from(key)[1]
@@ -119,7 +121,7 @@ def control_type(key: bytes | None) -> str:
 
 
 def plain(value: object) -> object:
-    """As JSON has it: ids in Kafka's form, other bytes as text or in hexadecimal."""
+    """Return a value for JSON: ids in Kafka's form, other bytes as text or in hexadecimal."""
     if isinstance(value, Fields):
         return {name: plain(getattr(value, name)) for name in value.__match_args__}
     if isinstance(value, list | tuple):
@@ -130,7 +132,7 @@ def plain(value: object) -> object:
 
 
 def _without_secrets(message: Message) -> object:
-    """A record of metadata without what can be used as a password, or to look for one."""
+    """Return a record of metadata without passwords or anything to find a password with."""
     hidden = _SECRETS.get(type(message).__name__, ())
     if hidden == _CONFIG and not is_secret(message.name):  # type: ignore[attr-defined] # of ConfigRecord
         hidden = ()
@@ -141,7 +143,7 @@ def _without_secrets(message: Message) -> object:
 
 
 def text(data: bytes | None) -> str | None:
-    """Text where it is text, else the bytes in hexadecimal."""
+    """Return the text in some bytes, or the bytes in hexadecimal."""
     if data is None:
         return None
     try:
@@ -153,23 +155,25 @@ def text(data: bytes | None) -> str | None:
 # -- records that their coordinator can't read
 
 
-def senseless_records(topic: str, batch: ScannedBatch) -> Iterator[tuple[int, str]]:
-    """Offset and reason of each; the batch's own offset if its records can't be told apart."""
+def unreadable_records(topic: str, batch: ScannedBatch) -> Iterator[tuple[int, str]]:
+    """Yield the offset of each unreadable record and the reason; the batch's own offset if the records can't be told
+    apart.
+    """
     header = batch.header
     if header.is_control:
         return
     try:
         for record in iter_records(batch.data, header):
-            reason = senseless(topic, record.key, record.value)
+            reason = unreadable(topic, record.key, record.value)
             if reason is not None:
                 yield record.offset, reason
     except CorruptBatch as error:
         yield header.base_offset, str(error)
 
 
-def without_senseless(topic: str, batch: ScannedBatch) -> Buffer:
-    """The batch with the records that can be read."""
-    found = {offset for offset, _ in senseless_records(topic, batch)}
+def without_unreadable(topic: str, batch: ScannedBatch) -> Buffer:
+    """Return the batch with the readable records."""
+    found = {offset for offset, _ in unreadable_records(topic, batch)}
     if not found:
         return batch.data
     header = batch.header
@@ -186,12 +190,12 @@ def without_senseless(topic: str, batch: ScannedBatch) -> Buffer:
     return rewrite(header, data, kept, header.delete_horizon_ms) if kept else empty_batch(header)
 
 
-def take_out(fs: FileSystem, topic: str, source: str, target: str) -> None:
-    """Write what makes sense of one sound segment to another file."""
+def write_readable(fs: FileSystem, topic: str, source: str, target: str) -> None:
+    """Write the readable records of a sound segment to another file."""
     old, new = fs.open(source, writable=False), fs.open(target, create=True)
     written = 0
     for batch in scan(old, source, 0, old.size(), verify=False):
-        data = without_senseless(topic, batch)
+        data = without_unreadable(topic, batch)
         new.write_at(data, written)
         written += len(data)
     new.sync()

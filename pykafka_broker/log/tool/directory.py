@@ -34,18 +34,18 @@ from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.record import iter_records
 
 Row = dict[str, object]
-# Folders that are out of use, or not yet in use, have a unique word and what they are behind the partition's name.
+# Folders out of use, or not yet in use, have a unique id and their state behind the partition's name.
 _FOLDER = re.compile(r"(.+)-(\d+)(?:\.[0-9a-f]{32}-(delete|future|stray))?")
 QUORUM_STATE = "quorum-state"
 _SNAPSHOT = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
-# A line that is as it was written: an id has 22 characters.
+# An undamaged line; an id has 22 characters.
 _PROPERTY = re.compile(r"((?:version|node\.id)(?==\d+$)|(?:cluster|directory)\.id(?==[A-Za-z0-9_-]{22}$))=(.+)")
 _REQUIRED = ("version", "cluster.id", "node.id")
 
 
 class Folder:
-    """One partition's folder, with what the checkpoints beside it say."""
+    """A partition's folder, with the partition's entries in the checkpoints of the directory."""
 
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.fs = fs
@@ -55,7 +55,7 @@ class Folder:
         assert match is not None
         self.topic = match[1]
         self.partition = int(match[2])
-        self.state: str | None = match[3]  # "delete", "future", "stray", or in use
+        self.state: str | None = match[3]  # "delete", "future" or "stray"; None: in use
         self.offsets = Offsets()
         if self.state is None:
             parent, key = os.path.dirname(path), (self.topic, self.partition)
@@ -68,13 +68,17 @@ class Folder:
         return self.topic == METADATA_TOPIC
 
     def files(self, suffix: str) -> list[str]:
-        """Paths of the files whose name is an offset and this suffix, in order."""
+        """Return the paths of files named by an offset and the suffix, in order."""
         names = self.fs.list_directory(self.path)
         return sorted(f"{self.path}/{name}" for name in names if name[:20].isdecimal() and name[20:] == suffix)
 
 
 def partition_folders(fs: FileSystem, path: str) -> Iterator[Folder]:
-    """`LogDirectoryError` if the path is neither a partition's folder nor a data directory."""
+    """Yield the folder at `path`, or every partition's folder in the data directory.
+
+    Raises:
+        LogDirectoryError: the path is neither a partition's folder nor a data directory.
+    """
     if is_partition(fs, path):
         yield Folder(fs, path)
         return
@@ -86,7 +90,7 @@ def partition_folders(fs: FileSystem, path: str) -> Iterator[Folder]:
 
 
 def folders_aside(fs: FileSystem, path: str) -> Iterator[tuple[str, str]]:
-    """Name and state of the folders in a data directory that are not in use."""
+    """Yield name and state of the folders out of use in a data directory."""
     for name in sorted(fs.list_directory(path)):
         match = _FOLDER.fullmatch(name)
         if match is not None and match[3] is not None:
@@ -118,7 +122,7 @@ class SnapshotFile(NamedTuple):
         yield from scan(handle, self.path, 0, handle.size(), verify=True)
 
     def problem(self) -> str | None:
-        """Why it can't be used."""
+        """Return the reason for which the snapshot can't be used, or None."""
         kinds = [""]
         try:
             for batch in self.batches():
@@ -134,13 +138,13 @@ class SnapshotFile(NamedTuple):
 
 
 def snapshots(fs: FileSystem, folder: str) -> list[SnapshotFile]:
-    """Oldest first."""
+    """Return the snapshots in a folder, oldest first."""
     found = [match for name in sorted(fs.list_directory(folder)) if (match := _SNAPSHOT.fullmatch(name))]
     return [SnapshotFile(fs, f"{folder}/{match[0]}", int(match[1]), int(match[2])) for match in found]
 
 
 def lost_beginning(folder: Folder) -> str | None:
-    """Without a snapshot of what was before it, the log can't begin anywhere but at zero."""
+    """Return a fault of a metadata log which begins above zero without a snapshot of the records before, or None."""
     logs = folder.files(".log")
     start = max(base_of(logs[0]) if logs else 0, folder.offsets.log_start_offset)
     found = snapshots(folder.fs, folder.path)
@@ -150,7 +154,12 @@ def lost_beginning(folder: Folder) -> str | None:
 
 
 def quorum_state(fs: FileSystem, folder: str) -> dict[str, object]:
-    """`ValueError` if it is damaged, `FileNotFoundError` if it is missing."""
+    """Return the content of `quorum-state`.
+
+    Raises:
+        ValueError: the file is damaged.
+        FileNotFoundError: the file is missing.
+    """
     try:
         state = json.loads(read_file(fs, f"{folder}/{QUORUM_STATE}"))
     except ValueError:
@@ -161,7 +170,7 @@ def quorum_state(fs: FileSystem, folder: str) -> dict[str, object]:
 
 
 def topic_ids(fs: FileSystem, directory: str) -> dict[str, bytes]:
-    """The id of each topic, as far as the metadata log in this data directory tells."""
+    """Return the id of each topic, as far as the metadata log in the data directory tells."""
     folder = f"{directory}/{METADATA_TOPIC}-0"
     ids: dict[str, bytes] = {}
     if not fs.exists(folder):
@@ -188,14 +197,14 @@ def _learn(batches: Iterator[ScannedBatch], ids: dict[str, bytes]) -> None:
                 if isinstance(message, TopicRecord):
                     ids[message.name] = bytes(message.topic_id)
     except (DamagedLog, CorruptBatch, DecodeError):
-        return  # what came before it is known
+        return  # the ids before the damage are known
 
 
 # -- files of the directory
 
 
 def in_use(fs: FileSystem, path: str) -> bool:
-    """Whether a broker, ours or Kafka, has locked the directory."""
+    """Return whether a broker, ours or Kafka, has locked the directory."""
     if not fs.exists(f"{path}/{LOCK}"):
         return False
     try:
@@ -203,7 +212,7 @@ def in_use(fs: FileSystem, path: str) -> bool:
     except BlockingIOError:
         return True
     except OSError:
-        return False  # not ours to lock
+        return False  # no permission to lock
     return False
 
 
@@ -235,20 +244,20 @@ def properties_problem(fs: FileSystem, path: str) -> str | None:
 
 
 def bootstrap_problem(fs: FileSystem, path: str) -> str | None:
-    """Of what `kafka-storage format` has left for the first start."""
+    """Return a fault of `bootstrap.checkpoint`, which `kafka-storage format` leaves for the first start, or None."""
     file = f"{path}/{BOOTSTRAP_FILE}"
     return SnapshotFile(fs, file, 0, 0).problem() if fs.exists(file) else None
 
 
 def readable_properties(fs: FileSystem, path: str) -> dict[str, str]:
-    """What can be made out of a damaged `meta.properties`."""
+    """Return the readable lines of a damaged `meta.properties`."""
     text = read_file(fs, f"{path}/{META_PROPERTIES}").decode("ascii", "replace")
     found = {match[1]: match[2] for match in map(_PROPERTY.fullmatch, text.splitlines()) if match}
     return found if found.get("version") == "1" else {}
 
 
 def damaged_checkpoints(fs: FileSystem, path: str) -> Iterator[tuple[str, str]]:
-    """Name and problem; without them a start has more to read."""
+    """Yield name and fault of damaged checkpoints. Without a checkpoint a start has more to read."""
     for name in OFFSET_FILES:
         try:
             checked_offsets(fs, f"{path}/{name}")

@@ -1,4 +1,7 @@
-"""What is in the files, one row for each batch, record, index entry and checkpoint line."""
+"""The content of the files, one row for each batch, record, index entry and checkpoint line.
+
+Only the command reads this module, when it is asked for a dump.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ _CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def dump(fs: FileSystem, path: str, *, records: bool = False) -> Iterator[Row]:
-    """Rows for all partitions of a directory, or for one partition's folder."""
+    """Yield rows for all partitions of a directory, or for a single partition's folder."""
     folders = list(partition_folders(fs, path))
     if not is_partition(fs, path):
         yield from _directory(fs, path)

@@ -1,7 +1,9 @@
-"""Making a damaged data directory one that a broker starts on.
+"""The repair of a damaged data directory, so that a broker starts on it.
 
-Rule: nothing is thrown away. A log is cut at the first batch that is damaged; what is cut off, and the segments after
-it, stay beside it in files that end in `.damaged`. Indexes, snapshots and leader epochs are made anew.
+Rule: nothing is thrown away. A log is cut at the first damaged batch; the rest of the segment, and the segments after
+it, stay beside the log in files that end in `.damaged`. Indexes, snapshots and leader epochs are rebuilt.
+
+Only the command reads this module, when it is asked for a repair.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from pykafka_broker.log.loading import FolderRecovery, Offsets
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
-from pykafka_broker.log.tool.decoding import is_kept_for, senseless_records, take_out
+from pykafka_broker.log.tool.decoding import is_kept_for, unreadable_records, write_readable
 from pykafka_broker.log.tool.directory import (
     BOOTSTRAP_FILE,
     QUORUM_STATE,
@@ -52,15 +54,19 @@ from pykafka_broker.log.tool.directory import (
 
 DAMAGED = ".damaged"
 _PIECE_BYTES = 1 << 20
-_MOST_IN_SEGMENT = 0x7FFFFFFF  # offsets, which an index counts with 32 bits
+_MOST_IN_SEGMENT = 0x7FFFFFFF  # an index counts offsets with 32 bits
 
 
 def repair(fs: FileSystem, path: str, now: int) -> Iterator[Row]:
-    """One row for each partition; `LogDirectoryError` if a broker runs on the directory."""
+    """Repair a directory or a partition's folder, and yield a row for each partition.
+
+    Raises:
+        LogDirectoryError: a broker runs on the directory.
+    """
     path = os.path.abspath(path)
     folders = list(partition_folders(fs, path))
     directory = LogDirectory(fs, os.path.dirname(path) if is_partition(fs, path) else path)
-    directory.take()
+    directory.acquire()
     try:
         if directory.path == path:
             yield from _repair_directory(fs, path)
@@ -84,7 +90,7 @@ def _repair_directory(fs: FileSystem, path: str) -> Iterator[Row]:
 
 
 def _repair_properties(fs: FileSystem, path: str, problem: str) -> Row:
-    """Keep the lines that are as they were written; a start completes the file."""
+    """Keep the readable lines; a start completes the file."""
     found = readable_properties(fs, path)
     aside = _move_aside(fs, f"{path}/{META_PROPERTIES}")
     if found:
@@ -96,7 +102,11 @@ def _repair_properties(fs: FileSystem, path: str, problem: str) -> Row:
 
 
 def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
-    """`ids` are those of the topics, for a folder that does not know its own."""
+    """Repair a partition's folder.
+
+    Args:
+        ids: the ids of the topics, for a folder without its own.
+    """
     fs = folder.fs
     cut = _begin_at_snapshot(folder) if folder.is_metadata else []
     found = _examine(folder)
@@ -106,9 +116,9 @@ def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
         return {"type": "error", "file": folder.name, "problem": f"left as it is: {old}"}
     kept = cut + [_move_aside(fs, path) for path in found.doubled]
     kept += [*_put_aside(fs, damages), *_put_metadata_aside(folder), *_name_again(folder, ids)]
-    kept += _take_out_senseless(folder)
+    kept += _remove_unreadable(folder)
     end = max(found.end, _end_of_snapshots(folder))
-    if end > found.end:  # the snapshot says more than what is left of the log, which begins anew behind it
+    if end > found.end:  # the snapshot goes further than the rest of the log, which begins anew behind it
         kept += [_move_aside(fs, path) for path in folder.files(".log")]
         damages = {}
     for suffix in (".index", ".timeindex", ".txnindex"):
@@ -140,7 +150,7 @@ def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
 
 
 def _put_aside(fs: FileSystem, damages: Mapping[str, DamagedLog | None]) -> Iterator[str]:
-    """Keep what is about to be cut off."""
+    """Keep the records which are about to be cut off."""
     damaged = False
     for path, damage in damages.items():
         if damaged:
@@ -157,7 +167,7 @@ def _move_aside(fs: FileSystem, path: str) -> str:
 
 
 def _free_name(fs: FileSystem, path: str) -> str:
-    """What an earlier repair has put aside stays."""
+    """Return an unused name; files put aside by an earlier repair stay."""
     name, number = f"{path}{DAMAGED}", 1
     while fs.exists(name):
         number += 1
@@ -166,7 +176,7 @@ def _free_name(fs: FileSystem, path: str) -> str:
 
 
 def _split(fs: FileSystem, path: str, position: int) -> str:
-    """Move what lies from `position` on to another file."""
+    """Move the bytes from `position` on to another file."""
     name = _free_name(fs, path)
     source, target = fs.open(path), fs.open(name, create=True)
     _copy_from(source, position, target)
@@ -176,8 +186,10 @@ def _split(fs: FileSystem, path: str, position: int) -> str:
 
 
 def _put_metadata_aside(folder: Folder) -> Iterator[str]:
-    """What only the metadata log has. With a damaged snapshot a broker reads the one before, or the log from its
-    beginning; without `quorum-state` it takes the epoch from the log.
+    """Put aside damaged snapshots and a damaged `quorum-state` of the metadata log.
+
+    With a damaged snapshot a broker reads the one before, or the log from its beginning; without `quorum-state` it
+    takes the epoch from the log.
     """
     if not folder.is_metadata:
         return
@@ -193,7 +205,7 @@ def _put_metadata_aside(folder: Folder) -> Iterator[str]:
 
 
 def _begin_at_snapshot(folder: Folder) -> list[str]:
-    """What is damaged below the newest snapshot is not needed: the metadata log then begins where that ends."""
+    """Put aside damaged segments below the newest snapshot: the metadata log then begins at the snapshot's end."""
     fs, start = folder.fs, _end_of_snapshots(folder)
     older = [path for path in folder.files(".log") if base_of(path) < start]
     if not older or all(_examine(folder).damages[path] is None for path in older):
@@ -221,21 +233,21 @@ def _copy_from(source: FileHandle, position: int, target: FileHandle) -> None:
 
 
 def _end_of_snapshots(folder: Folder) -> int:
-    """Up to which offset the whole snapshots of the metadata log tell everything."""
+    """Return the offset up to which whole snapshots hold the metadata."""
     found = snapshots(folder.fs, folder.path) if folder.is_metadata else []
     return max((each.end_offset for each in found if each.problem() is None), default=0)
 
 
-def _take_out_senseless(folder: Folder) -> Iterator[str]:
-    """Of a coordinator's log, the records that keep it out of service."""
+def _remove_unreadable(folder: Folder) -> Iterator[str]:
+    """Take the unreadable records out of a coordinator's log."""
     if not is_kept_for(folder.topic) or folder.is_metadata:
         return
     for path in folder.files(".log"):
         handle = folder.fs.open(path, writable=False)
         batches = scan(handle, path, 0, handle.size(), verify=False)
-        if any(True for batch in batches for _ in senseless_records(folder.topic, batch)):
+        if any(True for batch in batches for _ in unreadable_records(folder.topic, batch)):
             aside = _move_aside(folder.fs, path)
-            take_out(folder.fs, folder.topic, f"{folder.path}/{aside}", path)
+            write_readable(folder.fs, folder.topic, f"{folder.path}/{aside}", path)
             yield aside
 
 
@@ -254,10 +266,10 @@ def _name_again(folder: Folder, ids: Mapping[str, bytes]) -> Iterator[str]:
 
 
 class _Examined(NamedTuple):
-    damages: dict[str, DamagedLog | None]  # by segment
+    damages: dict[str, DamagedLog | None]  # by path of the segment
     doubled: list[str]  # segments that begin before the one ahead of them ends
     wrong: list[str]  # transaction indexes that show readers what was aborted, or hide what was committed
-    end: int  # of what is sound
+    end: int  # of the sound part
 
 
 def _examine(folder: Folder) -> _Examined:
@@ -287,8 +299,10 @@ def _is_right(folder: Folder, path: str, markers: AbortMarkers) -> bool:
 
 
 def _damage(folder: Folder, path: str, markers: AbortMarkers, *, after: int | None) -> tuple[DamagedLog | None, int]:
-    """And the offset up to which the segment is sound. The metadata log ends where anything is missing `after` the
-    segment before, or makes no sense: what comes later rests on it.
+    """Return a segment's first damage, or None, and the offset up to which the segment is sound.
+
+    The metadata log ends where anything is missing `after` the segment before, or makes no sense: what comes later
+    rests on it.
     """
     handle = folder.fs.open(path)
     end = base_of(path)
@@ -301,7 +315,7 @@ def _damage(folder: Folder, path: str, markers: AbortMarkers, *, after: int | No
             if batch.header.base_offset < end:
                 return DamagedLog(path, batch.position, f"offset {batch.header.base_offset} after {end - 1}"), end
             if folder.is_metadata:
-                for offset, reason in senseless_records(folder.topic, batch):
+                for offset, reason in unreadable_records(folder.topic, batch):
                     return DamagedLog(path, batch.position, f"the record at offset {offset}: {reason}"), end
             markers.learn(batch)
             end = batch.header.next_offset
@@ -311,8 +325,9 @@ def _damage(folder: Folder, path: str, markers: AbortMarkers, *, after: int | No
 
 
 def _lower_checkpoints(folder: Folder, end: int) -> list[str]:
-    """So that a broker does not refuse a log that ends before what had been synced, nor hide one that ends before its
-    start, which is then where it begins; what they said.
+    """Lower checkpoints beyond the log's end, and return the old entries in words.
+
+    A broker would refuse a log that ends before its recovery point, and hide a log that ends before its start.
     """
     problems = []
     key = folder.topic, folder.partition

@@ -1,8 +1,10 @@
-"""Is everything in a data directory as it should be?
+"""A check of everything in a data directory.
 
 Rule: the batches are the truth. Their CRCs, offsets and epochs are checked first; then every index, snapshot and
-checkpoint is held against them. A finding is an `error` if records are lost or unreadable, and a `warning` if a broker
-that starts on the directory mends it by itself.
+checkpoint is compared with them. A finding is an `error` if records are lost or unreadable, and a `warning` if a broker
+that starts on the directory mends the fault by itself.
+
+Only the command reads this module, when it is asked for a check.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from pykafka_broker.log.producer_state import (
 )
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
-from pykafka_broker.log.tool.decoding import is_kept_for, senseless_records
+from pykafka_broker.log.tool.decoding import is_kept_for, unreadable_records
 from pykafka_broker.log.tool.directory import (
     QUORUM_STATE,
     Folder,
@@ -52,7 +54,7 @@ from pykafka_broker.records.record import iter_records
 
 
 def verify(fs: FileSystem, path: str) -> Iterator[Row]:
-    """Findings, and for each partition a row of type `partition` that says how far it goes."""
+    """Yield findings, and for each partition a row of type `partition` with the end of the log."""
     folders = list(partition_folders(fs, path))
     directory = os.path.dirname(path) if is_partition(fs, path) else path
     if in_use(fs, directory):
@@ -66,17 +68,17 @@ def verify(fs: FileSystem, path: str) -> Iterator[Row]:
 
 
 class PartitionCheck:
-    """Reads one partition from end to end."""
+    """A check of a partition, read from end to end."""
 
     def __init__(self, folder: Folder, *, closed: bool = True, topic_id: bytes | None = None) -> None:
         self._folder = folder
-        self._closed = closed  # by a clean shutdown: then there is no torn end that a start would cut
-        self._topic_id = METADATA_TOPIC_ID if folder.is_metadata else topic_id  # as far as the metadata says it
+        self._closed = closed  # shut down cleanly: no torn end, which a start would cut
+        self._topic_id = METADATA_TOPIC_ID if folder.is_metadata else topic_id  # if the metadata has it
         self._cache = FileCache(folder.fs)
         self._findings: list[Row] = []
         self._producers = ProducerState(folder.name)
         self._markers = AbortMarkers()
-        self._producers_known = True  # false after compaction or damage: then snapshots can't be held against batches
+        self._producers_known = True  # False after compaction or damage: snapshots can't be compared with batches then
         self._epochs: list[tuple[int, int]] = []
         self._is_kept = is_kept_for(folder.topic)
         self._end = 0
@@ -90,7 +92,7 @@ class PartitionCheck:
         for path in logs:
             self._check_segment(path, last=path == logs[-1])
         self._check_orphans(logs)
-        if self._folder.fs.list_directory(self._folder.path):  # else it was just made
+        if self._folder.fs.list_directory(self._folder.path):  # an empty folder was just made
             self._check_small_files()
         if self._folder.is_metadata:
             self._check_metadata()
@@ -151,7 +153,7 @@ class PartitionCheck:
         if header.partition_leader_epoch > latest:
             self._epochs.append((header.partition_leader_epoch, header.base_offset))
         if self._is_kept:
-            for offset, reason in senseless_records(self._folder.topic, batch):
+            for offset, reason in unreadable_records(self._folder.topic, batch):
                 self._found(
                     "error", path, f"byte {batch.position}: the record at offset {offset} makes no sense: {reason}"
                 )
@@ -171,7 +173,7 @@ class PartitionCheck:
         self._end = header.next_offset
 
     def _has_entries(self, log_path: str, base: int) -> bool:
-        """Whether the time index has any: it has one for every segment that was ever written to."""
+        """Return whether the time index has entries, as the index of every segment with batches does."""
         path = log_path[: -len(".log")] + ".timeindex"
         return self._folder.fs.exists(path) and any(
             True for _ in TimeIndex(CachedFile(self._cache, path), base, fresh=False).entries()
@@ -259,7 +261,7 @@ class PartitionCheck:
         for path in self._folder.files(".snapshot"):
             if base_of(path) == self._end and self._end not in bases:
                 self._check_snapshot(self._end)
-            elif base_of(path) > self._end:  # those in between are of earlier stops
+            elif base_of(path) > self._end:  # snapshots between segments are of earlier shutdowns
                 self._found("warning", path, f"is of offset {base_of(path)}, but the log ends at {self._end}")
 
     def _check_metadata(self) -> None:
@@ -298,7 +300,7 @@ class PartitionCheck:
             )
         found = LeaderEpochs.load(folder.fs, f"{folder.path}/{EPOCHS_FILE}")
         wanted = LeaderEpochs(folder.fs, "", list(self._epochs))
-        wanted.truncate_from_start(start)  # what lies below was forgotten
+        wanted.truncate_from_start(start)  # epochs below the start were forgotten
         for epoch, offset in wanted.entries:
             if found.epoch_at(offset) != epoch:
                 self._found("warning", EPOCHS_FILE, f"does not say that the leader epoch of offset {offset} is {epoch}")

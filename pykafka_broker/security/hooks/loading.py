@@ -1,9 +1,9 @@
-"""Making an object of a class that a configuration names.
+"""Objects of classes that a configuration names.
 
-Rule: a class of Python is written `package.module:Class`, so that it is never taken for one of Java. It is looked for
-as any import is, and in the working directory. Each broker makes one object for a setting, without arguments, and tells
-it all static settings by `configure`, if it has such a method; `close` is called at the end, likewise. What code raises
-that is not ours is told in one line with the name of the class, so `except Exception` stands here.
+Rule: a class of Python is written `package.module:Class`, so that it is never taken for one of Java. It is imported as
+usual, also from the working directory. Each broker makes one object for a setting, without arguments, and passes all
+static settings to `configure`, if the class has such a method; likewise `close` is called at the end. An unexpected
+exception of the class is told in one line with the name of the class, so `except Exception` stands here.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _NAME = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*(\.[^\W\d]\w*)*")
 
 
 class HookFailed(Exception):
-    """A hook has raised what is no answer of its kind; the text names the hook and the error."""
+    """A hook has raised an unexpected exception; the text names the hook and the error."""
 
 
 def is_python_class(text: str) -> bool:
-    """Whether that is written as a class of Python."""
+    """Return whether a text is written as a class of Python."""
     return _NAME.fullmatch(text) is not None
 
 
 def load_hook(key: str, text: str, protocol: type, configs: Mapping[str, str]) -> Any:
-    """An object of the class that `text`, the value of the config `key`, names; it has all methods of `protocol`.
+    """Return an object of the class `text`, the value of the config `key`, with all methods of `protocol`.
 
     Raises ConfigError if there is no such class, or it fails.
     """
@@ -59,8 +59,9 @@ def load_hook(key: str, text: str, protocol: type, configs: Mapping[str, str]) -
 
 
 def call_hook(hook: object, method: Callable[..., R], *arguments: Any, own: tuple[type[Exception], ...] = ()) -> R:
-    """The result of a method of a hook. Exceptions of the kinds `own`, which are answers, pass; any other is logged and
-    becomes HookFailed.
+    """Return the result of a hook's method.
+
+    Exceptions of the kinds `own`, which are answers, pass; any other is logged and becomes HookFailed.
     """
     try:
         return method(*arguments)
@@ -73,7 +74,7 @@ def call_hook(hook: object, method: Callable[..., R], *arguments: Any, own: tupl
 
 
 def close_hook(hook: object) -> None:
-    """The broker needs it no longer. Never raises."""
+    """Close a hook at the end of the broker. Never raises."""
     try:
         if callable(close := getattr(hook, "close", None)):
             close()
@@ -82,7 +83,7 @@ def close_hook(hook: object) -> None:
 
 
 def name_of(hook: object) -> str:
-    """As a configuration names it."""
+    """Return the name of a hook as in a configuration."""
     return f"{type(hook).__module__}:{type(hook).__qualname__}"
 
 

@@ -14,7 +14,7 @@ from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.config.registry import broker_keys
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook, load_hook, name_of
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.sasl.jws import InvalidToken, Shown
+from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken
 
 log = logging.getLogger(__name__)
 
@@ -23,18 +23,21 @@ _HANDLER = "sasl.server.callback.handler.class"
 
 
 class PlainLogin(Protocol):
-    """`listener.name.<name>.plain.sasl.server.callback.handler.class`: who has which password, in the place of the
-    accounts of the login module.
+    """A check of names and passwords, in place of the accounts of the login module.
+
+    Key: `listener.name.<name>.plain.sasl.server.callback.handler.class`.
     """
 
     def authenticate(self, name: str, password: str) -> bool:
-        """Whether that is the password of `name`."""
+        """Return whether `password` is the password of `name`."""
 
 
 class Identity(NamedTuple):
-    """What is known of a client. name: its principal as the broker would have it, "User:alice", or "User:ANONYMOUS"
-    where it has not said who it is; mechanism: "PLAIN" and so on, empty without SASL; certificate: in DER, None where
-    it has shown none or has logged in by SASL.
+    """Known facts of a client.
+
+    name: the principal as the broker would have it, "User:alice", or "User:ANONYMOUS" for a client that has not
+    authenticated; mechanism: "PLAIN" and so on, empty without SASL; certificate: in DER, None without one or after a
+    login by SASL.
     """
 
     name: str
@@ -45,23 +48,24 @@ class Identity(NamedTuple):
 
 
 class PrincipalBuilder(Protocol):
-    """`principal.builder.class`: what a client is called in ACLs, quotas and logs, once it has logged in, shown a
-    certificate, or come without either.
+    """A maker of principals: names in ACLs, quotas and logs.
+
+    Key: `principal.builder.class`. Asked once a client has logged in, shown a certificate, or come without either.
     """
 
     def build(self, client: Identity) -> str:
-        """The principal, as "User:alice"."""
+        """Return the principal, as "User:alice"."""
 
 
 class BuiltPrincipals:
-    """Asks the hook of a listener, where one is configured."""
+    """Principals of a listener."""
 
     __slots__ = ("_hook",)
 
     def __init__(self, settings: ListenerSettings) -> None:
-        """Raises ConfigError."""
+        """Make the hook. Raises ConfigError."""
         text = settings.get("principal.builder.class")
-        # What nobody has set is Kafka's own, which had other names in older releases.
+        # An unset builder is Kafka's own, which had other names in older releases.
         configured = settings.text(_BUILDER) is not None or _BUILDER in settings.static
         chosen = configured and text != broker_keys()[_BUILDER].default
         self._hook: PrincipalBuilder | None = (
@@ -69,18 +73,18 @@ class BuiltPrincipals:
         )
 
     def principal_of(self, client: Identity) -> str:
-        """Raises HookFailed."""
+        """Return the client's principal. Raises HookFailed."""
         if self._hook is None:
             return client.name
         built = str(call_hook(self._hook, self._hook.build, client))
-        if built == INSIDE:  # who may do everything, without being asked
+        if built == INSIDE:  # the broker's own principal may do everything
             log.error("%s has called a client %s, which is the broker's own name", name_of(self._hook), INSIDE)
             raise HookFailed("the client has the broker's own name")
         return built
 
 
 def plain_login(settings: ListenerSettings) -> PlainLogin | None:
-    """The hook of a listener, if one is configured. Raises ConfigError."""
+    """Return the configured hook of a listener, or None. Raises ConfigError."""
     text = settings.get("sasl.server.callback.handler.class", "PLAIN")
     if text is None:
         return None
@@ -89,22 +93,27 @@ def plain_login(settings: ListenerSettings) -> PlainLogin | None:
 
 
 class BearerLogin(Protocol):
-    """`listener.name.<name>.oauthbearer.sasl.server.callback.handler.class`: who knows good tokens."""
+    """A check of tokens.
+
+    Key: `listener.name.<name>.oauthbearer.sasl.server.callback.handler.class`.
+    """
 
     def identify(self, token: str, now_ms: int) -> tuple[str, int] | None:
-        """The client's name, and when the token expires, in epoch milliseconds as `now_ms`; None for a bad token."""
+        """Return the client's name, and when the token expires, in epoch milliseconds as `now_ms`; None for a bad
+        token.
+        """
 
 
 class HookedTokens:
-    """Knows the tokens that a hook knows. Raises ConfigError."""
+    """A check of tokens by a hook. Raises ConfigError."""
 
     __slots__ = ("_hook",)
 
     def __init__(self, settings: ListenerSettings, text: str) -> None:
         self._hook: BearerLogin = load_hook(_HANDLER, text, BearerLogin, settings.static)
 
-    def shown(self, token: str, wall: int) -> Shown:
-        """Raises InvalidToken."""
+    def shown(self, token: str, wall: int) -> ShownToken:
+        """Return the content of a good token. Raises InvalidToken."""
         try:
             found = call_hook(self._hook, self._hook.identify, token, wall)
         except HookFailed:
@@ -112,4 +121,4 @@ class HookedTokens:
         if found is None:
             raise InvalidToken("the class that knows tokens does not know it")
         name, expires_ms = found
-        return Shown(str(name), int(expires_ms))
+        return ShownToken(str(name), int(expires_ms))

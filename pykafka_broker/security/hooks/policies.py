@@ -1,9 +1,9 @@
 """`create.topic.policy.class.name` and `alter.config.policy.class.name` as classes of Python.
 
-Rule: a policy has no opinion unless it raises `PolicyViolation`; the client is answered POLICY_VIOLATION with its text.
-It may raise `ApiError` for another of Kafka's errors. What else it raises is its defect: nothing is changed, the client
-gets UNKNOWN_SERVER_ERROR with the class and the error, and the log the whole of it. It is asked on the loop that serves
-everybody, so it must not wait for anything.
+Rule: a policy allows everything unless it raises `PolicyViolation`; the client is answered POLICY_VIOLATION with its
+text. It may raise `ApiError` for another of Kafka's errors. Any other exception is a defect of the policy: nothing is
+changed, the client gets UNKNOWN_SERVER_ERROR with the class and the error, and the log the whole traceback. Policies
+run on the loop that serves all clients, so they must not wait. Imported by a broker with a policy.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from pykafka_broker.cluster.policies import ConfigAlteration, TopicCreation
+from pykafka_broker.cluster.controller import ConfigAlteration, TopicCreation
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -24,28 +24,28 @@ W = TypeVar("W")
 
 
 class PolicyViolation(ApiError):
-    """This must not be, for that reason."""
+    """A refusal by a policy, with the reason."""
 
     def __init__(self, message: str | None = None) -> None:
         super().__init__(ErrorCode.POLICY_VIOLATION, message)
 
 
 class CreateTopicPolicy(Protocol):
-    """Asked about each topic that a client, or the broker for a client, wants to create."""
+    """A policy for new topics, created by a client or by the broker for a client."""
 
     def validate(self, creation: TopicCreation, /) -> None:
-        """Raises PolicyViolation if there must be no such topic."""
+        """Raise PolicyViolation for a forbidden topic."""
 
 
 class AlterConfigPolicy(Protocol):
-    """Asked about each resource whose configs somebody wants to change, a new topic with configs of its own too."""
+    """A policy for changes of configs, including configs of a new topic."""
 
     def validate(self, alteration: ConfigAlteration, /) -> None:
-        """Raises PolicyViolation if that must not be changed so."""
+        """Raise PolicyViolation for a forbidden change."""
 
 
 class HookedPolicies:
-    """The policies of a configuration. Raises ConfigError when it is made."""
+    """The policies of a configuration. Raises ConfigError."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self._create: CreateTopicPolicy | None = None
@@ -68,7 +68,7 @@ class HookedPolicies:
             _ask(self._alter, self._alter.validate, alteration)
 
     def close(self) -> None:
-        """The broker ends."""
+        """Close the policies at the end of the broker."""
         for policy in (self._create, self._alter):
             if policy is not None:
                 close_hook(policy)

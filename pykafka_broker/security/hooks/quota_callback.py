@@ -1,8 +1,8 @@
 """`client.quota.callback.class` as a class of Python, in the place of Java's `ClientQuotaCallback`.
 
-Rule: it says which quota a client has, for each request anew, so that what it says holds at once; it is told the quotas
-that are set in the metadata and may do with them what it likes. Counting, throttle times and muting are the broker's. A
-hook that fails has set no limit, and the log says why.
+Rule: the class is asked for a client's quota at each request, so that its answer holds at once; it is told the quotas
+that are set in the metadata and may use or ignore them. Counting, throttle times and muting are the broker's. A hook
+that fails has set no limit, and the log says why.
 """
 
 from __future__ import annotations
@@ -14,10 +14,16 @@ from pykafka_broker.cluster.image import QuotaEntity
 from pykafka_broker.cluster.quotas import IP
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook, close_hook, load_hook
-from pykafka_broker.security.quotas.client_quotas import FETCHED_BYTES, MUTATIONS, PRODUCED_BYTES, REQUEST_TIME, Limit
+from pykafka_broker.security.quotas.client_quotas import (
+    FETCHED_BYTES,
+    MUTATIONS,
+    PRODUCED_BYTES,
+    REQUEST_TIME,
+    QuotaLimit,
+)
 
 KEY = "client.quota.callback.class"
-# What Java calls the kinds.
+# Java's names of the kinds.
 TYPES = {
     PRODUCED_BYTES: "PRODUCE",
     FETCHED_BYTES: "FETCH",
@@ -27,51 +33,55 @@ TYPES = {
 
 
 class QuotaCallback(Protocol):
-    """What the class has to have. quota_type: PRODUCE, FETCH, REQUEST or CONTROLLER_MUTATION."""
+    """The methods of the class. quota_type: PRODUCE, FETCH, REQUEST or CONTROLLER_MUTATION."""
 
     def quota_metric_tags(self, quota_type: str, principal: str, client_id: str) -> Mapping[str, str] | None:
-        """A name, as tags, for those with whom this client is counted together; none if it may do what it likes.
+        """Return tags as a name for all clients counted together; none for an unlimited client.
+
         principal: "User:alice".
         """
 
     def quota_limit(self, quota_type: str, metric_tags: Mapping[str, str]) -> float | None:
-        """Bytes a second, percent of a thread, or partitions a second; None is no limit."""
+        """Return bytes a second, percent of a thread, or partitions a second; None for no limit."""
 
     def update_quota(self, quota_type: str, entity: Mapping[str, str | None], limit: float) -> None:
-        """One was set in the metadata. entity: "user", "client-id" or both; the name None is the default's."""
+        """Take note of a quota set in the metadata.
+
+        entity: "user", "client-id" or both; the name None is the default's.
+        """
 
     def remove_quota(self, quota_type: str, entity: Mapping[str, str | None]) -> None:
-        """It is not set any more."""
+        """Take note of a quota removed from the metadata."""
 
 
 class HookedQuotas:
-    """Asks a hook."""
+    """Quotas by a class of Python."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        """Raises ConfigError."""
+        """Make the hook. Raises ConfigError."""
         name = config.static[KEY]
         self.hook: QuotaCallback = load_hook(KEY, name, QuotaCallback, config.static)
         self._told: dict[tuple[str, QuotaEntity], float] = {}
 
     def __bool__(self) -> bool:
-        return True  # who knows
+        return True  # the hook alone knows
 
-    def find(self, kind: str, principal: str, client_id: str) -> Limit | None:
-        """The quota of this client; None where it may do what it likes."""
+    def find(self, kind: str, principal: str, client_id: str) -> QuotaLimit | None:
+        """Return the client's quota, or None for an unlimited client."""
         try:
             return call_hook(self.hook, self._asked, TYPES[kind], principal, client_id)
         except HookFailed:
             return None
 
-    def _asked(self, quota_type: str, principal: str, client_id: str) -> Limit | None:
+    def _asked(self, quota_type: str, principal: str, client_id: str) -> QuotaLimit | None:
         tags = self.hook.quota_metric_tags(quota_type, principal, client_id)
         if not tags:
             return None
         quota = self.hook.quota_limit(quota_type, tags)
-        return Limit(float(quota), tuple(sorted(tags.items()))) if quota is not None and quota > 0 else None
+        return QuotaLimit(float(quota), tuple(sorted(tags.items()))) if quota is not None and quota > 0 else None
 
     def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Tell it what has changed in the metadata."""
+        """Tell the hook all changes in the metadata."""
         now = {
             (TYPES[kind], entity): quota
             for entity, quotas in client_quotas.items()

@@ -26,14 +26,14 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.security.quotas.rate import Rate, TokenBucket, Windows
 
-_ABSENT = ""  # in the place of a part that a level does not have; nobody has that name, which stands for none
+_ABSENT = ""  # in place of a part that a level does not have; no client has an empty name
 _Level = tuple[str | None, str | None]
 
 
-class Limit(NamedTuple):
-    """A quota that holds for a client.
+class QuotaLimit(NamedTuple):
+    """A client's quota.
 
-    key: the name of its counter, as (user, client id); one that the level does not have is empty.
+    key: the name of its counter, as (user, client id); a part that the level does not have is empty.
     """
 
     quota: float
@@ -41,7 +41,10 @@ class Limit(NamedTuple):
 
 
 class Levels:
-    """The quotas of one kind, of users and client ids. An empty name is a client's without one."""
+    """The quotas of a kind, for users and client ids.
+
+    An empty name stands for a client without one.
+    """
 
     __slots__ = ("_quotas", "_with_both", "_with_client", "_with_user")
 
@@ -51,29 +54,29 @@ class Levels:
         self._with_user = any(level[1] == _ABSENT for level in quotas)
         self._with_client = any(level[0] == _ABSENT for level in quotas)
 
-    def find(self, user: str, client_id: str) -> Limit | None:
-        """The quota of this client; None where it may do what it likes."""
+    def find(self, user: str, client_id: str) -> QuotaLimit | None:
+        """Return the client's quota, or None for an unlimited client."""
         get = self._quotas.get
         for name in (user, None):
             if self._with_both:
                 quota = get((name, client_id)) if client_id else None
                 quota = get((name, None)) if quota is None else quota
                 if quota is not None:
-                    return Limit(quota, (user, client_id))
+                    return QuotaLimit(quota, (user, client_id))
             if self._with_user:
                 quota = get((name, _ABSENT))
                 if quota is not None:
-                    return Limit(quota, (user, _ABSENT))
+                    return QuotaLimit(quota, (user, _ABSENT))
         if self._with_client:
             quota = get((_ABSENT, client_id)) if client_id else None
             quota = get((_ABSENT, None)) if quota is None else quota
             if quota is not None:
-                return Limit(quota, (_ABSENT, client_id))
+                return QuotaLimit(quota, (_ABSENT, client_id))
         return None
 
 
 def levels_of(client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[str, Levels]:
-    """The quotas of clients in the metadata, by kind; one of which there is none is not there."""
+    """Return the quotas of clients in the metadata, by kind; a kind without quotas is missing."""
     found: dict[str, dict[_Level, float]] = {}
     for entity, quotas in client_quotas.items():
         names = dict(entity)
@@ -85,7 +88,7 @@ def levels_of(client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> dict[
 
 
 def quotas_of_addresses(client_quotas: Mapping[QuotaEntity, Mapping[str, float]], kind: str) -> dict[str | None, float]:
-    """The quotas of one kind by address; that of None is for all the others."""
+    """Return the quotas of a kind by address; the key None is for all other addresses."""
     return {
         dict(entity)[IP]: quotas[kind]
         for entity, quotas in client_quotas.items()
@@ -97,18 +100,20 @@ MOST = 1 << 14
 
 
 class Counter(Protocol):
-    """What counts for one entity."""
+    """A counter for an entity."""
 
     def matters(self, now: int) -> bool:
-        """Whether it differs from a new one."""
+        """Return whether the counter differs from a new counter."""
 
 
 C = TypeVar("C", bound=Counter)
 
 
 class Counters(Generic[C]):
-    """Made at the first use. Those that were used since the last look stand in `_young`. A look leaves nothing of the
-    others: they were not used for all windows. lasting: one may matter for longer, and is kept for so long.
+    """Counters by name, made at the first use.
+
+    Counters used since the last look are in `_young`. A look drops all others: they were not used for all windows.
+    lasting: a counter may matter for longer, and is kept as long as it does.
     """
 
     __slots__ = ("_lasting", "_look_at", "_new", "_old", "_windows_ms", "_young")
@@ -125,7 +130,7 @@ class Counters(Generic[C]):
         return len(self._young) + len(self._old)
 
     def get(self, name: Hashable, now: int) -> C:
-        """The counter of that name."""
+        """Return the counter of a name."""
         key = hash(name)
         if now >= self._look_at:
             self._look(now)
@@ -150,16 +155,16 @@ MUTATIONS = "controller_mutation_rate"
 _PERCENT_OF_NS = 100 / 1e9
 
 
-class Source(Protocol):
-    """Who says which quota a client has. False where nobody has one."""
+class QuotaSource(Protocol):
+    """A source of quotas. False without any quota."""
 
     def __bool__(self) -> bool: ...
 
-    def find(self, kind: str, principal: str, client_id: str) -> Limit | None:
-        """Its quota of this kind; None where it may do what it likes."""
+    def find(self, kind: str, principal: str, client_id: str) -> QuotaLimit | None:
+        """Return the client's quota of a kind, or None for an unlimited client."""
 
 
-class MetadataSource:
+class QuotaMetadata:
     """The quotas of the metadata: `kafka-configs --alter --entity-type users`."""
 
     __slots__ = ("_levels",)
@@ -170,15 +175,18 @@ class MetadataSource:
     def __bool__(self) -> bool:
         return bool(self._levels)
 
-    def find(self, kind: str, principal: str, client_id: str) -> Limit | None:
+    def find(self, kind: str, principal: str, client_id: str) -> QuotaLimit | None:
         levels = self._levels.get(kind)
         return None if levels is None else levels.find(principal.partition(":")[2], client_id)
 
 
 class ClientQuotas:
-    """What clients have used of their quotas. `source` is exchanged when those change."""
+    """The clients' use of quotas.
 
-    def __init__(self, source: Source, windows: Windows, controller_windows: Windows) -> None:
+    `source` is replaced when quotas change.
+    """
+
+    def __init__(self, source: QuotaSource, windows: Windows, controller_windows: Windows) -> None:
         self.source = source
         self._windows = windows
         self._rates = {
@@ -188,7 +196,7 @@ class ClientQuotas:
         self._buckets = Counters(partial(TokenBucket, controller_windows), controller_windows.all_ms, lasting=True)
 
     def record(self, kind: str, principal: str, client_id: str, amount: float, now: int) -> int:
-        """It has used so much of that, in bytes; returns for how long it may not use more."""
+        """Record a use in bytes; return how long the client may not use more."""
         limit = self.source.find(kind, principal, client_id)
         if limit is None:
             return 0
@@ -197,18 +205,19 @@ class ClientQuotas:
         return rate.throttle_ms(limit.quota, now)
 
     def record_time(self, principal: str, client_id: str, ns: int, now: int) -> int:
-        """The same for the time that a request has taken."""
+        """Record the time of a request; return how long the client may not use more."""
         return min(self.record(REQUEST_TIME, principal, client_id, ns * _PERCENT_OF_NS, now), self._windows.size_ms)
 
     def take_back(self, kind: str, principal: str, client_id: str, amount: float, now: int) -> None:
-        """It has not used them after all."""
+        """Take back a recorded use."""
         limit = self.source.find(kind, principal, client_id)
         if limit is not None:
             self._rates[kind].get(limit.key, now).record(-amount, now)
 
     def most_bytes(self, kind: str, principal: str, client_id: str) -> int | None:
-        """Return how much may be used at once after a pause; None where there is no limit. A quota that is not a number
-        gives 0, as a cast does in Java: a fetch gets one batch.
+        """Return how much may be used at once after a pause, or None without a limit.
+
+        A quota that is not a number gives 0, as a cast does in Java: a fetch gets one batch.
         """
         limit = self.source.find(kind, principal, client_id)
         if limit is None:
@@ -216,13 +225,13 @@ class ClientQuotas:
         return 0 if math.isnan(limit.quota) else int(limit.quota * self._windows.free_ms / 1000)
 
     def mutations(self, principal: str, client_id: str, now: int, *, strict: bool) -> Mutations | None:
-        """What one request may change of topics; None where there is no limit. `strict`: see `Mutations.spend`."""
+        """Return a request's allowance of topic changes, or None without a limit. `strict`: see `Mutations.spend`."""
         limit = self.source.find(MUTATIONS, principal, client_id)
         return None if limit is None else Mutations(self._buckets.get(limit.key, now), limit.quota, now, strict=strict)
 
 
 class Mutations:
-    """How many partitions one request may create and delete (KIP-599)."""
+    """A request's allowance of created and deleted partitions (KIP-599)."""
 
     __slots__ = ("_bucket", "_now", "_quota", "_spent", "_strict", "throttle_ms")
 
@@ -235,8 +244,10 @@ class Mutations:
         self.throttle_ms = 0  # of the whole request
 
     def spend(self, partitions: int) -> None:
-        """So many are to be created or deleted. Where the client knows the error, THROTTLING_QUOTA_EXCEEDED is raised
-        as long as it is in debt; an older one goes deeper into debt.
+        """Spend allowance for `partitions`.
+
+        While the client is in debt, THROTTLING_QUOTA_EXCEEDED is raised where the client knows that error; an older
+        client goes deeper into debt.
         """
         if self._strict and (wait := self._bucket.throttle_ms(self._quota, self._now)):
             self.throttle_ms = wait
@@ -251,7 +262,10 @@ CONNECTIONS = "connection_creation_rate"
 
 
 class AddressQuotas:
-    """`quotas` are connections a second by address; that of None is for each of the others."""
+    """Rates of connections by address.
+
+    `quotas` are connections a second by address; the key None is for each other address.
+    """
 
     def __init__(self, windows: Windows) -> None:
         self.quotas: Mapping[str | None, float] = {}
@@ -259,7 +273,7 @@ class AddressQuotas:
         self._rates = Counters(partial(Rate, windows), windows.all_ms)
 
     def throttle_ms(self, host: str, now: int) -> int:
-        """A connection comes: 0 if it may, else how long it is held."""
+        """Count a new connection; return 0 to admit, else how long to hold the socket."""
         quota = self.quotas.get(host, self.quotas.get(None))
         if quota is None:
             return 0

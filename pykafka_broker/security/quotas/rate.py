@@ -19,19 +19,19 @@ _LONGEST_MS = 0x7FFFFFFF
 
 
 class Windows(NamedTuple):
-    """`quota.window.num` and `quota.window.size.seconds`, or those of the controller."""
+    """The windows of `quota.window.num` and `quota.window.size.seconds`, or of the controller's keys."""
 
     num: int
     size_ms: int
 
     @property
     def all_ms(self) -> int:
-        """How long something counts after it has been recorded."""
+        """Return how long a recorded use counts."""
         return self.num * self.size_ms
 
     @property
     def free_ms(self) -> int:
-        """So much of a quota can be used at once after a pause."""
+        """Return the time behind the burst after a pause."""
         return (self.num - 1) * self.size_ms
 
 
@@ -44,7 +44,7 @@ class _Sample:
 
 
 class Rate:
-    """Of one entity."""
+    """The rate of an entity."""
 
     __slots__ = ("_samples", "_windows")
 
@@ -53,7 +53,7 @@ class Rate:
         self._samples: deque[_Sample] = deque(maxlen=windows.num + 1)
 
     def record(self, amount: float, now: int) -> None:
-        """It is used; a negative one takes back what was not used after all."""
+        """Record a use; a negative amount takes an earlier use back."""
         samples = self._samples
         if not samples or now - samples[-1].began >= self._windows.size_ms:
             samples.append(_Sample(now))
@@ -62,7 +62,7 @@ class Rate:
         sample.last = now
 
     def throttle_ms(self, quota: float, now: int) -> int:
-        """How long nothing more may be used for the rate to come down to `quota` a second; 0 if it is not above."""
+        """Return how long nothing more may be used for the rate to fall to `quota` a second; 0 if not above."""
         windows, samples = self._windows, self._samples
         while samples and now - samples[0].last >= windows.all_ms:
             samples.popleft()
@@ -77,13 +77,15 @@ class Rate:
         return since_first_ms + unused or windows.size_ms
 
     def matters(self, now: int) -> bool:
-        """Whether it differs from one where nothing was ever recorded."""
+        """Return whether anything recorded still counts."""
         return bool(self._samples) and now - self._samples[-1].last < self._windows.all_ms
 
 
 class SteadyRate(Rate):
-    """One that nobody has saved up for after a pause: the time since the oldest sample began counts as it is, from one
-    window on. Kafka measures replicas that catch up so.
+    """A rate without savings from a pause.
+
+    The time since the oldest sample began counts as it is, from one window on. Kafka measures replicas that catch up
+    so.
     """
 
     __slots__ = ()
@@ -93,8 +95,10 @@ class SteadyRate(Rate):
 
 
 def rounded(milliseconds: float) -> int:
-    """To the nearest one, as Java does. A quota may be next to nothing, or infinite: no time is longer than answers can
-    tell, and one that is no number is none.
+    """Return milliseconds to the nearest whole, as Java does.
+
+    A quota may be next to nothing, or infinite: no time is longer than answers can tell, and a time that is not a
+    number is 0.
     """
     if milliseconds < _LONGEST_MS:
         return int(milliseconds + 0.5)
@@ -102,7 +106,7 @@ def rounded(milliseconds: float) -> int:
 
 
 class TokenBucket:
-    """Of one entity. A new one is full."""
+    """The tokens of an entity. A new bucket is full."""
 
     __slots__ = ("_at", "_full_at", "_tokens", "_windows")
 
@@ -113,7 +117,7 @@ class TokenBucket:
         self._full_at = 0  # as things stood at the last record
 
     def record(self, tokens: float, quota: float, now: int) -> None:
-        """They are spent; negative ones are given back."""
+        """Spend tokens; negative ones are given back."""
         burst = quota * self._windows.all_ms / 1000
         self._tokens = min(burst, self._balance(quota, now) - tokens)
         self._at = now
@@ -124,10 +128,10 @@ class TokenBucket:
         return burst if self._tokens is None else min(burst, self._tokens + quota * (now - self._at) / 1000)
 
     def throttle_ms(self, quota: float, now: int) -> int:
-        """How long until there is no debt; 0 if there is none."""
+        """Return how long a debt lasts; 0 without a debt."""
         balance = self._balance(quota, now)
         return rounded(-balance / quota * 1000) if balance < 0 else 0
 
     def matters(self, now: int) -> bool:
-        """Whether it differs from a new one."""
+        """Return whether the bucket differs from a new bucket."""
         return now < self._full_at

@@ -26,7 +26,15 @@ from pykafka_broker.protocol.messages.sasl_handshake_response import SaslHandsha
 from pykafka_broker.security.hooks.loading import HookFailed
 from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.sasl.mechanism import Around, Challenge, Done, Mechanism, Realm, Refused, mechanism_server
+from pykafka_broker.security.sasl.mechanism import (
+    Around,
+    Challenge,
+    Done,
+    LoginRefused,
+    Mechanism,
+    Realm,
+    mechanism_server,
+)
 
 _KEYS = ("sasl.", "principal.", "connection.failed.", "connections.max.reauth.")
 
@@ -34,7 +42,7 @@ log = logging.getLogger(__name__)
 
 
 class SaslListener:
-    """The mechanisms of the listener `name`. Raises ConfigError if one of them can't be used.
+    """The mechanisms of the listener `name`. Raises ConfigError for an unusable mechanism.
 
     failure_delay_ms: how long a refusal is kept back (KIP-306); max_receive_bytes: of one frame before the client has
     authenticated.
@@ -63,7 +71,10 @@ class SaslListener:
         self.failure_delay_ms, self.max_receive_bytes = delay_ms, receive_bytes
 
     def _relevant(self, config: BrokerConfig) -> list[object]:
-        """What a change of means that mechanisms are made anew: they may hold keys that took long to fetch."""
+        """Return the settings behind the mechanisms.
+
+        Only a change of these makes the mechanisms anew: they may hold keys that took long to fetch.
+        """
         prefix = f"listener.name.{self.name.lower()}."
         own = {name: text for name, text in config.extras.items() if name.startswith(prefix)}
         return [own, *(config[name] for name in config.keys if name.startswith(_KEYS))]
@@ -82,8 +93,9 @@ class SaslListener:
             log.warning("listener %s keeps the settings that it had: %s", self.name, error)
 
     def check(self, config: BrokerConfig, changed: Collection[str]) -> None:
-        """Whether these settings may come into force, of which those names are changed. What holds for all listeners
-        may not, as in Kafka. Raises ConfigError.
+        """Check whether settings may come into force; `changed` has the changed names. Raises ConfigError.
+
+        Settings for all listeners may not change, as in Kafka.
         """
         now = self._config()
         if any(name.startswith(_KEYS) and config[name] != now[name] for name in changed if name in config.keys):
@@ -94,35 +106,35 @@ class SaslListener:
 
     @property
     def mechanisms(self) -> list[str]:
-        """Their names."""
+        """Return the names of the mechanisms."""
         self._follow()
         return list(self._servers)
 
     def begin(self, mechanism: str) -> Mechanism | None:
-        """A client begins to log in; None if there is no such mechanism here."""
+        """Return the mechanism for a new login, or None for an unknown mechanism."""
         self._follow()
         server = self._servers.get(mechanism)
         return None if server is None else server.begin()
 
     def principal_of(self, name: str, mechanism: str, host: str) -> str:
-        """What a client is called that has logged in as `name`. Raises Refused."""
+        """Return the principal of a client logged in as `name`. Raises LoginRefused."""
         try:
             return self._principals.principal_of(Identity(name, self.name, host, mechanism))
         except HookFailed:
-            raise Refused("Authentication failed: there is no principal for this client") from None
+            raise LoginRefused("Authentication failed: there is no principal for this client") from None
 
     def max_reauth_ms(self, mechanism: str) -> int:
-        """After how long a client has to authenticate anew; 0 if never."""
+        """Return after how long a client has to authenticate anew; 0 for never."""
         return self._max_reauth_ms.get(mechanism, 0)
 
 
 _WRAPPED_FROM = 1  # the version of the handshake after which tokens come in SaslAuthenticate
-_REAUTH_INTERVAL_MS = 1000  # a client that comes sooner is told that it has authenticated
+_REAUTH_INTERVAL_MS = 1000  # a client that comes sooner is answered as already authenticated
 _GSSAPI = "GSSAPI"
 
 
-class State(Enum):
-    """How far a client is."""
+class ExchangeState(Enum):
+    """The progress of a client."""
 
     BEGIN = auto()
     VERSIONS_TOLD = auto()
@@ -133,17 +145,17 @@ class State(Enum):
 
 
 _SERVED = {
-    State.BEGIN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
-    State.VERSIONS_TOLD: (ApiKey.SASL_HANDSHAKE,),
-    State.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
-    State.RAW_TOKENS: (),
-    State.OTHER_MECHANISM: (),
+    ExchangeState.BEGIN: (ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE),
+    ExchangeState.VERSIONS_TOLD: (ApiKey.SASL_HANDSHAKE,),
+    ExchangeState.TOKENS: (ApiKey.SASL_AUTHENTICATE,),
+    ExchangeState.RAW_TOKENS: (),
+    ExchangeState.OTHER_MECHANISM: (),
 }
-_TOLD = (State.TOKENS,)  # that a request is out of turn, in an answer of its own kind
+_TOLD = (ExchangeState.TOKENS,)  # states in which a request out of turn is answered in its own kind
 
 
-class Client(Protocol):
-    """What becomes known of a client."""
+class SaslClient(Protocol):
+    """Facts learnt about a client."""
 
     principal: str
     authenticated: bool
@@ -151,8 +163,11 @@ class Client(Protocol):
     client_host: str
 
 
-class Exchange:
-    """One client. over: why the connection ends, or an empty text; expires_at: when its session does, by `now`."""
+class SaslExchange:
+    """The exchange of a client.
+
+    over: why the connection ends, or an empty text; expires_at: when its session does, by `now`.
+    """
 
     __slots__ = (
         "_client",
@@ -166,10 +181,10 @@ class Exchange:
         "over",
     )
 
-    def __init__(self, listener: SaslListener, client: Client) -> None:
+    def __init__(self, listener: SaslListener, client: SaslClient) -> None:
         self._listener = listener
         self._client = client
-        self._state = State.BEGIN
+        self._state = ExchangeState.BEGIN
         self._mechanism: Mechanism | None = None
         self._mechanism_name = ""
         self._reauthenticated_at: int | None = None
@@ -181,10 +196,11 @@ class Exchange:
     # -- requests
 
     def admits(self, api_key: int) -> bool:
-        """Whether this request may be served now; False: it is answered with ILLEGAL_SASL_STATE. Raises FrameError if
-        there is no answer at all.
+        """Return whether a request may be served now; False stands for the answer ILLEGAL_SASL_STATE.
+
+        Raises FrameError if there is no answer at all.
         """
-        if self._state is State.DONE or api_key in _SERVED[self._state]:
+        if self._state is ExchangeState.DONE or api_key in _SERVED[self._state]:
             return True
         name = SPECS[api_key].name
         if self._state not in _TOLD:
@@ -193,12 +209,12 @@ class Exchange:
         return False
 
     def versions_told(self) -> None:
-        """The client has its answer to ApiVersions: it may not ask twice."""
-        if self._state is State.BEGIN:
-            self._state = State.VERSIONS_TOLD
+        """Note the answer to ApiVersions: the client may not ask twice."""
+        if self._state is ExchangeState.BEGIN:
+            self._state = ExchangeState.VERSIONS_TOLD
 
     def handshake(self, mechanism: str, version: int) -> SaslHandshakeResponse:
-        if self._state is State.DONE and not self._may_begin_anew():
+        if self._state is ExchangeState.DONE and not self._may_begin_anew():
             return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
         begun = self._listener.begin(mechanism)
         names = self._listener.mechanisms
@@ -207,14 +223,14 @@ class Exchange:
                 raise FrameError(_not_enabled(mechanism))
             self._end(_not_enabled(mechanism))
             return SaslHandshakeResponse(ErrorCode.UNSUPPORTED_SASL_MECHANISM, names)
-        self._state = State.TOKENS if version >= _WRAPPED_FROM else State.RAW_TOKENS
+        self._state = ExchangeState.TOKENS if version >= _WRAPPED_FROM else ExchangeState.RAW_TOKENS
         if self.has_authenticated and mechanism != self._mechanism_name:
-            self._state = State.OTHER_MECHANISM  # Kafka tells so only when the first token comes
+            self._state = ExchangeState.OTHER_MECHANISM  # Kafka refuses only at the first token
         self._mechanism, self._mechanism_name = begun, mechanism
         return SaslHandshakeResponse(ErrorCode.NONE, names)
 
     def _may_begin_anew(self) -> bool:
-        """Whether a re-authentication begins."""
+        """Return whether a re-authentication begins."""
         now, last = self._listener.around.clock.now, self._reauthenticated_at
         if self.expires_at is None or (last is not None and now - last < _REAUTH_INTERVAL_MS):
             return False
@@ -223,13 +239,13 @@ class Exchange:
         return True
 
     def authenticate(self, token: bytes, version: int) -> SaslAuthenticateResponse:
-        if self._state is State.DONE:
+        if self._state is ExchangeState.DONE:
             return SaslAuthenticateResponse(
                 ErrorCode.ILLEGAL_SASL_STATE, "SaslAuthenticate request received after successful authentication"
             )
         try:
             step, lifetime_ms = self._step(token)
-        except Refused as refused:
+        except LoginRefused as refused:
             self._end(str(refused))
             return SaslAuthenticateResponse(ErrorCode.SASL_AUTHENTICATION_FAILED, str(refused))
         told = lifetime_ms if version >= 1 else 0
@@ -239,31 +255,31 @@ class Exchange:
 
     @property
     def takes_raw_tokens(self) -> bool:
-        """The next frame is a token and nothing else."""
-        return self._state is State.RAW_TOKENS
+        """Return whether the next frame is a bare token."""
+        return self._state is ExchangeState.RAW_TOKENS
 
     def begins_with_token(self, api_key: int) -> bool:
-        """Whether a frame that begins with this number is the first token of GSSAPI, without a handshake."""
-        if self._state is not State.BEGIN or api_key in SPECS:
+        """Return whether a frame beginning with `api_key` is the first token of GSSAPI, without a handshake."""
+        if self._state is not ExchangeState.BEGIN or api_key in SPECS:
             return False
         self._mechanism = self._listener.begin(_GSSAPI)
         if self._mechanism is None:
             return False
-        self._mechanism_name, self._state = _GSSAPI, State.RAW_TOKENS
+        self._mechanism_name, self._state = _GSSAPI, ExchangeState.RAW_TOKENS
         return True
 
     def raw_token(self, token: bytes) -> bytes | None:
-        """The token for the client; None if it is refused."""
+        """Return the token for the client, or None for a refused client."""
         try:
             return self._step(token)[0].token
-        except Refused as refused:
+        except LoginRefused as refused:
             self._end(str(refused))
             return None
 
     # -- both
 
     def _step(self, token: bytes) -> tuple[Challenge | Done, int]:
-        """The mechanism's answer, and the session's lifetime if that is limited. Raises Refused."""
+        """Return the mechanism's answer, and the session's lifetime, 0 without a limit. Raises LoginRefused."""
         assert self._mechanism is not None
         clock = self._listener.around.clock
         step = self._mechanism.step(token, clock.wall)
@@ -272,13 +288,13 @@ class Exchange:
         client, principal = self._client, step.principal
         if not step.by_token:
             principal = self._listener.principal_of(principal, self._mechanism_name, client.client_host)
-        if principal == INSIDE:  # of a token, whose owner may have any name
-            raise Refused("Authentication failed: there is no principal for this client")
+        if principal == INSIDE:  # a token's owner may have any name
+            raise LoginRefused("Authentication failed: there is no principal for this client")
         if self.has_authenticated and principal != client.principal:
             before, after = (name.replace(":", ".", 1) for name in (client.principal, principal))
-            raise Refused(f"Cannot change principals during re-authentication from {before}: {after}")
+            raise LoginRefused(f"Cannot change principals during re-authentication from {before}: {after}")
         client.principal, client.by_token = principal, step.by_token
-        self._state, self._mechanism = State.DONE, None
+        self._state, self._mechanism = ExchangeState.DONE, None
         client.authenticated = self.has_authenticated = True
         limits = [limit for limit in (self._listener.max_reauth_ms(self._mechanism_name),) if limit > 0]
         if step.expires_ms is not None:
@@ -287,9 +303,9 @@ class Exchange:
         return step, min(limits, default=0)
 
     def session_over(self, api_key: int) -> bool:
-        """Whether the session has expired: nothing is served then but the begin of a re-authentication."""
+        """Return whether the session has expired: only the begin of a re-authentication is served then."""
         return (
-            self._state is State.DONE
+            self._state is ExchangeState.DONE
             and self.expires_at is not None
             and self._listener.around.clock.now > self.expires_at
             and api_key != ApiKey.SASL_HANDSHAKE

@@ -1,9 +1,8 @@
 """Login modules as `sasl.jaas.config` names them.
 
 Rule: the text is read as Kafka reads it (`JaasConfig`, over Java's StreamTokenizer): `Class flag key=value ... ;` with
-one module. On a broker it is looked for under the listener and the mechanism only:
-`listener.name.<listener>.<mechanism>.sasl.jaas.config`. What is wrong is told without the text, in which there are
-passwords.
+one module. On a broker the key has the listener and the mechanism in its name:
+`listener.name.<listener>.<mechanism>.sasl.jaas.config`. An error never shows the text, which may contain passwords.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "a": "\a", "v
 
 
 class LoginModule(NamedTuple):
-    """One login module: the class and its options."""
+    """A login module: class and options."""
 
     name: str
     options: dict[str, str]
@@ -41,7 +40,7 @@ class LoginModule(NamedTuple):
 
 
 def login_module(settings: ListenerSettings, mechanism: str) -> LoginModule:
-    """That of a listener for a mechanism. Raises ConfigError."""
+    """Return the module of a listener for a mechanism. Raises ConfigError."""
     name = f"listener.name.{settings.name.lower()}.{mechanism.lower()}.sasl.jaas.config"
     found = settings.text("sasl.jaas.config", mechanism)
     if found is None or found[0] != name:
@@ -53,7 +52,7 @@ def login_module(settings: ListenerSettings, mechanism: str) -> LoginModule:
 
 
 def parse_login_module(text: str) -> LoginModule:
-    """Raises ValueError, without a value of `text` in its message."""
+    """Return the module in a text. Raises ValueError, without a value of `text` in the message."""
     tokens = _tokens(text)
     modules = []
     while tokens:
@@ -64,7 +63,7 @@ def parse_login_module(text: str) -> LoginModule:
 
 
 def _module(tokens: list[tuple[str, bool]]) -> LoginModule:
-    """Takes one module from the front of the reversed `tokens`."""
+    """Take a module from the end of the reversed `tokens`."""
     name, _ = tokens.pop()
     flag = tokens.pop()[0] if tokens else ""
     if flag.upper() not in _FLAGS:
@@ -84,7 +83,7 @@ def _module(tokens: list[tuple[str, bool]]) -> LoginModule:
 
 
 def _tokens(text: str) -> list[tuple[str, bool]]:
-    """Words and signs, the first one last; with each whether it can be a name or a value."""
+    """Return words and signs in reverse, each with whether a name or value is possible."""
     found: list[tuple[str, bool]] = []
     for match in _TOKEN.finditer(text):
         kind = match.lastgroup

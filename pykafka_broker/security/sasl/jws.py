@@ -1,7 +1,7 @@
 """Tokens in compact form (RFC 7515): parts in base64 between dots, the first two of them objects in JSON.
 
-Rule: anybody may send one, so it is read strictly and nothing of it is in an error: no name twice, no number that is
-none, no time that no calendar has.
+Rule: anybody may send a token, so it is read strictly and no error shows any of it: repeated names, numbers that are
+none and impossible times are refused.
 """
 
 from __future__ import annotations
@@ -17,15 +17,18 @@ _PARTS = 3
 _MOST_SECONDS = 1 << 40
 
 
-class Shown(NamedTuple):
-    """What a good token says: who the client is, and until when by the wall clock."""
+class ShownToken(NamedTuple):
+    """The content of a good token: the client's name, and the end by the wall clock."""
 
     name: str
     expires_ms: int
 
 
 class InvalidToken(Exception):
-    """The rule that a token breaks; lacking: the scopes that were asked for, where it is that."""
+    """The rule broken by a token.
+
+    lacking: the scopes asked for, where that is the rule.
+    """
 
     def __init__(self, rule: str, lacking: tuple[str, ...] = ()) -> None:
         super().__init__(rule)
@@ -33,7 +36,7 @@ class InvalidToken(Exception):
 
 
 def parts_of(token: str) -> list[str]:
-    """Header, claims and signature."""
+    """Return header, claims and signature."""
     parts = token.split(".", _PARTS)
     if len(parts) != _PARTS:
         raise InvalidToken("it has not three parts")
@@ -41,7 +44,7 @@ def parts_of(token: str) -> list[str]:
 
 
 def json_object(part: str) -> dict[str, Any]:
-    """What one of the first two parts says."""
+    """Return the content of a header or of claims."""
     if _BASE64_URL.fullmatch(part) is None:
         raise InvalidToken("a part of it is no base64")
     try:
@@ -54,12 +57,12 @@ def json_object(part: str) -> dict[str, Any]:
 
 
 def json_of(text: bytes) -> Any:
-    """Raises ValueError or RecursionError."""
+    """Return strict JSON. Raises ValueError or RecursionError."""
     return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
 
 
 def text_claim(claims: dict[str, Any], name: str) -> str:
-    """One that must be there."""
+    """Return a required claim."""
     found = claims.get(name)
     if not isinstance(found, str) or not found.strip():
         raise InvalidToken(f"it has no claim {name}")
@@ -67,7 +70,7 @@ def text_claim(claims: dict[str, Any], name: str) -> str:
 
 
 def time_claim(claims: dict[str, Any], name: str) -> float | None:
-    """Seconds since the epoch; None if there is no such claim."""
+    """Return seconds since the epoch, or None for a missing claim."""
     found = claims.get(name)
     if found is None:
         return None

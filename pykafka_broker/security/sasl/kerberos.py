@@ -19,7 +19,7 @@ from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.jaas import LoginModule
 from pykafka_broker.security.sasl.kerberos_names import KerberosNames, NoName
 from pykafka_broker.security.sasl.login import LoginFailed, NewLogin
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, Refused
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm
 
 try:
     import gssapi
@@ -31,12 +31,12 @@ log = logging.getLogger(__name__)
 
 GSSAPI = "GSSAPI"
 _NO_LAYER = 1
-_OFFER = bytes([_NO_LAYER, 1, 0, 0])  # with a size that means nothing, as Java sends it
+_OFFER = bytes([_NO_LAYER, 1, 0, 0])  # with a meaningless size, as Java sends
 _REFUSAL = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {GSSAPI}"
 
 
 class GssapiServer:
-    """The mechanism on one listener: a service with a key in a keytab. Raises ConfigError."""
+    """The mechanism on a listener: a service with a key in a keytab. Raises ConfigError."""
 
     def __init__(self, realm: Realm) -> None:
         options = realm.jaas(GSSAPI).options
@@ -63,7 +63,7 @@ class GssapiServer:
 
 
 class Gssapi:
-    """One client that logs in."""
+    """A client's login."""
 
     __slots__ = ("_context", "_listener", "_names", "_offered")
 
@@ -78,7 +78,7 @@ class Gssapi:
             return self._step(token)
         except GSSError as error:
             log.info("Listener %s: a Kerberos token is not taken: %s", self._listener, error.min_code)
-            raise Refused(_REFUSAL) from None
+            raise LoginRefused(_REFUSAL) from None
 
     def _step(self, token: bytes) -> Challenge | Done:
         context = self._context
@@ -86,29 +86,29 @@ class Gssapi:
             return self._chosen(context.unwrap(token).message)
         if not context.complete:
             if not token:
-                raise Refused(_REFUSAL)
+                raise LoginRefused(_REFUSAL)
             answer = context.step(token)
             if answer or not context.complete:
                 return Challenge(answer or b"")
         elif token:
-            raise Refused(_REFUSAL)
+            raise LoginRefused(_REFUSAL)
         self._offered = True
         return Challenge(context.wrap(_OFFER, False).message)
 
     def _chosen(self, choice: bytes) -> Done:
-        """The layer, the size of messages, and whom the client wants to be."""
+        """Read the client's choice: layer, size of messages, and wished name."""
         if len(choice) < len(_OFFER) or choice[0] != _NO_LAYER:
-            raise Refused(_REFUSAL)
+            raise LoginRefused(_REFUSAL)
         try:
             name = self._names.name_of(str(self._context.initiator_name))
         except NoName:
             log.info("Listener %s: no rule gives a name to a Kerberos principal", self._listener)
-            raise Refused(_REFUSAL) from None
+            raise LoginRefused(_REFUSAL) from None
         return Done(b"", f"User:{name}")
 
 
 def key_of(keytab: str, principal: str, listener: str) -> gssapi.Credentials:
-    """What accepts tickets for it. Raises ConfigError."""
+    """Return credentials to accept tickets for a principal. Raises ConfigError."""
     try:
         name = gssapi.Name(principal, gssapi.NameType.kerberos_principal)
         return gssapi.Credentials(name=name, usage="accept", store={"keytab": keytab})
@@ -123,7 +123,7 @@ _OFFER_BYTES = 4
 
 
 def kerberos_login(settings: ListenerSettings, module: LoginModule) -> NewLogin:
-    """Of this node at a listener. Raises ConfigError."""
+    """Return the node's login at a listener. Raises ConfigError."""
     options = module.options
     service = settings.get("sasl.kerberos.service.name", GSSAPI) or options.get("serviceName")
     if not service:
@@ -184,5 +184,5 @@ class _Ticket:
 
 
 def _words(error: Any) -> str:
-    """What Kerberos says of it: names and addresses."""
+    """Return Kerberos' own words: names and addresses."""
     return " ".join(error.gen_message().split())

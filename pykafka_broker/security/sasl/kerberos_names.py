@@ -1,8 +1,10 @@
-"""Who a Kerberos principal is here: `sasl.kerberos.principal.to.local.rules`.
+"""Names of Kerberos principals: `sasl.kerberos.principal.to.local.rules`.
 
-Rule: the first rule that applies gives the name; one that still has a realm or a host in it is none, and so is a
-principal that no rule applies to. `DEFAULT` is the first component of a principal of the broker's own realm;
+Rule: the first rule that applies gives the name. A result that still has a realm or a host in it is refused, and so is
+a principal that no rule applies to. `DEFAULT` is the first component of a principal of the broker's own realm;
 `RULE:[n:format](regex)s/from/to/g/L` is for principals of n components: $0 is the realm, $1 the first component.
+
+A module of its own, since the rules need no Kerberos library.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ class NoName(Exception):
 
 
 class _Rule(NamedTuple):
-    """One of them; components: None for DEFAULT."""
+    """A rule; components: None for DEFAULT."""
 
     components: int | None
     format: str
@@ -51,14 +53,14 @@ class _Rule(NamedTuple):
 
 
 class KerberosNames:
-    """The rules of a listener. Raises ConfigError for one that can't be read."""
+    """The rules of a listener. Raises ConfigError for an unreadable rule."""
 
     def __init__(self, rules: Sequence[str], own_realm: str) -> None:
         self._rules = [_rule(text.strip()) for text in rules]
         self._own_realm = own_realm
 
     def name_of(self, principal: str) -> str:
-        """Raises NoName."""
+        """Return the name for a principal. Raises NoName."""
         match = _PRINCIPAL.fullmatch(principal)
         if match is None:
             raise NoName

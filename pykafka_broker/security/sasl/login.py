@@ -28,7 +28,7 @@ from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.jaas import LoginModule, login_module
 from pykafka_broker.security.sasl.jws import InvalidToken, json_object, json_of, parts_of, time_claim
 
-# What stands at a URL, and why it can't be read; with a body it is sent there, with headers.
+# Returns the content at a URL, and the error or an empty text; a body is sent with headers.
 Fetch = Callable[[str, Mapping[str, str], bytes | None], tuple[bytes, str]]
 
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
@@ -44,11 +44,11 @@ _TOKEN = re.compile(r"[-_.~+/A-Za-z0-9]+=*")
 
 
 class NoToken(Exception):
-    """Why there is none."""
+    """No token could be had; the text says why."""
 
 
 def issued_tokens(settings: ListenerSettings, module: LoginModule, fetch: Fetch) -> IssuedTokens | None:
-    """Of a listener, where its tokens are made by somebody else. Raises ConfigError."""
+    """Return a listener's source of issued tokens, or None for unsecured tokens. Raises ConfigError."""
     handler = settings.get("sasl.login.callback.handler.class", "OAUTHBEARER")
     if handler in _UNSECURED:
         return None
@@ -61,7 +61,7 @@ def issued_tokens(settings: ListenerSettings, module: LoginModule, fetch: Fetch)
 
 
 class IssuedTokens:
-    """Of one listener. `token` may wait for others: for a thread beside the loop."""
+    """Issued tokens for a listener. `token` may wait for others: for a thread beside the loop."""
 
     def __init__(self, settings: ListenerSettings, module: LoginModule, fetch: Fetch) -> None:
         self._fetch = fetch
@@ -70,10 +70,10 @@ class IssuedTokens:
         if not self._url.lower().startswith("file:"):
             self._request = _request(settings, module)
         self._part: float = settings.get("sasl.login.refresh.window.factor", "OAUTHBEARER")
-        self._kept: tuple[str, float] = ("", 0)  # with when it is time for the next one
+        self._kept: tuple[str, float] = ("", 0)  # with the time for the next token
 
     def token(self, wall: int) -> str:
-        """One that is good for a while at `wall` (epoch milliseconds). Raises NoToken."""
+        """Return a token with some life left at `wall` (epoch milliseconds). Raises NoToken."""
         token, until_ms = self._kept
         if wall < until_ms:
             return token
@@ -105,7 +105,7 @@ def _url(settings: ListenerSettings) -> str:
 
 
 def _request(settings: ListenerSettings, module: LoginModule) -> tuple[Mapping[str, str], bytes]:
-    """Headers and body of the question for a token."""
+    """Return headers and body of the question for a token."""
     options = module.options
     client_id = settings.get("sasl.oauthbearer.client.credentials.client.id", "OAUTHBEARER") or options.get("clientId")
     secret = settings.get("sasl.oauthbearer.client.credentials.client.secret", "OAUTHBEARER") or options.get(
@@ -140,7 +140,7 @@ def _answered(content: bytes) -> str:
 
 
 def _life_ms(token: str, wall: int) -> float:
-    """What is left of it."""
+    """Return the rest of a token's life."""
     try:
         if _TOKEN.fullmatch(token) is None:
             raise InvalidToken("it has characters that no token has")
@@ -157,20 +157,22 @@ _TOKEN_S = 3600
 
 
 class LoginFailed(Exception):
-    """The peer says something that makes no sense, or does not know the password that it should."""
+    """The peer's message makes no sense, or the peer does not know the password."""
 
 
 class Login(Protocol):
-    """One exchange of tokens. waits: a step may wait for somebody else, who makes tokens or tickets, so it is for a
-    thread beside the loop.
+    """An exchange of tokens.
+
+    waits: a step may wait for a maker of tokens or tickets, so it is for a thread beside the loop.
     """
 
     @property
     def waits(self) -> bool: ...
 
     def step(self, challenge: bytes) -> bytes | None:
-        """The next token for the peer, the first one after nothing; None when there is nothing more to say. Raises
-        LoginFailed.
+        """Return the next token for the peer, the first after an empty challenge; None at the end.
+
+        Raises LoginFailed.
         """
 
 
@@ -178,7 +180,7 @@ NewLogin = Callable[[int, str], Login]  # called with the wall clock and the hos
 
 
 def login_of(settings: ListenerSettings, mechanism: str, new_nonce: Callable[[], str], fetch: Fetch) -> NewLogin:
-    """What begins a login of this node there. Raises ConfigError."""
+    """Return a maker of the node's logins at a listener. Raises ConfigError."""
     module = login_module(settings, mechanism)
     if mechanism == "OAUTHBEARER":
         return _bearer_login(settings, module, fetch)
@@ -227,7 +229,7 @@ class _Bearer:
         self._token: Callable[[], str] | None = token
 
     def step(self, challenge: bytes) -> bytes | None:
-        if challenge:  # it says why not, and wants to hear that we have heard
+        if challenge:  # a refusal, to be acknowledged
             return b"\x01"
         token, self._token = self._token, None
         if token is None:

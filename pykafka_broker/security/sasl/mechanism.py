@@ -3,7 +3,7 @@
 Rule: for each listener and mechanism there is one `MechanismServer`, made when the listener is bound and made anew when
 its settings change; a mistake in them is a `ConfigError`, which ends the start. Each client that logs in has a
 `Mechanism` of its own, which is given the client's tokens one by one until it says who the client is, or raises
-`Refused`. The module of a mechanism is imported by the first listener that has it.
+`LoginRefused`. The module of a mechanism is imported by the first listener that has it.
 
 Settings are those of one moment; users and tokens are looked up when a client logs in, so a change of them counts for
 the next login.
@@ -22,9 +22,11 @@ from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.sasl.jaas import LoginModule, login_module
 
 
-class Document(Protocol):
-    """What stands at a URL. content: as it was read last, whatever has become of it since; error: why it could not be
-    read the last time, or an empty text; failures: one after the other; read_at: by `now`, when that was tried.
+class RemoteDocument(Protocol):
+    """A document behind a URL.
+
+    content: as it was read last, whatever has become of it since; error: why the last reading failed, or an empty text;
+    failures: in a row; read_at: the time of the last attempt, by `now`.
     """
 
     content: bytes
@@ -33,11 +35,11 @@ class Document(Protocol):
     read_at: int
 
     def read(self) -> None:
-        """Read it anew: at once if that takes no time, else beside the loop."""
+        """Read the document anew: at once if quick, else beside the loop."""
 
 
 class ScramKeys(NamedTuple):
-    """What can check the password of one user by one mechanism, and can't be used in its place."""
+    """Keys to check a user's password by a mechanism, useless as a password."""
 
     salt: bytes
     iterations: int
@@ -49,7 +51,7 @@ class ScramKeys(NamedTuple):
 
 
 class TokenLogin(NamedTuple):
-    """A delegation token that is valid: whose it is, what can check its password, and when it expires."""
+    """A valid delegation token: owner, keys to check the password, and end."""
 
     owner: str
     keys: ScramKeys
@@ -57,21 +59,20 @@ class TokenLogin(NamedTuple):
 
 
 class Around(NamedTuple):
-    """What stands around a listener.
+    """The surroundings of a listener.
 
-    image: the metadata as it is now.
-    new_nonce: 128 random bits or more, as printable ASCII without a comma.
-    document: what stands at a URL, which has been read once; the same one for the same URL.
+    image: the metadata as it is now. new_nonce: 128 random bits or more, as printable ASCII without a comma. document:
+    the document of a URL, read once already; the same object for the same URL.
     """
 
     image: Callable[[], MetadataImage]
     clock: Clock
     new_nonce: Callable[[], str]
-    document: Callable[[str], Document]
+    document: Callable[[str], RemoteDocument]
 
 
 class Realm:
-    """One listener, as mechanisms see it."""
+    """A listener, for mechanisms."""
 
     __slots__ = ("around", "settings")
 
@@ -84,11 +85,11 @@ class Realm:
         return self.settings.name
 
     def jaas(self, mechanism: str) -> LoginModule:
-        """The one login module of `sasl.jaas.config`. Raises ConfigError."""
+        """Return the single login module of `sasl.jaas.config`. Raises ConfigError."""
         return login_module(self.settings, mechanism)
 
     def scram_keys(self, kind: int, name: str) -> ScramKeys | None:
-        """Of a user by SCRAM-SHA-256 (1) or SCRAM-SHA-512 (2)."""
+        """Return the keys of a user by SCRAM-SHA-256 (1) or SCRAM-SHA-512 (2)."""
         record = self.around.image().scram.get((kind, name))
         if record is None:
             return None
@@ -96,14 +97,16 @@ class Realm:
 
 
 class Challenge(NamedTuple):
-    """The exchange goes on: the token for the client."""
+    """A token for the client; the exchange goes on."""
 
     token: bytes
 
 
 class Done(NamedTuple):
-    """The client is known. token: the last one for it; principal: "User:alice"; expires_ms: when, by the wall clock,
-    what it has shown expires; by_token: that was a delegation token.
+    """The client is known.
+
+    token: the last one for it; principal: "User:alice"; expires_ms: when, by the wall clock, its proof expires;
+    by_token: the proof was a delegation token.
     """
 
     token: bytes
@@ -112,24 +115,25 @@ class Done(NamedTuple):
     by_token: bool = False
 
 
-class Refused(Exception):
-    """The client is not who it says it is, or says nothing that makes sense. The text is told to it and logged: nothing
-    that is secret may be in it.
+class LoginRefused(Exception):
+    """A refused login.
+
+    The text is told to the client and logged: nothing secret may be in it.
     """
 
 
 class Mechanism(Protocol):
-    """One exchange."""
+    """A client's exchange."""
 
     def step(self, token: bytes, wall: int) -> Challenge | Done:
-        """The client has sent `token` at `wall` (epoch milliseconds). Raises Refused."""
+        """Answer a token, sent at `wall` (epoch milliseconds). Raises LoginRefused."""
 
 
 class MechanismServer(Protocol):
-    """One mechanism on one listener."""
+    """A mechanism on a listener."""
 
     def begin(self) -> Mechanism:
-        """A client begins to log in."""
+        """Begin a client's login."""
 
 
 # The module below this package and its class, which is called with the realm of the listener.
@@ -143,7 +147,10 @@ _SERVERS = {
 
 
 def mechanism_server(name: str, realm: Realm) -> MechanismServer:
-    """Raises ConfigError if there is no such mechanism, or its settings can't be used."""
+    """Return a mechanism on a listener.
+
+    Raises ConfigError if there is no such mechanism, or its settings can't be used.
+    """
     found = _SERVERS.get(name)
     if found is None:
         raise ConfigError(

@@ -19,14 +19,14 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from pykafka_broker.config import ConfigError
-from pykafka_broker.security.sasl.jws import InvalidToken, Shown, json_object, parts_of, text_claim, time_claim
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, Refused
+from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken, json_object, parts_of, text_claim, time_claim
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm
 
 _PREFIX = "unsecuredValidator"
 
 
 class UnsecuredTokens:
-    """Knows tokens that somebody has made who was not asked who he is."""
+    """A check of tokens without signatures, made by anybody."""
 
     __slots__ = ("_principal_claim", "_required_scope", "_scope_claim", "_skew_ms")
 
@@ -36,7 +36,7 @@ class UnsecuredTokens:
         self._required_scope = tuple(options.get(_PREFIX + "RequiredScope", "").split())
         self._skew_ms = _skew_ms(options.get(_PREFIX + "AllowableClockSkewMs", "").strip() or "0")
 
-    def shown(self, token: str, wall: int) -> Shown:
+    def shown(self, token: str, wall: int) -> ShownToken:
         header, payload, signature = parts_of(token)
         if json_object(header).get("alg") != "none" or signature:
             raise InvalidToken("only unsecured tokens are taken here")
@@ -44,7 +44,7 @@ class UnsecuredTokens:
         name = text_claim(claims, self._principal_claim)
         expires = self._checked_times(claims, wall)
         self._check_scope(claims)
-        return Shown(name, int(expires * 1000))
+        return ShownToken(name, int(expires * 1000))
 
     def _checked_times(self, claims: dict[str, Any], wall: int) -> float:
         issued, expires = time_claim(claims, "iat"), time_claim(claims, "exp")
@@ -79,27 +79,28 @@ OAUTHBEARER = "OAUTHBEARER"
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 _UNSECURED = (None, _PACKAGE + "internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler")
 _SIGNED = tuple(_PACKAGE + place + "OAuthBearerValidatorCallbackHandler" for place in ("", "secured."))
-_GIVEN_UP = b"\1"  # what a client sends that was refused
+_GIVEN_UP = b"\1"  # a client's acknowledgement of a refusal
 _MESSAGE = re.compile(
     r"n,(?:a=(?P<authorization_id>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
     r"(?P<pairs>(?:[A-Za-z]+=[\x21-\x7e \t\r\n]+\x01)*)\x01"
 )
 _BEARER = re.compile(r"bearer +(?P<token>[-_.~+/A-Za-z0-9]+=*)", re.IGNORECASE)
 _MOST_TOKENS = 4  # of one login
-_MOST_BYTES = 1 << 16  # of a message: who has not said yet who it is may hold nobody up with half a megabyte of JSON
+_MOST_BYTES = 1 << 16  # of a message: an unknown client may hold nobody up with half a megabyte of JSON
 _NO_SENSE = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {OAUTHBEARER}"
 
 
 class Validator(Protocol):
-    """Who knows good tokens."""
+    """A check of tokens."""
 
-    def shown(self, token: str, wall: int) -> Shown:
-        """What it says at `wall` (epoch milliseconds). Raises InvalidToken."""
+    def shown(self, token: str, wall: int) -> ShownToken:
+        """Return the content of a token at `wall` (epoch milliseconds). Raises InvalidToken."""
 
 
 class OAuthBearerServer:
-    """The mechanism on one listener: for unsecured tokens, unless Kafka's handler for signed ones is configured, or a
-    class of Python.
+    """The mechanism on a listener.
+
+    Unsecured tokens are accepted, unless Kafka's handler for signed tokens is configured, or a class of Python.
     """
 
     __slots__ = ("_listener", "_validator")
@@ -127,7 +128,7 @@ def _validator(realm: Realm) -> Validator:
 
 
 class OAuthBearer:
-    """One client that logs in."""
+    """A client's login."""
 
     __slots__ = ("_challenge", "_listener", "_shown", "_validator")
 
@@ -139,10 +140,10 @@ class OAuthBearer:
 
     def step(self, token: bytes, wall: int) -> Challenge | Done:
         if token == _GIVEN_UP and self._challenge is not None:
-            raise Refused(self._challenge)
+            raise LoginRefused(self._challenge)
         self._shown += 1
         if self._shown > _MOST_TOKENS and self._challenge is not None:
-            raise Refused(self._challenge)
+            raise LoginRefused(self._challenge)
         try:
             if len(token) > _MOST_BYTES:
                 raise InvalidToken("it is too long to be looked at")
@@ -153,7 +154,7 @@ class OAuthBearer:
             self._challenge = _challenge(error.lacking)
             return Challenge(self._challenge.encode())
         if authorization_id not in (None, shown.name):
-            raise Refused(
+            raise LoginRefused(
                 f"Authentication failed: Client requested an authorization id ({authorization_id}) that is different "
                 f"from the token's principal name ({shown.name})"
             )
@@ -161,14 +162,14 @@ class OAuthBearer:
 
 
 def _read(message: bytes) -> tuple[str | None, str]:
-    """The authorization id, which Kafka compares as it was sent, and the token."""
+    """Return the authorization id, compared as sent in Kafka, and the token."""
     match = _MESSAGE.fullmatch(message.decode("latin-1"))
     if match is None:
-        raise Refused(_NO_SENSE)
+        raise LoginRefused(_NO_SENSE)
     pairs = dict(pair.split("=", 1) for pair in match["pairs"].split("\1")[:-1])
     bearer = _BEARER.fullmatch(pairs.get("auth", ""))
     if bearer is None:
-        raise Refused(_NO_SENSE)
+        raise LoginRefused(_NO_SENSE)
     return match["authorization_id"], bearer["token"]
 
 

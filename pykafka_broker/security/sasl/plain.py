@@ -1,8 +1,8 @@
 """PLAIN: name and password in one token (RFC 4616).
 
-Rule: the accounts are the options `user_NAME="PASSWORD"` of the listener's PlainLoginModule, or what a class of Python
-says (`hooks/login.py`). A password is compared in constant time, and a name that there is not is refused in the same
-words.
+Rule: the accounts are the options `user_NAME="PASSWORD"` of the listener's PlainLoginModule, or a class of Python
+decides (`hooks/login.py`). A password is compared in constant time, and an unknown name is refused in the same words as
+a wrong password.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import hmac
 
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook
 from pykafka_broker.security.hooks.login import PlainLogin, plain_login
-from pykafka_broker.security.sasl.mechanism import Done, Realm, Refused
+from pykafka_broker.security.sasl.mechanism import Done, LoginRefused, Realm
 
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _ACCOUNT = "user_"
 
 
 class PlainServer:
-    """PLAIN on one listener."""
+    """PLAIN on a listener."""
 
     __slots__ = ("_hook", "_passwords")
 
@@ -36,7 +36,7 @@ class PlainServer:
         return Plain(self)
 
     def knows(self, name: str, password: str) -> bool:
-        """Whether that is the password of that account."""
+        """Return whether the account has the password."""
         if self._hook is not None:
             return self._asked(self._hook, name, password)
         known = self._passwords.get(name)
@@ -51,7 +51,7 @@ class PlainServer:
 
 
 class Plain:
-    """One client that logs in."""
+    """A client's login."""
 
     __slots__ = ("_server",)
 
@@ -61,14 +61,16 @@ class Plain:
     def step(self, token: bytes, wall: int) -> Done:
         count = token.count(b"\0") + 1
         if count != 3:
-            raise Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {count}")
+            raise LoginRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {count}")
         authorization_id, name, password = token.decode("utf-8", "replace").split("\0")
         if not name:
-            raise Refused("Authentication failed: username not specified")
+            raise LoginRefused("Authentication failed: username not specified")
         if not password:
-            raise Refused("Authentication failed: password not specified")
+            raise LoginRefused("Authentication failed: password not specified")
         if not self._server.knows(name, password):
-            raise Refused("Authentication failed: Invalid username or password")
+            raise LoginRefused("Authentication failed: Invalid username or password")
         if authorization_id not in ("", name):
-            raise Refused("Authentication failed: Client requested an authorization id that is different from username")
+            raise LoginRefused(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
         return Done(b"", f"User:{name}")

@@ -18,7 +18,7 @@ import re
 from functools import lru_cache
 
 from pykafka_broker.cluster.delegation_tokens import is_expired, token_hmac
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, Refused, ScramKeys, TokenLogin
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm, ScramKeys, TokenLogin
 
 _DIGESTS = {1: "sha256", 2: "sha512"}
 _ITERATIONS = 4096
@@ -27,7 +27,7 @@ _REMEMBERED = 1024
 
 
 def token_login(realm: Realm, kind: int, token_id: str) -> TokenLogin | None:
-    """What logs in with that token by SCRAM-SHA-256 (1) or SCRAM-SHA-512 (2)."""
+    """Return the login of a delegation token by SCRAM-SHA-256 (1) or SCRAM-SHA-512 (2), or None."""
     secret_key = realm.settings.get("delegation.token.secret.key")
     token = realm.around.image().delegation_tokens.get(token_id)
     if secret_key is None or token is None or is_expired(token, realm.around.clock.wall):
@@ -39,7 +39,7 @@ def token_login(realm: Realm, kind: int, token_id: str) -> TokenLogin | None:
 @lru_cache(_REMEMBERED)  # some milliseconds each
 def _keys(kind: int, proof: bytes) -> ScramKeys:
     digest = _DIGESTS[kind]
-    # Any salt will do that differs from token to token and tells nothing of the Hmac.
+    # Any salt is good that differs from token to token and reveals nothing of the Hmac.
     salt = hmac.digest(proof, b"salt", "sha256")[:_SALT_BYTES]
     salted = hashlib.pbkdf2_hmac(digest, base64.b64encode(proof), salt, _ITERATIONS)
     stored = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
@@ -62,13 +62,13 @@ _FINAL = re.compile(
 
 
 class _ScramServer:
-    """One of the two on one listener."""
+    """A SCRAM mechanism on a listener."""
 
     __slots__ = ("_realm",)
     kind: int
 
     def __init__(self, realm: Realm) -> None:
-        realm.jaas(_NAMES[self.kind])  # Kafka wants a login module here, though nothing in it concerns clients
+        realm.jaas(_NAMES[self.kind])  # Kafka requires a login module, though clients never meet it
         self._realm = realm
 
     def begin(self) -> Scram:
@@ -84,7 +84,7 @@ class ScramSha512Server(_ScramServer):
 
 
 class Scram:
-    """One client that logs in."""
+    """A client's login."""
 
     __slots__ = ("_auth_message", "_binding", "_digest", "_done", "_keys", "_kind", "_nonce", "_realm")
 
@@ -123,7 +123,9 @@ class Scram:
             raise self._refusal()
         authorization_id = match["authorization_id"]
         if authorization_id is not None and _plain_name(authorization_id) != name:
-            raise Refused("Authentication failed: Client requested an authorization id that is different from username")
+            raise LoginRefused(
+                "Authentication failed: Client requested an authorization id that is different from username"
+            )
         self._keys = keys
         self._binding = match["header"].encode()
         self._nonce = match["nonce"] + self._realm.around.new_nonce()
@@ -147,14 +149,17 @@ class Scram:
         return self._done._replace(token=b"v=" + verifier)
 
     def _is_ours(self, nonce: str) -> bool:
-        """Before 4.0 it could have something before it: librdkafka said its own part twice until 2.6.1."""
+        """Return whether a nonce is the server's.
+
+        Before 4.0 other bytes could precede it: librdkafka sent its own part twice until 2.6.1.
+        """
         release = self._realm.settings.release
         if release is not None and release.number < _SAME_NONCE_SINCE:
             return nonce.endswith(self._nonce)
         return nonce == self._nonce
 
-    def _refusal(self) -> Refused:
-        return Refused(
+    def _refusal(self) -> LoginRefused:
+        return LoginRefused(
             "Authentication failed during authentication due to invalid credentials with SASL mechanism "
             + _NAMES[self._kind]
         )

@@ -18,8 +18,16 @@ from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.sasl.jws import InvalidToken, Shown, json_object, json_of, parts_of, text_claim, time_claim
-from pykafka_broker.security.sasl.mechanism import Document, Realm
+from pykafka_broker.security.sasl.jws import (
+    InvalidToken,
+    ShownToken,
+    json_object,
+    json_of,
+    parts_of,
+    text_claim,
+    time_claim,
+)
+from pykafka_broker.security.sasl.mechanism import Realm, RemoteDocument
 
 if TYPE_CHECKING:
     from jwt import PyJWK
@@ -35,9 +43,9 @@ _KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP", "HS": "oct"}
 
 
 class Jwks:
-    """The keys of one listener. Raises ConfigError if there are none to begin with."""
+    """The keys of a listener. Raises ConfigError without any key at the start."""
 
-    def __init__(self, settings: ListenerSettings, document: Document) -> None:
+    def __init__(self, settings: ListenerSettings, document: RemoteDocument) -> None:
         self._document = document
         self._refresh_ms: int = settings.get("sasl.oauthbearer.jwks.endpoint.refresh.ms")
         self._backoff_ms: int = settings.get("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms")
@@ -49,7 +57,7 @@ class Jwks:
             raise ConfigError(f"Invalid value for configuration {_URL} of listener {settings.name}: {wrong}")
 
     def key(self, kid: str | None, algorithm: str, now: int) -> PyJWK | None:
-        """The one with that id; without an id the first that will do."""
+        """Return the key with an id; without an id the first fitting key."""
         if now - self._document.read_at >= self._refresh_ms:
             self._look_again(now)
         self._follow()
@@ -69,7 +77,7 @@ class Jwks:
         document.read()
 
     def _follow(self) -> str:
-        """Take over what was read; what is wrong with it."""
+        """Take over a newly read document; return the error, or an empty text."""
         content = self._document.content
         if content is self._read:
             return ""
@@ -91,11 +99,11 @@ class Jwks:
 
 
 class _NoKeys(ValueError):
-    """Its text has nothing of the document in it."""
+    """A useless document; the text has nothing of the content."""
 
 
 def _keys_of(content: bytes) -> list[dict[str, Any]]:
-    """Those that are for signatures. Raises ValueError, RecursionError."""
+    """Return the keys for signatures. Raises ValueError, RecursionError."""
     found = json_of(content)
     keys = found.get("keys") if isinstance(found, dict) else None
     if not isinstance(keys, list) or not all(isinstance(key, dict) and isinstance(key.get("kty"), str) for key in keys):
@@ -137,7 +145,7 @@ _VALIDATORS = (_PACKAGE + "DefaultJwtValidator", _PACKAGE + "BrokerJwtValidator"
 
 
 class SignedTokens:
-    """Knows tokens that were signed with one of the keys. Raises ConfigError."""
+    """A check of signed tokens. Raises ConfigError."""
 
     def __init__(self, realm: Realm) -> None:
         settings = realm.settings
@@ -156,7 +164,7 @@ class SignedTokens:
         self._scope_claim: str = settings.get("sasl.oauthbearer.scope.claim.name")
         self._signatures = PyJWS()
 
-    def shown(self, token: str, wall: int) -> Shown:
+    def shown(self, token: str, wall: int) -> ShownToken:
         self._check_signature(token)
         claims = json_object(parts_of(token)[1])
         expires = self._checked_times(claims, wall / 1000)
@@ -164,7 +172,7 @@ class SignedTokens:
         scope = claims.get(self._scope_claim)
         if isinstance(scope, str) and not scope.strip():
             raise InvalidToken(f"its claim {self._scope_claim} is empty")
-        return Shown(text_claim(claims, self._sub_claim).strip(), int(expires * 1000))
+        return ShownToken(text_claim(claims, self._sub_claim).strip(), int(expires * 1000))
 
     def _check_signature(self, token: str) -> None:
         header = json_object(parts_of(token)[0])
@@ -205,7 +213,7 @@ class SignedTokens:
             meant = []
         elif not isinstance(meant, list) or not all(isinstance(each, str) for each in meant):
             raise InvalidToken("its claim aud is neither a text nor a list of texts")
-        # A token that is meant for somebody is meant for nobody else: not for who has no name either.
+        # A token for one audience is for nobody else, nor for a broker without an audience.
         if self._audiences.isdisjoint(meant) and (self._audiences or audience is not None):
             raise InvalidToken("it is meant for another audience")
 

@@ -29,7 +29,7 @@ _SUITE = re.compile(
 
 
 def openssl_name(suite: str) -> str | None:
-    """Of one of Java's suites before TLS 1.3; None for any other."""
+    """Return OpenSSL's name of a Java suite before TLS 1.3; None for any other name."""
     found = _SUITE.fullmatch(suite)
     if found is None:
         return None
@@ -39,7 +39,7 @@ def openssl_name(suite: str) -> str | None:
 
 
 def choose(context: ssl.SSLContext, suites: list[str]) -> str | None:
-    """Allow these suites and no others. Returns the name that can't be used, if there is one."""
+    """Allow the given suites only; return an unusable name, or None."""
     older = []
     for suite in suites:
         if suite in TLS_1_3:
@@ -71,13 +71,16 @@ _VERSIONS = {
 }
 _CLIENT_AUTH = {
     "none": ssl.CERT_NONE,
-    "requested": ssl.CERT_OPTIONAL,  # one that is shown must be good, as with Kafka
+    "requested": ssl.CERT_OPTIONAL,  # a certificate, if shown, must be good, as with Kafka
     "required": ssl.CERT_REQUIRED,
 }
 
 
 def server_context(settings: ListenerSettings) -> tuple[ssl.SSLContext, KeyStore]:
-    """And the key that it has. Raises ConfigError, which names the listener's setting that can't be used."""
+    """Return a listener's context, with the key in use.
+
+    Raises ConfigError, which names the listener's setting that can't be used.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     _set_versions(context, settings)
@@ -89,7 +92,10 @@ def server_context(settings: ListenerSettings) -> tuple[ssl.SSLContext, KeyStore
 
 
 def client_context(settings: ListenerSettings) -> ssl.SSLContext:
-    """For connections of this node to that listener of another. Raises ConfigError, as `server_context` does."""
+    """Return the context for connections to a listener of another node.
+
+    Raises ConfigError, as `server_context` does.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
     context.check_hostname = bool(settings.get("ssl.endpoint.identification.algorithm"))
@@ -155,7 +161,7 @@ def _trust(context: ssl.SSLContext, settings: ListenerSettings) -> None:
 
 
 def _load_trusted(context: ssl.SSLContext, settings: ListenerSettings, trusted: list[bytes]) -> None:
-    # Whatever is in the store is trusted, also if it was issued by somebody else: so does Java.
+    # Every certificate in the store is trusted, whoever issued it, as in Java.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
         context.load_verify_locations(cadata=b"".join(trusted))
@@ -167,14 +173,14 @@ def _load_trusted(context: ssl.SSLContext, settings: ListenerSettings, trusted: 
 
 @contextmanager
 def _private_file(content: bytes) -> Iterator[str]:
-    """A path for those who read only files; in memory, where the system has such files."""
+    """Provide bytes as a path, for readers of files; in memory, where the system has such files."""
     if hasattr(os, "memfd_create"):
         with open(os.memfd_create("key"), "wb") as file:
             file.write(content)
             file.flush()
             yield f"/proc/self/fd/{file.fileno()}"
         return
-    with tempfile.NamedTemporaryFile() as file:  # which nobody else may read
+    with tempfile.NamedTemporaryFile() as file:  # readable by this user only
         file.write(content)
         file.flush()
         yield file.name

@@ -20,7 +20,7 @@ SUBJECT_ALT_NAME = "2.5.29.17"
 
 
 class Element(NamedTuple):
-    """One element: its tag, its content, and the whole of it."""
+    """An element: tag, content, and all bytes."""
 
     tag: int
     content: bytes
@@ -28,7 +28,7 @@ class Element(NamedTuple):
 
 
 def elements(data: bytes) -> Iterator[Element]:
-    """Those that stand one after the other. Raises ValueError."""
+    """Yield elements in sequence. Raises ValueError."""
     position = 0
     while position < len(data):
         element = _element_at(data, position)
@@ -53,7 +53,7 @@ def _element_at(data: bytes, begin: int) -> Element:
 
 
 def oid_text(content: bytes) -> str:
-    """The dotted form of an object identifier."""
+    """Return the dotted form of an object identifier."""
     numbers, number = [], 0
     for octet in content:
         number = number << 7 | octet & 0x7F
@@ -67,19 +67,22 @@ def oid_text(content: bytes) -> str:
 
 
 class CertificateNames(NamedTuple):
-    """subject: the DER of its name; alternatives: the encoded names of the extension subjectAltName."""
+    """The names in a certificate.
+
+    subject: the DER of its name; alternatives: the encoded names of the extension subjectAltName.
+    """
 
     subject: bytes
     alternatives: tuple[bytes, ...]
 
 
 def names_of(certificate: bytes) -> CertificateNames:
-    """Of a certificate in DER. Raises ValueError."""
+    """Return the names in a certificate in DER. Raises ValueError."""
     try:
         (outer,) = elements(certificate)
         to_be_signed = next(elements(outer.content))
         fields = [field for field in elements(to_be_signed.content) if field.tag != _VERSION]
-        # serial number, algorithm, issuer, validity, subject, key, and what is optional
+        # serial number, algorithm, issuer, validity, subject, key, optional fields
         return CertificateNames(fields[4].whole, _alternatives(fields[6:]))
     except (IndexError, StopIteration) as error:
         raise ValueError("no certificate") from error
@@ -115,7 +118,7 @@ _BLANKS = " \r"
 
 
 def text_of(name: bytes) -> str:
-    """Of the DER of a Name. Raises ValueError."""
+    """Return the text of a Name in DER. Raises ValueError."""
     (outer,) = elements(name)
     relatives = [
         "+".join(_attribute(attribute.content) for attribute in elements(relative.content))

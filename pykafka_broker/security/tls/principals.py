@@ -34,7 +34,7 @@ _UNSEEN = "its {} can't be read here"
 
 
 def compile_java(pattern: str) -> re.Pattern[str]:
-    """Raises ValueError with what is wrong."""
+    """Compile a Java expression. Raises ValueError with the reason."""
     try:
         return re.compile(_Translator(pattern).run(), re.ASCII)
     except re.error as error:
@@ -66,7 +66,7 @@ class _Translator:
         if char == "[":
             self._in_set = True
             start = 2 if rest[1:2] == "^" else 1
-            return self._take(start + (rest[start : start + 1] == "]"))  # at the beginning it is a member
+            return self._take(start + (rest[start : start + 1] == "]"))  # a bracket at the beginning is a member
         if rest.startswith("(?<") and rest[3:4] not in ("=", "!"):
             self._at += 3
             return "(?P<"
@@ -108,7 +108,7 @@ class _Translator:
 
 
 def replacement(text: str, pattern: re.Pattern[str]) -> list[str | int]:
-    """What a Java replacement consists of: text, and numbers of groups. Raises ValueError."""
+    """Return the parts of a Java replacement: text, and numbers of groups. Raises ValueError."""
     parts: list[str | int] = []
     at = 0
     while at < len(text):
@@ -128,7 +128,7 @@ def replacement(text: str, pattern: re.Pattern[str]) -> list[str | int]:
 
 
 def _group(text: str, at: int, pattern: re.Pattern[str]) -> tuple[int, int]:
-    """The group that is meant, and where the text goes on."""
+    """Return the group, and where the text goes on."""
     named = re.compile(r"\{(\w+)\}").match(text, at)
     if named is not None:
         if named[1] not in pattern.groupindex:
@@ -150,7 +150,7 @@ _NEXT = re.compile(r"\s*(?:,\s*|$)")
 
 
 class NoRuleApplies(ValueError):
-    """The client has a name that no rule makes a user of."""
+    """No rule gives a user for the client's name."""
 
 
 class _Rule(NamedTuple):
@@ -171,7 +171,7 @@ class _Rule(NamedTuple):
 
 
 class MappingRules:
-    """Raises ValueError for what is no list of rules."""
+    """The rules of a text. Raises ValueError."""
 
     def __init__(self, text: str) -> None:
         self._rules: list[_Rule | None] = []  # None: DEFAULT
@@ -187,11 +187,11 @@ class MappingRules:
 
     @property
     def is_default(self) -> bool:
-        """Names are taken as they are."""
+        """Return whether names are taken unchanged."""
         return self._rules[:1] == [None]
 
     def user(self, name: str) -> str:
-        """Raises NoRuleApplies."""
+        """Return the user for a name. Raises NoRuleApplies."""
         for rule in self._rules:
             mapped = name if rule is None else rule.apply(name)
             if mapped is not None:
@@ -210,7 +210,10 @@ _REMEMBERED = 1000
 
 
 class Principals:
-    """guarded: calls the function with the name, and raises ValueError if that takes too long."""
+    """Principals by certificate.
+
+    guarded: calls the function with the name, and raises ValueError if that takes too long.
+    """
 
     def __init__(self, rules: MappingRules, guarded: Callable[[Callable[[str], str], str], str]) -> None:
         self._rules = rules
@@ -218,7 +221,7 @@ class Principals:
         self._known: dict[bytes, str | ValueError] = {}  # by the DER of the subject
 
     def of(self, certificate: bytes) -> str:
-        """`User:` and the name. ValueError if no rule gives it one."""
+        """Return `User:` and the name. Raises ValueError if no rule gives a name."""
         subject = names_of(certificate).subject
         found = self._known.get(subject)
         if found is None:

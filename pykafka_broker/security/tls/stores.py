@@ -35,7 +35,7 @@ _END_OF_KEY = "PRIVATE KEY"
 
 
 class Block(NamedTuple):
-    """One block; `text` is the whole of it with its armour."""
+    """A block; `text` is the whole with the armour."""
 
     label: str
     text: str
@@ -53,7 +53,7 @@ class Block(NamedTuple):
         return self.label.startswith("ENCRYPTED") or "Proc-Type: 4,ENCRYPTED" in self.text
 
     def read_der(self) -> bytes:
-        """What it holds. ValueError if that is no base64."""
+        """Return the content. Raises ValueError for bad base64."""
         body = "".join(self.text.split("\n", 1)[1].rsplit("-----END", 1)[0].split())
         try:
             return base64.b64decode(body, validate=True)
@@ -62,7 +62,7 @@ class Block(NamedTuple):
 
 
 def blocks_of(text: str) -> list[Block]:
-    """Raises ValueError if a block has no end."""
+    """Return the blocks of a text. Raises ValueError if a block has no end."""
     text = text.replace("\r\n", "\n")
     blocks = []
     for match in _BLOCK.finditer(text):
@@ -73,14 +73,14 @@ def blocks_of(text: str) -> list[Block]:
 
 
 def armoured(label: str, der: bytes) -> str:
-    """DER as PEM."""
+    """Return DER as PEM."""
     return _lines(label, base64.b64encode(der).decode())
 
 
 def _on_lines(match: re.Match[str]) -> str:
-    """With the lines that OpenSSL wants, also if it stands on one, as values of a properties file may."""
+    """Return the block with OpenSSL's line breaks, also if written on a single line, as in properties files."""
     label, body = match[1], match[2]
-    if ":" in body:  # there are headers before the base64, as in keys that were encrypted long ago
+    if ":" in body:  # headers before the base64, as in keys encrypted in the old way
         return f"{match[0]}\n"
     return _lines(label, "".join(body.split()))
 
@@ -99,16 +99,19 @@ _SALT = b"Mighty Aphrodite"
 _KEY_PROTECTOR = "1.3.6.1.4.1.42.2.17.1.1"
 
 
-class Entry(NamedTuple):
-    """chain: certificates in DER, the key's own first; key: as it is encrypted, None where there is none."""
+class JksEntry(NamedTuple):
+    """An entry of a store.
+
+    chain: certificates in DER, the key's own first; key: encrypted, None for a certificate alone.
+    """
 
     alias: str
     chain: list[bytes]
     key: bytes | None
 
 
-def read_jks(data: bytes, password: str | None) -> list[Entry]:
-    """Raises ValueError."""
+def read_jks(data: bytes, password: str | None) -> list[JksEntry]:
+    """Return the entries of a store. Raises ValueError."""
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password is not None:
         found = hashlib.sha1(password.encode("utf-16-be") + _SALT + body, usedforsecurity=False).digest()
@@ -121,7 +124,7 @@ def read_jks(data: bytes, password: str | None) -> list[Entry]:
 
 
 def open_key(encrypted: bytes, password: str) -> bytes:
-    """The PKCS#8 of a private key. Raises ValueError."""
+    """Return the PKCS#8 of a private key. Raises ValueError."""
     (outer,) = elements(encrypted)
     algorithm, content = elements(outer.content)
     (oid, *_) = elements(algorithm.content)
@@ -139,18 +142,18 @@ def open_key(encrypted: bytes, password: str) -> bytes:
     return key
 
 
-def _entries(reader: _Reader) -> list[Entry]:
+def _entries(reader: _Reader) -> list[JksEntry]:
     if reader.take(4) != MAGIC or reader.int() != _VERSION:
         raise ValueError("it is no key store of type JKS")
     entries = []
     for _ in range(reader.int()):
         tag, alias = reader.int(), reader.text()
-        reader.take(8)  # when it was made
+        reader.take(8)  # time of creation
         if tag == _KEY:
             key = reader.take(reader.int())
-            entries.append(Entry(alias, [reader.certificate() for _ in range(reader.int())], key))
+            entries.append(JksEntry(alias, [reader.certificate() for _ in range(reader.int())], key))
         elif tag == _CERTIFICATE:
-            entries.append(Entry(alias, [reader.certificate()], None))
+            entries.append(JksEntry(alias, [reader.certificate()], None))
         else:
             raise ValueError(f"it has an entry of the unknown kind {tag}")
     return entries
@@ -181,7 +184,10 @@ class _Reader:
 
 
 class Content(NamedTuple):
-    """key: PKCS#8, not encrypted; certificates in DER, the key's own first."""
+    """The content of a store.
+
+    key: PKCS#8, not encrypted; certificates in DER, the key's own first.
+    """
 
     key: bytes | None
     certificates: list[bytes]
@@ -189,7 +195,7 @@ class Content(NamedTuple):
 
 
 def read_pkcs12(data: bytes, password: str | None) -> Content:
-    """Raises ValueError."""
+    """Return the content of a store. Raises ValueError."""
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
         from cryptography.hazmat.primitives.serialization.pkcs12 import load_pkcs12
@@ -212,7 +218,7 @@ def read_pkcs12(data: bytes, password: str | None) -> Content:
 
 
 def _in_order(own: list[Any], others: list[Any]) -> list[Any]:
-    """Each before the one that has issued it; what does not belong to the chain is left out."""
+    """Return certificates before the issuers; others are left out."""
     chain = list(own)
     while chain:
         issuers = [each for each in others if each.subject == chain[-1].issuer and each not in chain]
@@ -228,7 +234,7 @@ _PEM_ALIAS = "kafka"
 
 
 class KeyStore(NamedTuple):
-    """A private key with its chain of certificates, its own first.
+    """A private key with a chain of certificates, the key's own first.
 
     pem: the key, as it was stored, and the chain; password: of the key, if it is encrypted.
     """
@@ -243,7 +249,7 @@ class KeyStore(NamedTuple):
 
 
 def key_store_of(settings: ListenerSettings) -> KeyStore:
-    """Raises ConfigError."""
+    """Return the key of a listener. Raises ConfigError."""
     kind = str(settings.get("ssl.keystore.type")).upper()
     _check_passwords(settings, kind)
     if kind == "PEM":
@@ -256,7 +262,7 @@ def key_store_of(settings: ListenerSettings) -> KeyStore:
 
 
 def trust_store_of(settings: ListenerSettings) -> list[bytes] | None:
-    """The certificates that are trusted, or None where nothing is said of them. Raises ConfigError."""
+    """Return the trusted certificates, or None without settings. Raises ConfigError."""
     kind = str(settings.get("ssl.truststore.type")).upper()
     inline = settings.get("ssl.truststore.certificates")
     location = settings.get("ssl.truststore.location")
@@ -271,18 +277,21 @@ def trust_store_of(settings: ListenerSettings) -> list[bytes] | None:
 
 
 def name_of(settings: ListenerSettings, key: str) -> str:
-    """The full name under which `key` is set for this listener."""
+    """Return the full name of `key` as set for the listener."""
     found = settings.text(key)
     return key if found is None else found[0]
 
 
 def shown(settings: ListenerSettings, key: str) -> str:
-    """What an error shows of a value: a path, and nothing of what is secret."""
+    """Return a value for an error: a path, or "[hidden]" for a secret."""
     return str(settings.get(key)) if key.endswith((".location", ".type")) else "[hidden]"
 
 
 class StoreError(UnusableError):
-    """kafka: what Kafka says of it where a client is told."""
+    """A store can't be used.
+
+    kafka: Kafka's words for clients.
+    """
 
     def __init__(self, text: str, kafka: str) -> None:
         super().__init__(text)
@@ -290,7 +299,7 @@ class StoreError(UnusableError):
 
 
 def bad_store(settings: ListenerSettings, key: str, reason: str) -> StoreError:
-    """There is something wrong with the store that `key` names, or holds."""
+    """Return the error for a store named or held by `key`."""
     location, kind = (settings.get(f"{key.rpartition('.')[0]}.{rest}") for rest in ("location", "type"))
     return StoreError(
         f"Invalid value {shown(settings, key)} for configuration {name_of(settings, key)}: "
@@ -302,7 +311,7 @@ def bad_store(settings: ListenerSettings, key: str, reason: str) -> StoreError:
 
 
 def _misused(settings: ListenerSettings, sentence: str) -> StoreError:
-    """Settings that do not go together."""
+    """Return the error for settings in contradiction."""
     return StoreError(f"listener {settings.name}: {sentence}", f"{_INVALID}: {sentence}")
 
 
@@ -355,7 +364,7 @@ def _pem_key_store(settings: ListenerSettings) -> KeyStore:
 
 
 def _binary_key_store(settings: ListenerSettings) -> KeyStore:
-    """JKS or PKCS12: each may have the content of the other, as with Java."""
+    """Read JKS or PKCS12: each may have the content of the other, as with Java."""
     location = "ssl.keystore.location"
     data, password = read_store(settings, location), settings.get("ssl.keystore.password")
     try:
@@ -380,7 +389,7 @@ def _binary_trust_store(settings: ListenerSettings) -> list[bytes]:
     location = "ssl.truststore.location"
     data, password = read_store(settings, location), settings.get("ssl.truststore.password")
     try:
-        if data.startswith(MAGIC):  # a key there is no reason to trust its certificate
+        if data.startswith(MAGIC):  # a private key's own certificate is not thereby trusted
             trusted = [der for entry in read_jks(data, password) if entry.key is None for der in entry.chain]
         else:
             trusted = read_pkcs12(data, password).certificates
@@ -392,7 +401,7 @@ def _binary_trust_store(settings: ListenerSettings) -> list[bytes]:
 
 
 def _certificates(settings: ListenerSettings, key: str, blocks: list[Block]) -> list[tuple[str, bytes]]:
-    """Text and DER of each."""
+    """Return text and DER of each certificate."""
     try:
         certificates = [(block.text, block.read_der()) for block in blocks if block.is_certificate]
     except ValueError as error:
@@ -414,7 +423,7 @@ def _pem_blocks(settings: ListenerSettings, key: str) -> list[Block]:
 
 
 def read_store(settings: ListenerSettings, key: str) -> bytes:
-    """The file that `key` names."""
+    """Return the bytes of the file named by `key`."""
     try:
         return Path(settings.get(key)).read_bytes()
     except OSError as error:
@@ -426,13 +435,13 @@ _TEXTS = (1, 2, 6)  # mail, DNS and URI
 
 
 def refused(error: ConfigError) -> ConfigError:
-    """As Kafka wraps what is wrong with new settings."""
+    """Return an error of new settings in Kafka's words."""
     reason = error.kafka if isinstance(error, StoreError) else str(error)
     return ConfigError(f"Validation of dynamic config update of SSLFactory failed: {reason}")
 
 
 def check_replacement(old: KeyStore, new: KeyStore, settings: ListenerSettings) -> None:
-    """Raises ConfigError."""
+    """Check a new key against the old. Raises ConfigError."""
     before, after = names_of(old.chain[0]), names_of(new.chain[0])
     if before.subject != after.subject and not settings.get("ssl.allow.dn.changes"):
         existing, proposed = (
@@ -454,7 +463,7 @@ def _mismatch(what: str, existing: str, new: str) -> ConfigError:
 
 
 def _shown(name: bytes) -> str:
-    """An alternative name as Java prints it; short ones only have a length of one byte."""
+    """Return an alternative name as Java prints names; short names have a single byte of length."""
     kind, content = name[0] & 0x1F, name[2:]
     if kind in _TEXTS:
         return f"[{kind}, {content.decode('latin-1')}]"

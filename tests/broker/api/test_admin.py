@@ -149,7 +149,7 @@ def test_what_is_not_served_is_refused_by_name(node: RealBroker, api_key: int) -
 
 def test_a_version_from_the_future_is_answered_in_version_0(node: RealBroker) -> None:
     spec = SPECS[ApiKey.API_VERSIONS]
-    answer = node.exchange(ApiKey.API_VERSIONS, 99, b"whatever stands there")
+    answer = node.answer_to(ApiKey.API_VERSIONS, 99, b"whatever stands there")
     decoded: Any = spec.response_class().decode(answer, 0)
     assert decoded.error_code == ErrorCode.UNSUPPORTED_VERSION
     assert [(key.api_key, key.min_version, key.max_version) for key in decoded.api_keys] == [(18, 0, 4)]

@@ -123,7 +123,7 @@ def compare(broker: RealBroker, rows: list[dict[str, Any]]) -> list[str]:
                 directory.path = directory.path.replace(RECORDED_LOG_DIR, str(broker.directory))
             body = request.encode(version)
         try:
-            answer = broker.exchange(api_key, version, body)
+            answer = broker.answer_to(api_key, version, body)
         except FrameError as error:
             problems.append(f"{row['text']}\n  {error}")
             continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pykafka_broker.protocol.runtime import Message
 from tests.broker.neighbourhood import Neighbourhood
 from tests.broker.support import batch
 
+Ask = Callable[[Message, OnReply, int], None]
 WAIT_MS = 500  # `replica.fetch.wait.max.ms`
 
 
@@ -29,7 +31,7 @@ class Cluster(Neighbourhood):
         self.answers = True
         self._unanswered: list[Callable[[], None]] = []
         for node in self.nodes.values():
-            node.metadata.ask = self._ask  # type: ignore[method-assign]
+            node.metadata.ask = partial(self._ask, node.metadata.ask)  # type: ignore[method-assign]
             node.whole.replicate()
 
     def topic(self, *replicas: int, isr: tuple[int, ...] | None = None, **overrides: str) -> bytes:
@@ -64,8 +66,11 @@ class Cluster(Neighbourhood):
 
     # -- the controller
 
-    def _ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
-        assert isinstance(request, AlterPartitionRequest)
+    def _ask(self, ask: Ask, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
+        """Decide about ISRs here; the rest is asked of the controller that each node is."""
+        if not isinstance(request, AlterPartitionRequest):
+            ask(request, on_reply, timeout_ms)
+            return
         self.asked_isrs.append(request)
         self._unanswered.append(lambda: on_reply(self._decide(request)))
 

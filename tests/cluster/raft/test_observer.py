@@ -161,7 +161,7 @@ def test_a_damaged_batch_is_fetched_again_and_told_of_once(
     quorum.run()
     quorum.run()
     assert quorum.image.features == {}
-    assert [each.levelname for each in caplog.records if "what came from offset" in each.message] == ["WARNING"]
+    assert [each.levelname for each in caplog.records if "records fetched from offset" in each.message] == ["WARNING"]
     quorum.leader.batches[-1] = base, epoch, data
     quorum.run()
     assert quorum.image.features == {"f": 2}

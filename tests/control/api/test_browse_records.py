@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from pykafka_broker.control.api.browse_records import Budget, Scanned, Wanted, scan, scan_back, shown
+from pykafka_broker.control.api.browse_records import ReadBudget, RecordFilter, Scanned, scan, scan_back, shown
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -228,11 +228,11 @@ def test_records_may_be_deleted_while_they_are_looked_through(tmp_path: Path, ba
     for _ in range(6):
         data = [PartitionProduceData(0, bytes(batch(b"v" * 300_000)))]  # one of them is a read
         node.answered(ProduceRequest(None, 1, 1000, [TopicProduceData("t", partition_data=data)]), 9)
-    partition, budget = node.broker.services.replicas.readable("t", 0), Budget(100, 1 << 30)
+    partition, budget = node.broker.services.replicas.readable("t", 0), ReadBudget(100, 1 << 30)
     if backwards:
-        looking = scan_back(partition, 6, Wanted(), 10, 1, budget)
+        looking = scan_back(partition, 6, RecordFilter(), 10, 1, budget)
     else:
-        looking = scan(partition, 0, Wanted(), 10, 1, budget)
+        looking = scan(partition, 0, RecordFilter(), 10, 1, budget)
     looking.send(None)
     node.answered(DeleteRecordsRequest([DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 4)])], 1000), 2)
     assert [each.offset for each in asyncio.run(rest_of(looking)).records] == [0, 4, 5]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Entry, Mark, thinned
-from pykafka_broker.control.traffic.request_log import FULL, SEALED_AT, PutAway, RequestLog
+from pykafka_broker.control.traffic.request_log import FULL, SEALED_AT, RequestLog, SealedEntries
 
 CONNECTION = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50000))
 
@@ -69,8 +69,8 @@ ENTRIES: list[Entry] = [
 ]
 
 
-def put_away(entries: list[Entry], answer_bytes: int = 0) -> PutAway:
-    return PutAway([list(field) for field in zip(*entries, strict=True)], {2: Mark(1 << 20, 7)}, answer_bytes)
+def put_away(entries: list[Entry], answer_bytes: int = 0) -> SealedEntries:
+    return SealedEntries([list(field) for field in zip(*entries, strict=True)], {2: Mark(1 << 20, 7)}, answer_bytes)
 
 
 def test_entries_come_out_as_they_went_in() -> None:

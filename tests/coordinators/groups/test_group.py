@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, ClassicMember
+from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, ClassicGroupMember
 from pykafka_broker.coordinators.groups.group import TimerKey, Timers, hash_order
 
 KEYS = [TimerKey("classic-session", "g", str(number)) for number in range(4)] + [TimerKey("consumer-join", "h", "m")]
@@ -79,6 +79,6 @@ def test_as_many_votes_are_decided_by_the_table(order: tuple[str, str]) -> None:
     group = ClassicGroup("g", 0)
     wanted = {"m": ["range", "roundrobin"], "n": ["roundrobin", "range"]}
     for name in order:
-        member = ClassicMember("g", name, None, "", "", 1, 1, "consumer", [(one, b"") for one in wanted[name]])
+        member = ClassicGroupMember("g", name, None, "", "", 1, 1, "consumer", [(one, b"") for one in wanted[name]])
         group.add(member, name)
     assert group.select_protocol() == "range"

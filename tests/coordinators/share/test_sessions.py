@@ -15,12 +15,12 @@ T = b"t" * 16
 def test_epochs_count_up_and_wrap() -> None:
     sessions = ShareSessions(10)
     session = sessions.open(ONE, 1)
-    assert sessions.go_on(ONE, 1) is session
+    assert sessions.use_epoch(ONE, 1) is session
     with pytest.raises(ApiError) as caught:
-        sessions.go_on(ONE, 1)
+        sessions.use_epoch(ONE, 1)
     assert caught.value.code is ErrorCode.INVALID_SHARE_SESSION_EPOCH
     session.epoch = 0x7FFFFFFF
-    sessions.go_on(ONE, 0x7FFFFFFF)
+    sessions.use_epoch(ONE, 0x7FFFFFFF)
     assert session.epoch == 1
 
 

@@ -18,15 +18,15 @@ from pykafka_broker.coordinators.share.share_partition import (
     RENEW,
     AckBatch,
     Change,
-    Limits,
     LogBatch,
     SharePartition,
+    SharePartitionLimits,
 )
-from pykafka_broker.coordinators.share.state import TERMINAL, RecordState, StateRun, laid_over
+from pykafka_broker.coordinators.share.state import TERMINAL, RecordState, StateRun, overlaid
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
-LIMITS = Limits(lock_ms=30_000, deliveries=5, locks=2000, may_renew=True)
+LIMITS = SharePartitionLimits(lock_ms=30_000, deliveries=5, locks=2000, may_renew=True)
 
 
 class Reader:
@@ -39,14 +39,16 @@ class Reader:
         self.now = 0
 
     def fetch(
-        self, member: str = "one", records: int = 500, exactly: bool = False, limits: Limits = LIMITS
+        self, member: str = "one", records: int = 500, exactly: bool = False, limits: SharePartitionLimits = LIMITS
     ) -> list[tuple[int, int, int]]:
         offset = self.share.next_fetch_offset
         batches = [batch for batch in self.log if batch.last >= offset]
         got = self.share.acquire(member, batches, records, 500, exactly, limits, self.now)
         return [(run.first, run.last, run.deliveries) for run in got]
 
-    def ack(self, first: int, last: int, *types: int, member: str = "one", limits: Limits = LIMITS) -> None:
+    def ack(
+        self, first: int, last: int, *types: int, member: str = "one", limits: SharePartitionLimits = LIMITS
+    ) -> None:
         self.acked_at_last(first, last, *types, member=member, limits=limits)()
 
     def time_is(self, now: int) -> bool:
@@ -57,7 +59,7 @@ class Reader:
         return show is not None
 
     def acked_at_last(
-        self, first: int, last: int, *types: int, member: str = "one", limits: Limits = LIMITS
+        self, first: int, last: int, *types: int, member: str = "one", limits: SharePartitionLimits = LIMITS
     ) -> Callable[[], None]:
         """Not yet to be seen."""
         batches = [AckBatch(first, last, types)]
@@ -302,7 +304,7 @@ class AnyOrder(RuleBasedStateMachine):
         start = 0
         for change in self.reader.changes:
             start = change.start_offset
-            stored = laid_over(stored, change.runs, start)
+            stored = overlaid(stored, change.runs, start)
         done = {offset for run in stored if run.state in TERMINAL for offset in range(run.first, run.last + 1)}
         assert done | set(range(start)) == self.done
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, RecordState, ShareCoordinator, ShareKey, StateRun
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ class Driver:
         self.log: list[CoordinatorRecord] = []
         self.now = 0
 
-    def run(self, effects: Effects[Any]) -> None:
+    def run(self, effects: CoordinatorResult[Any]) -> None:
         for record in effects.records:
             self.coordinator.replay(record, len(self.log), self.now)
             self.log.append(reread(record, SHARE_RECORDS))

@@ -10,14 +10,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.share.state import RecordState, StateRun, joined, laid_over
+from pykafka_broker.coordinators.share.state import RecordState, StateRun, coalesced, overlaid
 
 AVAILABLE, ACKNOWLEDGED, ARCHIVED = RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED
 
 
 def test_the_one_that_was_delivered_more_often_counts() -> None:
     known = [StateRun(6, 9, ACKNOWLEDGED, 1), StateRun(10, 12, AVAILABLE, 1)]
-    assert laid_over(known, [StateRun(8, 10, AVAILABLE, 2)], 6) == [
+    assert overlaid(known, [StateRun(8, 10, AVAILABLE, 2)], 6) == [
         StateRun(6, 7, ACKNOWLEDGED, 1),
         StateRun(8, 10, AVAILABLE, 2),
         StateRun(11, 12, AVAILABLE, 1),
@@ -26,24 +26,24 @@ def test_the_one_that_was_delivered_more_often_counts() -> None:
 
 def test_at_the_same_count_the_one_that_is_further_on() -> None:
     known = [StateRun(10, 10, AVAILABLE, 2), StateRun(11, 12, AVAILABLE, 1)]
-    assert laid_over(known, [StateRun(10, 12, ARCHIVED, 1)], 10) == [
+    assert overlaid(known, [StateRun(10, 12, ARCHIVED, 1)], 10) == [
         StateRun(10, 10, AVAILABLE, 2),
         StateRun(11, 12, ARCHIVED, 1),
     ]
 
 
 def test_what_lies_before_the_start_is_left_out() -> None:
-    assert laid_over([StateRun(0, 3, ARCHIVED, 1), StateRun(4, 9, AVAILABLE, 1)], [], 6) == [
+    assert overlaid([StateRun(0, 3, ARCHIVED, 1), StateRun(4, 9, AVAILABLE, 1)], [], 6) == [
         StateRun(6, 9, AVAILABLE, 1)
     ]
 
 
 def test_a_run_that_ends_before_it_begins_is_left_out() -> None:
-    assert laid_over([], [StateRun(5, 3, AVAILABLE, 1)], 0) == []
+    assert overlaid([], [StateRun(5, 3, AVAILABLE, 1)], 0) == []
 
 
 def test_neighbours_that_say_the_same_become_one() -> None:
-    assert joined(
+    assert coalesced(
         [StateRun(0, 1, ACKNOWLEDGED, 1), StateRun(2, 2, ACKNOWLEDGED, 1), StateRun(4, 4, ACKNOWLEDGED, 1)]
     ) == [
         StateRun(0, 2, ACKNOWLEDGED, 1),
@@ -73,7 +73,7 @@ def by_offset(writes: list[list[StateRun]], start: int) -> dict[int, tuple[int, 
 def test_laid_over_offset_by_offset(writes: list[list[StateRun]], start: int) -> None:
     known: list[StateRun] = []
     for write in writes:
-        known = laid_over(known, write, start)
+        known = overlaid(known, write, start)
     assert by_offset([known], start) == by_offset(writes, start)
     assert all(one.last < other.first for one, other in itertools.pairwise(known))
 
@@ -89,7 +89,7 @@ def test_runs_inside_each_other_are_looked_at_once() -> None:
 
     sys.settrace(traced)
     try:
-        found = laid_over([], [StateRun(n, 2 * count - n, ACKNOWLEDGED, n) for n in range(count)], 0)
+        found = overlaid([], [StateRun(n, 2 * count - n, ACKNOWLEDGED, n) for n in range(count)], 0)
     finally:
         sys.settrace(None)
     assert len(found) == 2 * count - 1

@@ -7,22 +7,22 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.streams.assignor import MemberSpec, assign
-from pykafka_broker.coordinators.streams.group import NOTHING, Target, pairs
+from pykafka_broker.coordinators.streams.assignor import TaskMemberSpec, assign
+from pykafka_broker.coordinators.streams.group import NOTHING, TasksTuple, pairs
 
 GROUPS = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.sampled_from("PQRS"), min_size=1, max_size=9)
 COUNTS = st.dictionaries(st.sampled_from("0123"), st.integers(1, 9), max_size=4)
 
 
-def fresh(processes: dict[str, str]) -> dict[str, MemberSpec]:
-    return {member: MemberSpec(process, NOTHING) for member, process in processes.items()}
+def fresh(processes: dict[str, str]) -> dict[str, TaskMemberSpec]:
+    return {member: TaskMemberSpec(process, NOTHING) for member, process in processes.items()}
 
 
-def again(processes: dict[str, str], targets: dict[str, Target]) -> dict[str, MemberSpec]:
-    return {member: MemberSpec(process, targets.get(member, NOTHING)) for member, process in processes.items()}
+def again(processes: dict[str, str], targets: dict[str, TasksTuple]) -> dict[str, TaskMemberSpec]:
+    return {member: TaskMemberSpec(process, targets.get(member, NOTHING)) for member, process in processes.items()}
 
 
-def check(processes: dict[str, str], counts: dict[str, int], targets: dict[str, Target], standbys: int) -> None:
+def check(processes: dict[str, str], counts: dict[str, int], targets: dict[str, TasksTuple], standbys: int) -> None:
     """What holds of every assignment."""
     tasks = {(name, partition) for name, count in counts.items() for partition in range(count)}
     assert targets.keys() == processes.keys()

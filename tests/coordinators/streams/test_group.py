@@ -13,8 +13,8 @@ import pytest
 
 from pykafka_broker.coordinators.record import CoordinatorRecord, decode, encode
 from pykafka_broker.coordinators.streams.group import (
-    MemberState,
     StreamsGroup,
+    StreamsMemberState,
     assignment_record,
     epoch_record,
     member_record,
@@ -104,7 +104,7 @@ def test_a_state_of_a_newer_release_is_unknown() -> None:
     machine = Machine()
     value = StreamsGroupCurrentMemberAssignmentValue(7, 6, 9)
     machine.coordinator.replay(CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey("g", "m"), value), machine.now)
-    assert machine.group("g").members["m"].state is MemberState.UNKNOWN
+    assert machine.group("g").members["m"].state is StreamsMemberState.UNKNOWN
 
 
 @pytest.mark.parametrize("tombstone", [member_tombstones("g", "m")])

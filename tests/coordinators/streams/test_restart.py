@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.streams.group import MemberState
+from pykafka_broker.coordinators.streams.group import StreamsMemberState
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -62,7 +62,7 @@ def test_a_member_that_has_to_give_back_has_its_time_for_it_again() -> None:
     machine.join("three", word_count())
     machine.beat("one", 4)
     machine.beat("two", 4)
-    [late] = [one for one in machine.group().members.values() if one.state is MemberState.UNREVOKED_TASKS]
+    [late] = [one for one in machine.group().members.values() if one.state is StreamsMemberState.UNREVOKED_TASKS]
     machine.wait(9_000)
     machine.restart()
     machine.wait(9_000)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.effects import Effects
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.coordinators.result import CoordinatorResult
 from pykafka_broker.coordinators.transactions.coordinator import (
     Markers,
     ProducerReply,
@@ -47,7 +47,7 @@ class Driver:
         for record in self.log:
             self.coordinator.replay(record)
 
-    def run(self, effects: Effects[Any]) -> object:
+    def run(self, effects: CoordinatorResult[Any]) -> object:
         for record in effects.records:
             self.log.append(reread(record, TRANSACTION_RECORDS))
             self.coordinator.replay(record)

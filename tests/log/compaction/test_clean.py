@@ -10,7 +10,7 @@ import pytest
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.log.compaction.clean import PartitionCleaner
-from pykafka_broker.log.compaction.cleaner import Candidate, candidate, make_request
+from pykafka_broker.log.compaction.cleaner import LogToClean, candidate, make_request
 from pykafka_broker.log.compaction.request import CleanResult
 from pykafka_broker.log.compaction.swap import swap_in
 from pykafka_broker.log.files import FileCache
@@ -38,7 +38,7 @@ def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: in
     """One round over all that is not active, which counts as synced."""
     log.recovery_point = log.log_end_offset
     upper = log.segments.active.base_offset
-    request = make_request(Candidate(1.0, ("t", 0), log, first_dirty, upper), now, map_bytes, 1e300)
+    request = make_request(LogToClean(1.0, ("t", 0), log, first_dirty, upper), now, map_bytes, 1e300)
     result = PartitionCleaner(log.files.fs, request, lambda count: None).run()
     assert swap_in(log, result, now)
     return result
@@ -320,7 +320,7 @@ def test_a_marker_some_segments_later_is_found(tmp_path: Path) -> None:
     log.recovery_point = log.log_end_offset
     first = next(iter(log.segments))
     upper = log.segments[1].base_offset
-    request = make_request(Candidate(1.0, ("t", 0), log, 0, upper), NOW, 1 << 20, 1e300)
+    request = make_request(LogToClean(1.0, ("t", 0), log, 0, upper), NOW, 1 << 20, 1e300)
     assert [aborted.producer_id for aborted in request.aborted_later] == [1]
     assert swap_in(log, PartitionCleaner(log.files.fs, request, lambda count: None).run(), NOW)
     assert log.segments[0] is not first

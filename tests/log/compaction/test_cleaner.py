@@ -144,7 +144,7 @@ def test_a_partition_that_cannot_be_cleaned_is_set_aside_and_named(
     for _ in range(4):
         logs.on_deadline(NOW + BACKOFF)
     assert "bad-0 can't be cleaned" in caplog.text
-    assert list(logs.cleaner.set_aside) == [("bad", 0)]
+    assert list(logs.cleaner.uncleanable) == [("bad", 0)]
     assert len(records(good)) < 40
     assert bad.log_end_offset == 40
     assert logs.directories[0].online
@@ -192,7 +192,7 @@ def test_a_log_that_moved_meanwhile_keeps_its_records(tmp_path: Path, ran_before
     else:
         run_inline(cleaning)
     assert {key for _, key, _ in records(log)} == {"k0", "k1", "k2", "k3"}
-    assert not logs.cleaner.set_aside
+    assert not logs.cleaner.uncleanable
     assert all(directory.online for directory in logs.directories)
     logs.on_deadline(NOW + 2 * BACKOFF)
     assert len(records(log)) < 40
@@ -232,7 +232,7 @@ def test_a_topic_deleted_meanwhile_is_no_failure(tmp_path: Path) -> None:
     logs.delete("t", 0, NOW)
     run_inline(job)
     assert logs.directories[0].online
-    assert not logs.cleaner.set_aside
+    assert not logs.cleaner.uncleanable
 
 
 def test_a_large_log_is_cleaned_by_another_process(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_cleaning_under_settings_that_were_changed_begins_anew(tmp_path: Path)
     assert len(records(log)) == 40
     logs.on_deadline(NOW + 3 * BACKOFF)
     assert len(records(log)) < 40
-    assert not logs.cleaner.set_aside
+    assert not logs.cleaner.uncleanable
 
 
 def swap_names(path: Path) -> int:
@@ -309,7 +309,7 @@ def test_a_swap_that_finds_no_room_goes_on_with_the_next_cleaning(tmp_path: Path
         logs.flush(log, NOW)
         logs.on_deadline(NOW + 3 * BACKOFF)
         expected = [offset for offset, _, _ in records(log)]
-        assert not logs.cleaner.set_aside
+        assert not logs.cleaner.uncleanable
         assert len(expected) == 4 + 80 - log.segments.active.base_offset
         logs.directories[0].release()
         assert [offset for offset, _, _ in records(started(tmp_path / str(nth)).get("t", 0))] == expected

@@ -211,7 +211,7 @@ class Cleaning(Scenario):
     def go_on(self, story: Story) -> None:
         story.produce(8, keys=4)
         story.pass_time(20_000)
-        assert not story.logs.cleaner.set_aside
+        assert not story.logs.cleaner.uncleanable
         self.check(story)
 
 

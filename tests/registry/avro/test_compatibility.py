@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.registry.avro.compatibility import _Comparison
-from pykafka_broker.registry.avro.schema import parse
-from pykafka_broker.registry.avro.types import Reader
+from pykafka_broker.registry.avro import Reader, _Comparison, parse
 from tests.registry.rest import record
 
 ENUM = {"type": "enum", "name": "E", "symbols": ["A", "B"]}

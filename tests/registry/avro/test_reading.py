@@ -11,9 +11,8 @@ from typing import Any
 import fastavro
 import pytest
 
-from pykafka_broker.registry.avro import reading
-from pykafka_broker.registry.avro.reading import Reading
-from pykafka_broker.registry.avro.schema import parse
+from pykafka_broker.registry import avro
+from pykafka_broker.registry.avro import Reading, parse
 
 LIST = {"type": "record", "name": "List", "fields": [{"name": "next", "type": ["null", "List"]}]}
 EVERYTHING = {
@@ -128,13 +127,13 @@ def test_a_record_that_always_holds_itself_is_refused() -> None:
 
 @pytest.mark.parametrize("items", ["null", {"type": "record", "name": "Empty", "fields": []}])
 def test_a_few_bytes_do_not_become_very_many_items(monkeypatch: pytest.MonkeyPatch, items: Any) -> None:
-    monkeypatch.setattr(reading, "_MOST_VALUES", 1_000)
+    monkeypatch.setattr(avro, "_MOST_VALUES", 1_000)
     with pytest.raises(ValueError, match="more than 1000 values"):
         read({"type": "array", "items": items}, b"\xfe\xff\xff\xff\xff\x3f\x00")
 
 
 def test_nor_do_types_that_hold_each_other_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "_MOST_VALUES", 1_000)
+    monkeypatch.setattr(avro, "_MOST_VALUES", 1_000)
     kind: Any = {"type": "record", "name": "R0", "fields": []}
     for number in range(1, 40):
         fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"R{number - 1}"}]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.registry.avro.schema import parse
+from pykafka_broker.registry.avro import parse
 from pykafka_broker.registry.problems import InvalidSchema
 from tests.registry.rest import record
 

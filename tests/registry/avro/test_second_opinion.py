@@ -13,7 +13,7 @@ from fastavro.utils import generate_many
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pykafka_broker.registry.avro.schema import parse
+from pykafka_broker.registry.avro import parse
 from pykafka_broker.registry.problems import InvalidSchema
 
 PRIMITIVES = st.sampled_from(["null", "boolean", "int", "long", "float", "double", "bytes", "string"])

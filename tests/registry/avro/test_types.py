@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.registry.avro.types import Reader, fits
+from pykafka_broker.registry.avro import Reader, fits
 from tests.registry.rest import record
 
 

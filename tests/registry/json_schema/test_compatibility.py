@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.registry.json_schema.schema import parse
+from pykafka_broker.registry.json_schema import parse
 from pykafka_broker.registry.problems import InvalidSchema
 
 

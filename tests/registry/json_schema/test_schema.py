@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pykafka_broker.registry.json_schema.schema import parse
+from pykafka_broker.registry.json_schema import parse
 from pykafka_broker.registry.problems import InvalidSchema
 
 SELF = {"$id": "http://me/root", "definitions": {"name": {"$anchor": "called", "type": "string"}}}

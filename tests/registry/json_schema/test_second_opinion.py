@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
-from pykafka_broker.registry.json_schema.schema import parse
+from pykafka_broker.registry.json_schema import parse
 
 NAMES = st.sampled_from("ab")
 VALUES = st.recursive(

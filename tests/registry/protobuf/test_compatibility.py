@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.registry.protobuf.schema import parse
+from pykafka_broker.registry.protobuf import parse
 
 
 def kinds(new: str, old: str, syntax: str = "proto3") -> list[str]:

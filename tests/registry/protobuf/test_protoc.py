@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.registry.problems import InvalidSchema
-from pykafka_broker.registry.protobuf.protoc import descriptor_of
+from pykafka_broker.registry.protobuf import descriptor_of
 
 
 def test_imports_are_those_that_are_given_and_googles() -> None:

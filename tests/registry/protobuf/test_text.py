@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykafka_broker.registry.protobuf.text import formatted
+from pykafka_broker.registry.protobuf import formatted
 
 
 def test_comments_and_white_space_do_not_count() -> None:

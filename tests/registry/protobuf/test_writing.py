@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from pykafka_broker.registry.protobuf.schema import parse
+from pykafka_broker.registry.protobuf import parse
 
 PROTO3 = """
 syntax = "proto3"; package x.y;

@@ -14,67 +14,37 @@ from typing import Any
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.config import BrokerConfig
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.response_header import ResponseHeader
 from pykafka_broker.protocol.runtime import Message
-from tests.broker.driven import DrivenBroker
+from pykafka_broker.server.listeners import Listener
+from tests.broker.api.real_broker import RealBroker
 
-START = 1_700_000_000_000
-
-
-class Listener:
-    """Where clients find the broker, if they looked."""
-
-    name = "PLAINTEXT"
-    host = "127.0.0.1"
-    port = 9092
-    protocol = "PLAINTEXT"
-    advertised: tuple[str, int] | None = None
+LISTENER = Listener("PLAINTEXT", "127.0.0.1", 9092)  # where clients find the broker, if they looked
 
 
-class LocalWorld:
+class LocalWorld(RealBroker):
     """One broker on one directory; `restart` makes a new one on the same files."""
+
+    listeners = {"PLAINTEXT": LISTENER}
 
     def __init__(self, directory: Path, name: str, config: dict[str, str], setup: Setup = NO_SETUP) -> None:
         self.name = name
-        self._setup = setup
-        self.now = START
-        self._config = {"log.dirs": str(directory), **config}
-        self._uuids = itertools.count(1)
+        self.setup = setup
         self._connections = itertools.count(1)
-        self._boot()
+        super().__init__(directory, **config)
 
-    def _boot(self) -> None:
-        self.broker = DrivenBroker(
-            BrokerConfig(self._config), new_uuid=self._new_uuid, new_session_id=lambda: 1, setup=self._setup
-        )
-        self.broker.listeners["PLAINTEXT"] = Listener()
-        self.broker.start(self.now)
-
-    def _new_uuid(self) -> bytes:
-        return (0x9E3779B97F4A7C15F39CC0605CEDC834 * next(self._uuids) % (1 << 128)).to_bytes(16, "big")
+    def new_uuid(self) -> bytes:
+        number = int.from_bytes(super().new_uuid(), "big")
+        return (0x9E3779B97F4A7C15F39CC0605CEDC834 * number % (1 << 128)).to_bytes(16, "big")
 
     def connect(self, client_id: str) -> LocalWire:
         connection = ConnectionContext(next(self._connections), "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 50_000))
         return LocalWire(self, connection, client_id)
 
-    def wait(self, ms: int) -> None:
-        """Let the time pass, deadline by deadline."""
-        end = self.now + ms
-        while (due := self.broker.next_deadline()) is not None and due <= end:
-            self.now = max(self.now, due)
-            self.broker.on_deadline(self.now)
-            self.broker.settle(self.now)
-        self.now = end
-
     def settle(self) -> None:
         """Everybody knows at once."""
-
-    def restart(self) -> None:
-        self.broker.stop(self.now)
-        self._boot()
 
 
 class LocalWire:

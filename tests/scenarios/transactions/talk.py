@@ -26,6 +26,7 @@ class Wire(Protocol):
     def exchange(self, frame: bytes) -> bytes:
         """One request without its length prefix, and the response likewise."""
 
+    @property
     def now(self) -> int:
         """The broker's time in epoch milliseconds, for the timestamps of records."""
 
@@ -48,6 +49,7 @@ class SocketWire:
         (size,) = struct.unpack(">i", self._answers.read(4))
         return self._answers.read(size)
 
+    @property
     def now(self) -> int:
         return int(time() * 1000)
 

@@ -73,7 +73,7 @@ class PartitionTalk(Talk):
         transactional: bool = True,
         values: Iterable[bytes] = (b"x",),
     ) -> int:
-        records = batch(*producer, sequence, self._wire.now(), values, transactional=transactional)
+        records = batch(*producer, sequence, self._wire.now, values, transactional=transactional)
         transactional_id = None if name is None else self.name(name)
         data = TopicProduceData(self.name(to[0]), partition_data=[PartitionProduceData(to[1], records)])
         answer = self.request(ProduceRequest(transactional_id, -1, 5_000, [data]), version)

@@ -40,7 +40,7 @@ class Play(Client):
         name = self.name("t")
         open_transaction = host.transaction(name)
         assert open_transaction is not None
-        decided = open_transaction.prepared(commit, 2, -1, self.wire.time)
+        decided = open_transaction.prepared(commit, 2, -1, self.wire.now)
         host.shards.append(partition_for(name, 3), [transaction_record(name, decided, 1)])
         return decided
 

@@ -10,8 +10,7 @@ import pytest
 
 from pykafka_broker.broker.router import PendingReply
 from pykafka_broker.log.jobs import Job, run_inline
-from tests.broker.api.real_broker import UnsyncedFileSystem
-from tests.broker.driven import DrivenBroker
+from tests.broker.frames import joined
 from tests.scenarios.transactions.client import Client
 from tests.scenarios.transactions.in_process import InProcess
 from tests.scenarios.transactions.scripts import SCENARIOS
@@ -28,32 +27,24 @@ class Synced(InProcess):
         super().__init__(directory, **config, log_flush_interval_messages="1")
         self._sync()
 
-    def start(self) -> None:
-        self.jobs.clear()
-        self.broker = DrivenBroker(
-            self.config,
-            new_uuid=self._new_uuid,
-            new_session_id=lambda: next(self._ids),
-            submit=self.jobs.append,
-            fs=UnsyncedFileSystem(),
-        )
-        self.broker.start(self.time)
+    def submit(self, job: Job) -> None:
+        self.jobs.append(job)
 
     def _sync(self) -> None:
         while self.jobs:
             run_inline(self.jobs.popleft())
 
     def exchange(self, frame: bytes) -> bytes:
-        pieces = self.broker.dispatch(self._connection, memoryview(bytearray(frame)), self.time)
+        pieces = self.broker.dispatch(self.connection, memoryview(bytearray(frame)), self.now)
         assert pieces is not None
         if isinstance(pieces, PendingReply):
             self.waited += 1
             while not pieces.future.done:
                 run_inline(self.jobs.popleft())
             pieces = pieces.pieces()
-        self.broker.settle(self.time)
+        self.broker.settle(self.now)
         self._sync()
-        return b"".join(piece.read() if hasattr(piece, "read") else bytes(piece) for piece in pieces)[4:]
+        return joined(pieces)[4:]
 
     def wait(self, milliseconds: int) -> None:
         super().wait(milliseconds)

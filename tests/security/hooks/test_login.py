@@ -10,7 +10,7 @@ from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.security.hooks.login import Identity
 from pykafka_broker.security.sasl.exchange import SaslListener
-from pykafka_broker.security.sasl.mechanism import Done, Refused
+from pykafka_broker.security.sasl.mechanism import Done, LoginRefused
 from tests.security.sasl.realms import JAAS, PREFIX, around
 
 HERE = "tests.security.hooks.test_login"
@@ -60,12 +60,12 @@ def test_a_class_may_know_the_passwords() -> None:
     asked = listener(**{HANDLER: f"{HERE}:Reversed"})
     assert log_in(asked, "carol", "lorac") == "User:carol"
     for name, password in (("carol", "carol"), ("alice", "alice-secret")):
-        with pytest.raises(Refused, match="Invalid username or password"):
+        with pytest.raises(LoginRefused, match="Invalid username or password"):
             log_in(asked, name, password)
 
 
 def test_one_that_fails_has_refused_the_client(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.ERROR), pytest.raises(Refused):
+    with caplog.at_level(logging.ERROR), pytest.raises(LoginRefused):
         log_in(listener(**{HANDLER: f"{HERE}:Reversed"}), "fails", "sliaf-secret")
     assert "no directory" in caplog.text
     assert "sliaf-secret" not in caplog.text
@@ -74,14 +74,14 @@ def test_one_that_fails_has_refused_the_client(caplog: pytest.LogCaptureFixture)
 def test_a_class_may_say_what_a_client_is_called() -> None:
     built = listener(**{BUILDER: f"{HERE}:Department"})
     assert built.principal_of("User:alice", "PLAIN", "10.0.0.1") == "User:alice@OUTSIDE/PLAIN/10.0.0.1"
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         built.principal_of("User:bob", "PLAIN", "10.0.0.1")
 
 
 def test_a_class_can_not_call_a_client_as_the_broker_calls_itself(caplog: pytest.LogCaptureFixture) -> None:
     built = listener(**{BUILDER: f"{HERE}:Bare"})
     assert built.principal_of("User:alice", "PLAIN", "10.0.0.1") == "alice"
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         built.principal_of(f"User:{INSIDE}", "PLAIN", "10.0.0.1")
     assert "the broker's own name" in caplog.text
 

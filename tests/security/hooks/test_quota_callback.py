@@ -20,7 +20,7 @@ from pykafka_broker.protocol.messages.alter_client_quotas_request import (
 )
 from pykafka_broker.protocol.messages.produce_request import ProduceRequest
 from pykafka_broker.security.hooks.quota_callback import HookedQuotas
-from pykafka_broker.security.quotas.client_quotas import FETCHED_BYTES, PRODUCED_BYTES, Limit
+from pykafka_broker.security.quotas.client_quotas import FETCHED_BYTES, PRODUCED_BYTES, QuotaLimit
 from tests.broker.api.real_broker import RealBroker
 
 KEY = "client.quota.callback.class"
@@ -75,7 +75,7 @@ DEFAULT = (("client-id", None),)
 def test_those_with_the_same_tags_are_counted_together() -> None:
     quotas = hooked(ByTeam)
     quotas.follow({DEFAULT: {PRODUCED_BYTES: 1000.0}})
-    expected = Limit(1000.0, (("team", "a"),))
+    expected = QuotaLimit(1000.0, (("team", "a"),))
     assert [quotas.find(PRODUCED_BYTES, "User:x", each) for each in ("a-1", "a-2", "free")] == [expected] * 2 + [None]
     assert quotas.find(FETCHED_BYTES, "User:x", "a-1") is None
 

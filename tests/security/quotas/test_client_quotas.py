@@ -21,9 +21,9 @@ from pykafka_broker.security.quotas.client_quotas import (
     REQUEST_TIME,
     ClientQuotas,
     Counters,
-    Limit,
-    MetadataSource,
     Mutations,
+    QuotaLimit,
+    QuotaMetadata,
     levels_of,
     quotas_of_addresses,
 )
@@ -36,7 +36,7 @@ ALICE, BOB = "User:alice", "User:bob"
 
 def quotas(**values: float) -> ClientQuotas:
     """Of the client id "app"."""
-    return ClientQuotas(MetadataSource({(("client-id", "app"),): values}), THREE, THREE)
+    return ClientQuotas(QuotaMetadata({(("client-id", "app"),): values}), THREE, THREE)
 
 
 def mutations(found: ClientQuotas, now: int = NOW, *, strict: bool = True) -> Mutations:
@@ -60,9 +60,9 @@ def test_what_has_no_quota_is_not_held_up() -> None:
 def test_another_quota_counts_at_once_with_what_was_used_before() -> None:
     found = quotas(producer_byte_rate=1e9)
     assert found.record(PRODUCED_BYTES, ALICE, "app", 50_000, NOW) == 0
-    found.source = MetadataSource({(("client-id", "app"),): {PRODUCED_BYTES: 10_000.0}})
+    found.source = QuotaMetadata({(("client-id", "app"),): {PRODUCED_BYTES: 10_000.0}})
     assert found.record(PRODUCED_BYTES, ALICE, "app", 108, NOW) == 3011
-    found.source = MetadataSource({})
+    found.source = QuotaMetadata({})
     assert found.record(PRODUCED_BYTES, ALICE, "app", 108, NOW) == 0
 
 
@@ -86,7 +86,7 @@ def test_a_client_that_asks_on_and_on_gets_its_quota(kind: str, connections: int
     """400,000 bytes a second within 15 %, as a real 4.3.1 gave with these sizes and connections, after its burst."""
     quota, answer_ms, begin, end = 400_000, 1, 30_000, 230_000
     windows = Windows(11, 1000)
-    found = ClientQuotas(MetadataSource({(("client-id", "app"),): {kind: float(quota)}}), windows, windows)
+    found = ClientQuotas(QuotaMetadata({(("client-id", "app"),): {kind: float(quota)}}), windows, windows)
     free_at, brought = [0] * connections, 0
     while (now := min(free_at)) < end:
         wait = found.record(kind, ALICE, "app", size, NOW + now)
@@ -165,7 +165,7 @@ LEVELS: list[tuple[QuotaEntity, tuple[str, str]]] = [
 @pytest.mark.parametrize("first", range(len(LEVELS)))
 def test_the_first_that_is_set_counts(first: int) -> None:
     quotas = {level: {KIND: float(number)} for number, (level, _) in enumerate(LEVELS) if number >= first}
-    assert levels_of(quotas)[KIND].find("alice", "app") == Limit(float(first), LEVELS[first][1])
+    assert levels_of(quotas)[KIND].find("alice", "app") == QuotaLimit(float(first), LEVELS[first][1])
 
 
 def test_others_are_not_meant() -> None:
@@ -175,7 +175,7 @@ def test_others_are_not_meant() -> None:
 
 def test_a_client_without_an_id_has_the_default_of_client_ids() -> None:
     levels = levels_of({entity(client_id=None): {KIND: 5.0}, entity(client_id="app"): {KIND: 1.0}})[KIND]
-    assert levels.find("alice", "") == Limit(5.0, ("", ""))
+    assert levels.find("alice", "") == QuotaLimit(5.0, ("", ""))
 
 
 def test_a_kind_that_nobody_has_is_not_there() -> None:

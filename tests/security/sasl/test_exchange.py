@@ -16,8 +16,8 @@ from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.security.sasl.exchange import Exchange, SaslListener
-from pykafka_broker.security.sasl.mechanism import Done, Refused
+from pykafka_broker.security.sasl.exchange import SaslExchange, SaslListener
+from pykafka_broker.security.sasl.mechanism import Done, LoginRefused
 from pykafka_broker.security.sasl.plain import Plain
 from tests.security.sasl.realms import JAAS, PREFIX, SCRAM_LINE, around
 
@@ -41,7 +41,7 @@ class Played:
         self.clock = Clock(1_000_000)
         self.client = Someone()
         listener = SaslListener("OUTSIDE", lambda: config, around(clock=self.clock))
-        self.exchange = Exchange(listener, self.client)
+        self.exchange = SaslExchange(listener, self.client)
 
     def versions(self) -> bool:
         admitted = self.exchange.admits(ApiKey.API_VERSIONS)
@@ -305,7 +305,7 @@ class Configured:
         assert mechanism is not None
         try:
             mechanism.step(f"\0{name}\0{name}-secret".encode(), 0)
-        except Refused:
+        except LoginRefused:
             return False
         return True
 

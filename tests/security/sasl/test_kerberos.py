@@ -8,7 +8,7 @@ import pytest
 
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.kerberos_names import KerberosNames
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused, mechanism_server
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, mechanism_server
 from tests.security.sasl.realms import PREFIX, realm_of
 from tests.security.sasl.tickets import MODULE, Context
 
@@ -57,21 +57,21 @@ def test_the_offer_comes_when_the_context_stands(answer: bytes | None) -> None:
 def test_no_other_layer_may_be_chosen(choice: bytes) -> None:
     client = exchange(Context(None, choice))
     client.step(b"token", 0)
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         client.step(b"choice", 0)
 
 
 def test_messages_out_of_order_are_refused() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         exchange(Context(None, b"")).step(b"", 0)
     client = exchange(Context(b"answer", b""))
     client.step(b"token", 0)
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         client.step(b"more", 0)
 
 
 def test_a_principal_without_a_name_is_refused() -> None:
     client = exchange(Context(None, b"\1\0\0\0", "alice@ELSEWHERE"))
     client.step(b"token", 0)
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         client.step(b"choice", 0)

@@ -17,7 +17,7 @@ from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.jaas import parse_login_module
 from pykafka_broker.security.sasl.login import IssuedTokens, LoginFailed, NewLogin, NoToken, issued_tokens, login_of
-from pykafka_broker.security.sasl.mechanism import Done, Refused, mechanism_server
+from pykafka_broker.security.sasl.mechanism import Done, LoginRefused, mechanism_server
 from tests.security.sasl.bearer import encoded
 from tests.security.sasl.realms import MODULES, OAUTH_LINE, PREFIX, add_user, realm_of, settings_of
 
@@ -79,7 +79,7 @@ def test_both_sides_come_to_an_end(mechanism: str, principal: str) -> None:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_wrong_password_is_refused(mechanism: str) -> None:
     name = "alice" if mechanism == "PLAIN" else "bob"
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         exchanged(mechanism, login(mechanism, f'username="{name}" password="wrong"'))
 
 

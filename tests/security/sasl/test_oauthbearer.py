@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from pykafka_broker.config import ConfigError
-from pykafka_broker.security.sasl.jws import InvalidToken, Shown
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Refused
+from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused
 from pykafka_broker.security.sasl.oauthbearer import OAuthBearer, OAuthBearerServer, UnsecuredTokens
 from tests.security.sasl.bearer import NOW, WALL, encoded, message, unsecured
 from tests.security.sasl.realms import MODULES, PREFIX, realm_of
@@ -78,13 +78,13 @@ def test_messages_that_kafka_takes(sent: bytes) -> None:
     ],
 )
 def test_messages_without_sense_are_refused_at_once(sent: bytes) -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(LoginRefused) as refused:
         login().step(sent, WALL)
     assert str(refused.value) == NO_SENSE
 
 
 def test_another_authorization_id_is_refused() -> None:
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(LoginRefused) as refused:
         login().step(message(GOOD, "a=bob"), WALL)
     assert str(refused.value) == (
         "Authentication failed: Client requested an authorization id (bob) that is different from the token's "
@@ -95,7 +95,7 @@ def test_another_authorization_id_is_refused() -> None:
 def test_a_bad_token_is_challenged_first_and_then_refused_with_the_same_text() -> None:
     client = login()
     assert client.step(message(EXPIRED), WALL) == Challenge(INVALID.encode())
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(LoginRefused) as refused:
         client.step(b"\1", WALL)
     assert str(refused.value) == INVALID
 
@@ -104,7 +104,7 @@ def test_a_bad_token_is_challenged_first_and_then_refused_with_the_same_text() -
 def test_after_a_challenge_anything_else_makes_no_sense(sent: bytes) -> None:
     client = login()
     client.step(message(EXPIRED), WALL)
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(LoginRefused) as refused:
         client.step(sent, WALL)
     assert str(refused.value) == NO_SENSE
 
@@ -121,7 +121,7 @@ def test_tokens_can_not_be_tried_one_after_the_other() -> None:
     client = login()
     for _ in range(4):
         assert type(client.step(message(EXPIRED), WALL)) is Challenge
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(LoginRefused) as refused:
         client.step(message(GOOD), WALL)
     assert str(refused.value) == INVALID
 
@@ -130,7 +130,7 @@ def test_a_lacking_scope_is_named() -> None:
     client = login(unsecuredValidatorRequiredScope="kafka")
     answer = '{"status":"insufficient_scope", "scope":"[kafka]"}'
     assert client.step(message(GOOD), WALL) == Challenge(answer.encode())
-    with pytest.raises(Refused, match="insufficient_scope"):
+    with pytest.raises(LoginRefused, match="insufficient_scope"):
         client.step(b"\1", WALL)
 
 
@@ -163,7 +163,7 @@ def test_random_bytes_are_refused_and_nothing_else(times: int) -> None:
         for _ in range(draw.randint(1, 8)):
             sent[draw.randrange(len(sent))] = draw.randrange(256)
         for text in (bytes(sent), draw.randbytes(draw.randint(0, 60))):
-            with contextlib.suppress(Refused):
+            with contextlib.suppress(LoginRefused):
                 server.begin().step(text, WALL)
 
 
@@ -174,7 +174,7 @@ def test_a_message_of_more_than_64_kib_is_not_even_read() -> None:
     assert login().step(message(GOOD, more=f"a={(room + 1) * 'x'}\1"), WALL) == Challenge(INVALID.encode())
 
 
-def shown(token: str, **options: str) -> Shown:
+def shown(token: str, **options: str) -> ShownToken:
     return UnsecuredTokens({f"unsecuredValidator{name}": value for name, value in options.items()}).shown(token, WALL)
 
 

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from pykafka_broker.security.sasl.mechanism import Done, Refused
+from pykafka_broker.security.sasl.mechanism import Done, LoginRefused
 from pykafka_broker.security.sasl.plain import PlainServer
 from tests.security.sasl.realms import PREFIX, SCRAM_LINE, realm_of
 
@@ -43,7 +43,7 @@ def test_the_right_password_makes_a_principal(token: bytes) -> None:
     ],
 )
 def test_anything_else_is_refused_in_the_words_of_kafka(token: bytes, message: str) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(LoginRefused) as raised:
         step(token)
     assert str(raised.value) == message
 
@@ -55,7 +55,7 @@ def test_names_and_passwords_may_hold_anything() -> None:
 
 
 def test_a_login_module_of_another_mechanism_has_no_accounts() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         step(b"\0alice\0alice-secret", **{PREFIX + "plain.sasl.jaas.config": SCRAM_LINE})
 
 
@@ -64,7 +64,7 @@ def test_very_many_parts_are_only_counted() -> None:
     token = bytes(500_000)
     tracemalloc.start()
     try:
-        with pytest.raises(Refused, match="expected 3 tokens, got 500001"):
+        with pytest.raises(LoginRefused, match="expected 3 tokens, got 500001"):
             step(token)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:

@@ -17,7 +17,7 @@ from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.security.sasl import scram as scram_module
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, Refused, ScramKeys, TokenLogin
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm, ScramKeys, TokenLogin
 from pykafka_broker.security.sasl.scram import Scram, ScramSha256Server, ScramSha512Server, token_login
 from tests.security.sasl.realms import NONCE, add_user, around, realm_of, settings_of
 
@@ -126,7 +126,7 @@ def test_extensions_that_nobody_knows_are_passed_over() -> None:
     ],
 )
 def test_a_first_message_that_is_wrong_is_refused_as_a_wrong_password_is(first: str) -> None:
-    with pytest.raises(Refused) as raised:
+    with pytest.raises(LoginRefused) as raised:
         login(1, users("alice")).step(first.encode(), 0)
     assert str(raised.value) == (
         "Authentication failed during authentication due to invalid credentials with SASL mechanism SCRAM-SHA-256"
@@ -134,17 +134,17 @@ def test_a_first_message_that_is_wrong_is_refused_as_a_wrong_password_is(first: 
 
 
 def test_a_credential_for_the_other_mechanism_is_none() -> None:
-    with pytest.raises(Refused, match="mechanism SCRAM-SHA-512"):
+    with pytest.raises(LoginRefused, match="mechanism SCRAM-SHA-512"):
         login(2, users("alice", kind=1)).step(b"n,,n=alice,r=abc", 0)
 
 
 def test_another_authorization_id_is_told() -> None:
-    with pytest.raises(Refused, match="authorization id that is different from username"):
+    with pytest.raises(LoginRefused, match="authorization id that is different from username"):
         login(1, users("alice")).step(b"n,a=bob,n=alice,r=abc", 0)
 
 
 def test_a_token_that_is_no_utf_8_is_refused() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         login(1, users("alice")).step(b"n,,n=\xff,r=abc", 0)
 
 
@@ -163,7 +163,7 @@ def test_every_bit_of_the_last_message_counts() -> None:
             continue
         wrong = bytearray(right)
         wrong[at] ^= 1
-        with pytest.raises(Refused):
+        with pytest.raises(LoginRefused):
             scram.step(bytes(wrong), 0)
         refused += 1
     assert refused > 60
@@ -177,7 +177,7 @@ def test_binding_nonce_and_proof_must_be_those_of_this_exchange(change: tuple[by
     first = "n,,n=alice,r=abc"
     last, _ = final(first, scram.step(first.encode(), 0).token, "alice-secret")
     assert change[0] in last
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         scram.step(last.replace(*change), 0)
 
 
@@ -192,12 +192,12 @@ def test_a_nonce_with_the_clients_part_twice_is_taken_before_4_0(emulated: str, 
     if taken:
         assert scram.step(last, 0).token == verifier
         return
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         scram.step(last, 0)
 
 
 def test_a_wrong_password_is_refused_at_the_second_message() -> None:
-    with pytest.raises(Refused):
+    with pytest.raises(LoginRefused):
         whole(users("alice"), "n,,n=alice,r=abc", "wrong")
 
 

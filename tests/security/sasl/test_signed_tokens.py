@@ -15,7 +15,7 @@ import pytest
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import ConfigError
-from pykafka_broker.security.sasl.jws import InvalidToken, Shown
+from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, mechanism_server
 from pykafka_broker.security.sasl.signed_tokens import Jwks, SignedTokens
 from tests.security.sasl.bearer import NOW, WALL, message, unsecured
@@ -34,7 +34,7 @@ def realm(settings: dict[str, str] | None = None) -> Realm:
     return Realm(settings_of({PREFIX + URL: "file:/keys", **given}), stand)
 
 
-def shown(token: str, wall: int = WALL, **settings: str) -> Shown:
+def shown(token: str, wall: int = WALL, **settings: str) -> ShownToken:
     named = {name.replace("_", "."): value for name, value in settings.items()}
     return SignedTokens(realm(named)).shown(token, wall)
 

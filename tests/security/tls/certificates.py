@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-from pykafka_broker.testing.security.authority import signs_others
+from pykafka_broker.testing.security_spec import signs_others
 
 LOCAL = ("localhost", "127.0.0.1")
 DAY = datetime.timedelta(days=1)

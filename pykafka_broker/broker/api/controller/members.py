@@ -10,10 +10,10 @@ from pykafka_broker.broker.controller_routes import CONTROLLERS
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer
-from pykafka_broker.cluster import heartbeats, registration
-from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.cluster import registration
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
@@ -26,20 +26,13 @@ from pykafka_broker.protocol.messages.controller_registration_response import Co
 def register_broker(
     services: Services, context: RequestContext, request: BrokerRegistrationRequest
 ) -> Answer[BrokerRegistrationResponse]:
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     role = services.controlling
 
     def decide(
         controller: Controller, context: RequestContext, request: BrokerRegistrationRequest
     ) -> Decision[BrokerRegistrationResponse]:
-        return registration.register_broker(
-            controller,
-            role.sessions,
-            request,
-            cluster_id=services.cluster_id,
-            next_offset=services.metadata.applied_offset + 1,
-            now=context.now,
-        )
+        return role.register_broker(controller, request)
 
     return services.metadata.submit(context, request, decide)
 
@@ -48,14 +41,13 @@ def register_broker(
 def heartbeat(
     services: Services, context: RequestContext, request: BrokerHeartbeatRequest
 ) -> Answer[BrokerHeartbeatResponse]:
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     role = services.controlling
 
     def decide(
         controller: Controller, context: RequestContext, request: BrokerHeartbeatRequest
     ) -> Decision[BrokerHeartbeatResponse]:
-        next_offset = services.metadata.applied_offset + 1
-        return heartbeats.broker_heartbeat(controller, role.sessions, request, next_offset=next_offset, now=context.now)
+        return role.heartbeat(controller, request)
 
     return services.metadata.submit(context, request, decide)
 
@@ -64,7 +56,7 @@ def heartbeat(
 def register_controller(
     services: Services, context: RequestContext, request: ControllerRegistrationRequest
 ) -> Answer[ControllerRegistrationResponse]:
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
 
     def decide(
         controller: Controller, context: RequestContext, request: ControllerRegistrationRequest

@@ -1,0 +1,222 @@
+"""Tells the controller which log directory of this node has which replica (KIP-858).
+
+Rule: one request is under way, with all that is known by then. What the controller does not take is told again. A
+controller in this process hears of each change at once, so that the answer to a creation covers the directories too.
+With one directory another node's controller knows by itself, until another disk is in its place. Which directories are
+offline or cordoned is none of this module's business (`on_change`).
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from pykafka_broker.cluster.controller import partition_record_version
+from pykafka_broker.cluster.features import METADATA_VERSION
+from pykafka_broker.log.checkpoints import is_reserved
+from pykafka_broker.protocol.errors import ErrorCode
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.node import Node
+    from pykafka_broker.broker.waiting import Future
+    from pykafka_broker.cluster.image import MetadataDelta, PartitionImage, TopicImage
+    from pykafka_broker.log.flush import Waiter
+    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.peers import LinkError
+    from pykafka_broker.protocol.messages.assign_replicas_to_dirs_request import AssignReplicasToDirsRequest
+    from pykafka_broker.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+    from pykafka_broker.protocol.runtime import Message
+
+logger = logging.getLogger(__name__)
+
+_REPLICAS_PER_REQUEST = 2_250
+_TIMEOUT_MS = 10_000
+_RETRY_MS = 500
+_GONE = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+_Replica = tuple[bytes, int]  # topic id and partition
+
+
+class AssignmentsManager:
+    """The directories of one node's replicas, as its controller knows them (Kafka: AssignmentsManager).
+
+    on_change: called when other directories are offline or cordoned than before.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self.on_change: Callable[[], None] = _ignore_change
+        self._node = node
+        self._in_process = node.local is not None
+        self._wanted: dict[_Replica, bytes] = {}  # directory ids that the controller does not know yet
+        self._waiters: dict[_Replica, Waiter] = {}
+        self._asking = False
+        self._started = False
+        self._due: int | None = None
+
+    # -- what the controller is to know
+
+    def start(self) -> None:
+        """Tell the controller where the logs are, now that they are as the metadata wants them."""
+        self._started = True
+        self._node.replicas.on_made = self.assign_directory
+        self._compare_all()
+        self._tell()
+
+    def follow(self, delta: MetadataDelta) -> None:
+        """Tell the controller where new logs are. Called after every change, when the partitions have followed it."""
+        if not self._started:
+            return
+        if METADATA_VERSION in delta.features:  # the new one may be the first that knows directories
+            self._compare_all()
+            self.on_change()
+        if self._tells_each:
+            self._compare(delta.new_partitions)
+            self._compare(delta.changed_partitions)
+        self._tell()
+
+    def assign_directory(self, key: TopicPartition) -> None:
+        """Tell the controller the directory of a log that was moved or made, or stays where it is after all."""
+        if not self._started:
+            return
+        topic = self._node.image.topics.get(key[0])
+        partition = None if topic is None else topic.partitions.get(key[1])
+        if topic is not None and partition is not None:
+            self._compare([(topic, partition)])
+            self._tell()
+
+    def prepare_move(self, key: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+        """Tell the controller that a log is going to `target`.
+
+        Known for certain before the log is there, the log is not begun anew if a crash comes in the middle and `target`
+        is away afterwards. `waiter` is called when the metadata that says so is committed; with ENOENT if the log is no
+        replica of this node any more.
+        """
+        topic = self._node.image.topics.get(key[0])
+        if not self._started:
+            waiter(None)
+        elif topic is None:
+            waiter(OSError(errno.ENOENT, "there is no such topic any more"))
+        elif not partition_record_version(self._node.image):
+            self._confirm(waiter)
+        else:
+            replica = topic.id, key[1]
+            self._wanted[replica] = target.id
+            self._waiters[replica] = waiter
+            self._tell()
+
+    @property
+    def _tells_each(self) -> bool:
+        """Whether the controller does not know by itself where a new replica is."""
+        return self._in_process or len(self._node.logs.partition_directories) > 1
+
+    def _compare_all(self) -> None:
+        for topic in self._node.image.topics.values():
+            self._compare((topic, partition) for partition in topic.partitions.values())
+
+    def _compare(self, partitions: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
+        node = self._node
+        if not partition_record_version(node.image):
+            return
+        node_id, where, tells_each = node.id, node.logs.directory_of, self._tells_each
+        for topic, partition in partitions:
+            if node_id not in partition.replicas or (topic.id, partition.partition) in self._waiters:
+                continue
+            known = partition.directory_of(node_id)
+            if not tells_each and is_reserved(known):
+                continue
+            directory = where((topic.name, partition.partition))
+            if directory is None or not directory.online or known == directory.id:
+                self._wanted.pop((topic.id, partition.partition), None)
+            else:
+                self._wanted[topic.id, partition.partition] = directory.id
+
+    # -- telling
+
+    def next_deadline(self) -> int | None:
+        return None if self._asking or not self._wanted else self._due
+
+    def on_deadline(self, now: int) -> None:
+        self._due = None
+        self._send()
+
+    def _tell(self) -> None:
+        """Tell a controller in this process now, another node at the next turn, with all that is known by then."""
+        if not self._wanted:
+            return
+        if not self._in_process:
+            if self._due is None:
+                self._due = self._node.clock.now
+            return
+        left = len(self._wanted) + 1
+        while self._wanted and len(self._wanted) < left:
+            left = len(self._wanted)
+            self._send()
+
+    def _send(self) -> None:
+        if self._asking or not self._wanted:
+            return
+        self._asking = True
+        sent = dict(list(self._wanted.items())[:_REPLICAS_PER_REQUEST])
+        request = _request(self._node.id, self._node.broker_epoch, sent)
+        self._node.metadata.ask(request, lambda reply: self._on_reply(sent, reply), _TIMEOUT_MS)
+
+    def _on_reply(self, sent: dict[_Replica, bytes], reply: Message | LinkError) -> None:
+        from pykafka_broker.protocol.messages.assign_replicas_to_dirs_response import AssignReplicasToDirsResponse
+
+        self._asking = False
+        if isinstance(reply, AssignReplicasToDirsResponse) and not reply.error_code:
+            self._note_answers(sent, reply)
+        else:
+            why = ErrorCode(reply.error_code).name if isinstance(reply, AssignReplicasToDirsResponse) else reply
+            logger.warning("the controller was not told the directories of %d replicas: %s", len(sent), why)
+        if self._wanted:
+            self._due = self._node.clock.now + _RETRY_MS
+
+    def _note_answers(self, sent: dict[_Replica, bytes], response: AssignReplicasToDirsResponse) -> None:
+        for directory in response.directories:
+            for topic in directory.topics:
+                for partition in topic.partitions:
+                    replica = bytes(topic.topic_id), partition.partition_index
+                    code = ErrorCode(partition.error_code)
+                    self._note_answer(replica, sent.get(replica), bytes(directory.id), code)
+
+    def _note_answer(self, replica: _Replica, sent: bytes | None, directory_id: bytes, code: ErrorCode) -> None:
+        if code is not ErrorCode.NONE and code not in _GONE:
+            return
+        waiter = self._waiters.pop(replica, None) if sent == directory_id else None
+        if self._wanted.get(replica) == directory_id:
+            del self._wanted[replica]
+        if waiter is None:
+            return
+        if code is ErrorCode.NONE:
+            self._confirm(waiter)
+        else:
+            waiter(OSError(errno.ENOENT, code.name))
+
+    def _confirm(self, waiter: Waiter) -> None:
+        """Call `waiter` when the metadata of now is committed."""
+
+        def committed(future: Future[None]) -> None:
+            waiter(None if future.error is None else OSError(errno.EIO, str(future.error)))
+
+        self._node.metadata.committed().add_done_callback(committed)
+
+
+def _request(node_id: int, broker_epoch: int, wanted: dict[_Replica, bytes]) -> AssignReplicasToDirsRequest:
+    from pykafka_broker.protocol.messages import assign_replicas_to_dirs_request as told  # a start does without it
+
+    directories: dict[bytes, dict[bytes, list[told.PartitionData]]] = {}
+    for (topic_id, partition), directory_id in wanted.items():
+        directories.setdefault(directory_id, {}).setdefault(topic_id, []).append(told.PartitionData(partition))
+    return told.AssignReplicasToDirsRequest(
+        node_id,
+        broker_epoch,
+        [
+            told.DirectoryData(directory_id, [told.TopicData(topic_id, some) for topic_id, some in topics.items()])
+            for directory_id, topics in directories.items()
+        ],
+    )
+
+
+def _ignore_change() -> None: ...

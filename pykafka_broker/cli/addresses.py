@@ -1,0 +1,110 @@
+"""Addresses on the command line: `--control`, `--schema-registry` and `--schema-registry-url`, with their secrets."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from pykafka_broker.cli.settings import UsageError
+
+if TYPE_CHECKING:
+    from pykafka_broker.control.opening import ControlAddress
+    from pykafka_broker.registry.decoding import SchemasElsewhere
+    from pykafka_broker.registry.opening import RegistryAddress
+
+
+# -- the control API
+
+
+TOKEN_VARIABLE = "PYKAFKA_BROKER_CONTROL_TOKEN"
+_MAX_PORT = 65535
+
+
+def control_address(text: str, token_file: str | None, environment: Mapping[str, str] = os.environ) -> ControlAddress:
+    """Return the address of the control API, from `HOST:PORT` or a local port. Raises UsageError."""
+    from pykafka_broker.control.opening import ControlAddress
+
+    host, port = host_and_port("--control", text)
+    token = environment.get(TOKEN_VARIABLE) if token_file is None else read_secret("--control-token-file", token_file)
+    address = ControlAddress(host, port, token)
+    if token == "":
+        raise UsageError("the control token is empty")
+    if address.needs_token and token is None:
+        raise UsageError(
+            f"--control {text}: others than this machine can reach it, so it needs --control-token-file or "
+            f"{TOKEN_VARIABLE}"
+        )
+    return address
+
+
+def host_and_port(option: str, text: str) -> tuple[str, int]:
+    """Split `HOST:PORT`, or a local port. Raises UsageError."""
+    host, _, port = text.rpartition(":")
+    if not (port.isascii() and port.isdigit()) or int(port) > _MAX_PORT or "/" in host:
+        raise UsageError(f"{option} {text}: it must be HOST:PORT")
+    return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def read_secret(option: str, path: str) -> str:
+    """Read a secret from a file. Raises UsageError."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.read().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise UsageError(f"cannot read {option} {path}: {reason}") from error
+
+
+# -- the schema registry
+
+
+USER_VARIABLE = "PYKAFKA_BROKER_SCHEMA_REGISTRY_USER"
+_OPTION = "--schema-registry"
+_NEEDED = {"jsonschema": "jsonschema", "grpc_tools": "grpcio-tools"}  # modules and their packages
+
+
+def registry_address(text: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> RegistryAddress:
+    """Return the address of the registry, from `HOST:PORT` or a local port. Raises UsageError."""
+    _must_be_installed(_OPTION)
+    from pykafka_broker.registry.opening import RegistryAddress
+
+    host, port = host_and_port(_OPTION, text)
+    address = RegistryAddress(host, port, _user(user_file, environment))
+    if address.needs_user and address.user is None:
+        raise UsageError(
+            f"{_OPTION} {text}: others than this machine can reach it, so it needs {_OPTION}-user-file or "
+            f"{USER_VARIABLE}"
+        )
+    return address
+
+
+def schemas_elsewhere(url: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> SchemasElsewhere:
+    """Return the schemas of the registry at a URL. Raises UsageError."""
+    _must_be_installed(f"{_OPTION}-url")
+    from pykafka_broker.registry.decoding import SchemasElsewhere
+
+    try:
+        scheme, place, _, _, _ = urlsplit(url)
+    except ValueError:
+        scheme = place = ""
+    if "@" in place:
+        raise UsageError(f"{_OPTION}-url: give its user with {_OPTION}-user-file or {USER_VARIABLE}")
+    if scheme not in ("http", "https") or not place:
+        raise UsageError(f"{_OPTION}-url {url}: it must be a URL that begins with http:// or https://")
+    return SchemasElsewhere(url, _user(user_file, environment))
+
+
+def _must_be_installed(option: str) -> None:
+    missing = [package for module, package in _NEEDED.items() if find_spec(module) is None]
+    if missing:
+        raise UsageError(f"{option}: {' and '.join(missing)} missing; pip install {' '.join(missing)}")
+
+
+def _user(file: str | None, environment: Mapping[str, str]) -> str | None:
+    user = environment.get(USER_VARIABLE) if file is None else read_secret(f"{_OPTION}-user-file", file)
+    if user is not None and not all(user.partition(":")):
+        raise UsageError("the user of the schema registry must be NAME:PASSWORD")
+    return user

@@ -1,0 +1,623 @@
+"""Avro schemas: read, compared, written as the Java library writes them; and Avro's binary data as JSON.
+
+Rule: exactly the schemas that the Java library accepts are valid: names, symbols, sizes, unions, defaults. The
+canonical text keeps everything with a meaning (docs, aliases, defaults and properties too) in one order, with names
+split in one way; white space and redundant parts are dropped. All reasons of an incompatibility are told, in the words
+of Confluent's registry, with the path in the reader's schema.
+
+The binary data may come from anybody. Data nested deeper than `_DEEPEST`, or with more than `_MOST_VALUES` values, is
+refused: so neither stack nor memory grows by the claims of a few bytes. Data that does not fit its schema raises
+ValueError.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from functools import cached_property
+from math import isfinite
+from typing import Any, NamedTuple, Self
+
+from pykafka_broker.registry.kinds import read_json, write_json
+from pykafka_broker.registry.problems import InvalidSchema
+
+# -- types
+
+
+Json = Any
+PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
+NAMED = frozenset({"record", "error", "enum", "fixed"})
+MISSING = object()  # no default; null would be a default
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_OWN = {
+    "record": {"type", "name", "namespace", "doc", "fields", "aliases"},
+    "error": {"type", "name", "namespace", "doc", "fields", "aliases"},
+    "enum": {"type", "name", "namespace", "doc", "symbols", "default", "aliases"},
+    "fixed": {"type", "name", "namespace", "doc", "size", "aliases"},
+    "array": {"type", "items"},
+    "map": {"type", "values"},
+}
+_OWN_OF_FIELD = {"name", "type", "doc", "default", "order", "aliases"}
+
+
+@dataclass(eq=False, slots=True)
+class Type:
+    """An Avro type. name: the full name. branches: of a union. items: of an array or a map."""
+
+    kind: str
+    name: str = ""
+    doc: str | None = None
+    aliases: list[str] = field(default_factory=list)
+    fields: list[Field] = field(default_factory=list)
+    symbols: list[str] = field(default_factory=list)
+    default: str | None = None
+    size: int = 0
+    items: Type | None = None
+    branches: list[Type] = field(default_factory=list)
+    properties: dict[str, Json] = field(default_factory=dict)
+
+
+@dataclass(eq=False, slots=True)
+class Field:
+    name: str
+    type: Type
+    doc: str | None
+    default: Json
+    order: str
+    aliases: list[str]
+    properties: dict[str, Json]
+
+
+class Reader:
+    """A reader of types; `names` has the types read so far."""
+
+    def __init__(self) -> None:
+        self.names: dict[str, Type] = {}
+
+    def read(self, found: Json, namespace: str = "") -> Type:
+        """Read a type. Raises InvalidSchema."""
+        if isinstance(found, str):
+            return self._named(found, namespace)
+        if isinstance(found, list):
+            return self._union(found, namespace)
+        if not isinstance(found, dict) or "type" not in found:
+            raise InvalidSchema(f"No type: {found}")
+        kind = found["type"]
+        if not isinstance(kind, str):  # {"type": {...}}: the inner type
+            return self.read(kind, namespace)
+        if kind in PRIMITIVES:
+            return Type(kind, properties=_rest(found, {"type"}))
+        if kind in NAMED:
+            return self._definition(kind, found, namespace)
+        if kind == "array" or kind == "map":
+            within = "items" if kind == "array" else "values"
+            if within not in found:
+                raise InvalidSchema(f"No {within} type: {found}")
+            return Type(kind, items=self.read(found[within], namespace), properties=_rest(found, _OWN[kind]))
+        return self._named(kind, namespace)
+
+    def _named(self, name: str, namespace: str) -> Type:
+        if name in PRIMITIVES:
+            return Type(name)
+        for full in (name,) if "." in name else (f"{namespace}.{name}" if namespace else name, name):
+            if full in self.names:
+                return self.names[full]
+        raise InvalidSchema(f'Undefined name: "{name}"')
+
+    def _union(self, found: list[Json], namespace: str) -> Type:
+        branches = [self.read(each, namespace) for each in found]
+        seen = set()
+        for branch in branches:
+            if branch.kind == "union":
+                raise InvalidSchema("Nested union")
+            if (called := branch.name or branch.kind) in seen:
+                raise InvalidSchema(f"Duplicate in union: {called}")
+            seen.add(called)
+        return Type("union", branches=branches)
+
+    def _definition(self, kind: str, found: dict[str, Json], namespace: str) -> Type:
+        full, namespace = _full_name(found, namespace)
+        if full in self.names:
+            raise InvalidSchema(f"Can't redefine: {full}")
+        aliases = [alias if "." in alias or not namespace else f"{namespace}.{alias}" for alias in _aliases(found)]
+        made = Type(kind, full, _text(found, "doc"), aliases, properties=_rest(found, _OWN[kind]))
+        self.names[full] = made
+        if kind == "enum":
+            _read_enum(made, found)
+        elif kind == "fixed":
+            made.size = _size(found)
+        else:
+            made.fields = self._fields(found, namespace)
+        return made
+
+    def _fields(self, found: dict[str, Json], namespace: str) -> list[Field]:
+        listed = found.get("fields")
+        if not isinstance(listed, list):
+            raise InvalidSchema("Record has no fields")
+        fields = [self._field(each, namespace) for each in listed]
+        names = [each.name for each in fields]
+        if len(set(names)) < len(names):
+            name = Counter(names).most_common(1)[0][0]
+            raise InvalidSchema(f"Duplicate field {name} in record {found['name']}")
+        return fields
+
+    def _field(self, found: Json, namespace: str) -> Field:
+        if not isinstance(found, dict) or "type" not in found:
+            raise InvalidSchema(f"No field type: {found}")
+        name, order = _valid_name(found.get("name")), found.get("order", "ascending")
+        if order not in ("ascending", "descending", "ignore"):
+            raise InvalidSchema(f"the order of field {name} is {order}")
+        kind = self.read(found["type"], namespace)
+        default = found.get("default", MISSING)
+        if default is not MISSING and not fits(kind, default):
+            raise InvalidSchema(f"Invalid default for field {name}: {default}")
+        properties = _rest(found, _OWN_OF_FIELD)
+        return Field(name, kind, _text(found, "doc"), default, order, _aliases(found), properties)
+
+
+def fits(kind: Type, value: Json) -> bool:
+    """Tell whether a JSON value is a valid default of the type."""
+    match kind.kind:
+        case "null":
+            return value is None
+        case "boolean":
+            return isinstance(value, bool)
+        case "int" | "long":
+            bits = 31 if kind.kind == "int" else 63
+            return type(value) is int and -(1 << bits) <= value < 1 << bits
+        case "float" | "double":
+            return type(value) in (int, float)
+        case "string":
+            return isinstance(value, str)
+        case "bytes":
+            return isinstance(value, str) and all(ord(each) < 256 for each in value)
+        case "fixed":
+            return isinstance(value, str) and all(ord(each) < 256 for each in value) and len(value) == kind.size
+        case "enum":
+            return isinstance(value, str) and value in kind.symbols
+        case "array":
+            return isinstance(value, list) and all(fits(_of(kind), each) for each in value)
+        case "map":
+            return isinstance(value, dict) and all(fits(_of(kind), each) for each in value.values())
+        case "union":
+            return any(fits(branch, value) for branch in kind.branches)
+    if not isinstance(value, dict):
+        return False
+    return all(
+        fits(each.type, value[each.name]) if each.name in value else each.default is not MISSING for each in kind.fields
+    )
+
+
+def _of(kind: Type) -> Type:
+    assert kind.items is not None
+    return kind.items
+
+
+def _read_enum(made: Type, found: dict[str, Json]) -> None:
+    symbols, default = found.get("symbols"), found.get("default")
+    if not isinstance(symbols, list):
+        raise InvalidSchema(f"Enum has no symbols: {made.name}")
+    made.symbols = [_valid_name(each) for each in symbols]
+    if len(set(symbols)) < len(symbols):
+        raise InvalidSchema(f"Duplicate enum symbol in {made.name}")
+    if default is not None and default not in made.symbols:
+        raise InvalidSchema(f"The Enum Default: {default} is not in the enum symbol set: {symbols}")
+    made.default = default
+
+
+def _size(found: dict[str, Json]) -> int:
+    size = found.get("size")
+    if type(size) is not int or size < 0:
+        raise InvalidSchema(f"Invalid or no size: {found}")
+    return size
+
+
+def _full_name(found: dict[str, Json], namespace: str) -> tuple[str, str]:
+    """Return the full name of a definition, and the namespace of the names within."""
+    name = found.get("name")
+    if not isinstance(name, str):
+        raise InvalidSchema(f"No name in schema: {found}")
+    own = found.get("namespace")
+    if "." in name:
+        namespace, _, name = name.rpartition(".")
+    elif isinstance(own, str):
+        namespace = own
+    if namespace:
+        for part in namespace.split("."):
+            _valid_name(part)
+    if _valid_name(name) in PRIMITIVES and not namespace:
+        raise InvalidSchema(f"Schemas may not be named after primitives: {name}")
+    return (f"{namespace}.{name}" if namespace else name), namespace
+
+
+def _valid_name(name: Json) -> str:
+    if not isinstance(name, str) or not _NAME.match(name):
+        raise InvalidSchema(f"Illegal name: {name}")
+    return name
+
+
+def _aliases(found: dict[str, Json]) -> list[str]:
+    aliases = found.get("aliases", [])
+    if not isinstance(aliases, list) or not all(isinstance(each, str) for each in aliases):
+        raise InvalidSchema(f"aliases not an array of names: {aliases}")
+    return aliases
+
+
+def _text(found: dict[str, Json], name: str) -> str | None:
+    text = found.get(name)
+    return text if isinstance(text, str) else None
+
+
+def _rest(found: Mapping[str, Json], own: set[str]) -> dict[str, Json]:
+    return {name: value for name, value in found.items() if name not in own}
+
+
+# -- compatibility
+
+
+_PROMOTED_TO = {
+    "int": {"long", "float", "double"},
+    "long": {"float", "double"},
+    "float": {"double"},
+    "string": {"bytes"},
+    "bytes": {"string"},
+}
+_SAYS = {
+    "FIXED_SIZE_MISMATCH": "The size of FIXED type field at path '{path}' in the {{new}} schema does not match with "
+    "the {{old}} schema",
+    "TYPE_MISMATCH": "The type (path '{path}') of a field in the {{new}} schema does not match with the {{old}} schema",
+    "MISSING_ENUM_SYMBOLS": "The {{new}} schema is missing enum symbols '{info}' at path '{path}' in the {{old}} "
+    "schema",
+    "MISSING_UNION_BRANCH": "The {{new}} schema is missing a type inside a union field at path '{path}' in the {{old}} "
+    "schema",
+    "READER_FIELD_MISSING_DEFAULT_VALUE": "The field '{info}' at path '{path}' in the {{new}} schema has no default "
+    "value and is missing in the {{old}} schema",
+    "NAME_MISMATCH": "The name of the schema has changed (path '{path}')",
+}
+
+
+class Reason(NamedTuple):
+    kind: str
+    path: str
+    info: str
+
+    def __str__(self) -> str:
+        path, info = self.path or "/", self.info.replace("{", "{{").replace("}", "}}")
+        says = _SAYS[self.kind].format(path=path, info=info)
+        return f"{{{{errorType:'{self.kind}', description:'{says}', additionalInfo:'{info}'}}}}"
+
+
+def incompatibilities(reader: Type, writer: Type) -> list[str]:
+    """Return why data of `writer` can't be read with `reader`; empty if compatible."""
+    return [str(each) for each in _Comparison().compare(reader, writer, "")]
+
+
+class _Comparison:
+    """A comparison of types. Pairs under comparison count as compatible: types may contain themselves."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], list[Reason]] = {}
+        self._branches: dict[int, dict[str, list[tuple[int, Type]]]] = {}  # of unions
+
+    def compare(self, reader: Type, writer: Type, path: str) -> list[Reason]:
+        pair = id(reader), id(writer)
+        if pair not in self._known:
+            self._known[pair] = []
+            self._known[pair] = self._compare(reader, writer, path)
+        return self._known[pair]
+
+    def _compare(self, reader: Type, writer: Type, path: str) -> list[Reason]:
+        if writer.kind == "union":
+            return self._of_union(reader, writer, path)
+        if reader.kind == "union":
+            return [] if self._has_branch(reader, writer, path) else [_lacking(writer, path)]
+        if reader.kind != writer.kind:
+            if reader.kind in _PROMOTED_TO.get(writer.kind, ()):
+                return []
+            says = f"reader type: {reader.kind.upper()} not compatible with writer type: {writer.kind.upper()}"
+            return [Reason("TYPE_MISMATCH", path, says)]
+        if reader.items is not None and writer.items is not None:
+            return self.compare(reader.items, writer.items, f"{path}/{'items' if reader.kind == 'array' else 'values'}")
+        return self._of_named(reader, writer, path) if reader.name else []
+
+    def _of_union(self, reader: Type, writer: Type, path: str) -> list[Reason]:
+        found: list[Reason] = []
+        for index, branch in enumerate(writer.branches):
+            if reader.kind != "union":
+                found += self.compare(reader, branch, path)
+            elif not self._has_branch(reader, branch, path):
+                found.append(_lacking(branch, f"{path}/{index}"))
+        return found
+
+    def _has_branch(self, reader: Type, writer: Type, path: str) -> bool:
+        if id(reader) not in self._branches:
+            self._branches[id(reader)] = _by_name(reader.branches)
+        by_name = self._branches[id(reader)]
+        candidates = [*by_name[""], *(by_name.get(_last(writer.name), ()) if writer.name else ())]
+        return any(not self.compare(branch, writer, f"{path}/{index}") for index, branch in candidates)
+
+    def _of_named(self, reader: Type, writer: Type, path: str) -> list[Reason]:
+        found: list[Reason] = []
+        if _last(reader.name) != _last(writer.name) and writer.name not in reader.aliases:
+            found.append(Reason("NAME_MISMATCH", f"{path}/name", f"expected: {writer.name}"))
+        if reader.kind == "fixed" and reader.size != writer.size:
+            found.append(
+                Reason("FIXED_SIZE_MISMATCH", f"{path}/size", f"expected: {writer.size}, found: {reader.size}")
+            )
+        if reader.kind == "enum" and reader.default is None:
+            missing = sorted(set(writer.symbols) - set(reader.symbols))
+            if missing:
+                found.append(Reason("MISSING_ENUM_SYMBOLS", f"{path}/symbols", f"[{', '.join(missing)}]"))
+        by_name = {each.name: each for each in writer.fields}
+        for index, each in enumerate(reader.fields):
+            found += self._of_field(each, by_name, f"{path}/fields/{index}")
+        return found
+
+    def _of_field(self, field: Field, written: dict[str, Field], path: str) -> list[Reason]:
+        for name in (field.name, *field.aliases):
+            if name in written:
+                return self.compare(field.type, written[name].type, f"{path}/type")
+        if field.default is not MISSING or (field.type.kind == "enum" and field.type.default is not None):
+            return []
+        return [Reason("READER_FIELD_MISSING_DEFAULT_VALUE", path, field.name)]
+
+
+def _by_name(branches: list[Type]) -> dict[str, list[tuple[int, Type]]]:
+    """Return numbered branches by the last part of name and aliases; unnamed types are under the empty name."""
+    found: dict[str, list[tuple[int, Type]]] = {"": []}
+    for index, branch in enumerate(branches):
+        for name in {_last(each) for each in (branch.name, *branch.aliases)}:
+            found.setdefault(name, []).append((index, branch))
+    return found
+
+
+def _lacking(writer: Type, path: str) -> Reason:
+    return Reason("MISSING_UNION_BRANCH", path, f"reader union lacking writer type: {writer.kind.upper()}")
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]
+
+
+# -- the schema
+
+
+_BARE = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
+
+
+class AvroSchema:
+    """A schema. elsewhere: the names defined by referenced schemas."""
+
+    def __init__(self, type: Type, elsewhere: frozenset[str]) -> None:
+        self.type = type
+        self._elsewhere = elsewhere
+        self.canonical = self.identity = write_json(_Writer(elsewhere, ordered=False).write(type, ""))
+
+    @cached_property
+    def normalized(self) -> str:
+        return write_json(_Writer(self._elsewhere, ordered=True).write(self.type, ""))
+
+    def differences(self, written: Self) -> list[str]:
+        return incompatibilities(self.type, written.type)
+
+    def formatted(self, form: str) -> str:
+        return self.canonical
+
+
+def parse(text: str, library: Mapping[str, str]) -> AvroSchema:
+    """Parse a schema. Raises InvalidSchema."""
+    reader = Reader()
+    for needed in library.values():
+        reader.read(_json(needed))
+    elsewhere = frozenset(reader.names)
+    return AvroSchema(reader.read(_json(text)), elsewhere)
+
+
+def _json(text: str) -> Json:
+    """Read JSON; the name of a primitive type may lack quotes, as for Java's parser."""
+    if text.strip() in _BARE - {"null"}:
+        return text.strip()
+    found = read_json(text)
+    if not isinstance(found, str | list | dict):
+        raise InvalidSchema(f"No type: {found}")
+    return found
+
+
+class _Writer:
+    """A writer of types as JSON; a type that is defined already is written as its name."""
+
+    def __init__(self, defined: frozenset[str], ordered: bool) -> None:
+        self._defined = set(defined)
+        self._ordered = ordered
+
+    def write(self, kind: Type, namespace: str) -> Json:
+        if kind.kind == "union":
+            return [self.write(each, namespace) for each in kind.branches]
+        if kind.kind in NAMED:
+            return self._write_named(kind, namespace)
+        if kind.items is not None:
+            within = "items" if kind.kind == "array" else "values"
+            return {"type": kind.kind, within: self.write(kind.items, namespace), **self._properties(kind)}
+        return {"type": kind.kind, **self._properties(kind)} if kind.properties else kind.kind
+
+    def _write_named(self, kind: Type, namespace: str) -> Json:
+        own, _, name = kind.name.rpartition(".")
+        if kind.name in self._defined:
+            return name if own == namespace else kind.name
+        self._defined.add(kind.name)
+        written: dict[str, Json] = {"type": kind.kind, "name": name}
+        if own != namespace:
+            written["namespace"] = own
+        if kind.doc is not None:
+            written["doc"] = kind.doc
+        if kind.kind == "enum":
+            written["symbols"] = kind.symbols
+            if kind.default is not None:
+                written["default"] = kind.default
+        elif kind.kind == "fixed":
+            written["size"] = kind.size
+        else:
+            written["fields"] = [self._write_field(each, own) for each in kind.fields]
+        written |= self._properties(kind)
+        if kind.aliases:
+            written["aliases"] = [
+                alias.removeprefix(f"{own}.") if own and "." not in alias.removeprefix(f"{own}.") else alias
+                for alias in kind.aliases
+            ]
+        return written
+
+    def _write_field(self, field: Field, namespace: str) -> Json:
+        written: dict[str, Json] = {"name": field.name, "type": self.write(field.type, namespace)}
+        if field.doc is not None:
+            written["doc"] = field.doc
+        if field.default is not MISSING:
+            written["default"] = field.default
+        if field.order != "ascending":
+            written["order"] = field.order
+        if field.aliases:
+            written["aliases"] = field.aliases
+        return written | self._properties(field)
+
+    def _properties(self, of: Type | Field) -> dict[str, Json]:
+        return dict(sorted(of.properties.items())) if self._ordered else of.properties
+
+
+# -- binary data
+
+
+_DEEPEST = 200  # types within types
+_MOST_VALUES = 1 << 20
+_LONGEST_VARINT_BITS = 63
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
+
+
+class Reading:
+    """A reader of binary data, from the first byte on."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._at = 0
+        self._values = 0
+
+    def value(self, kind: Type, depth: int = 0) -> Json:
+        """Return a value as JSON. Raises ValueError."""
+        if depth > _DEEPEST:
+            raise ValueError(f"it is nested deeper than {_DEEPEST} levels")
+        self._values += 1
+        if self._values > _MOST_VALUES:
+            raise ValueError(f"it has more than {_MOST_VALUES} values")
+        match kind.kind:
+            case "union":
+                return self.value(_one_of(kind.branches, self._long()), depth + 1)
+            case "record" | "error":
+                return {each.name: self.value(each.type, depth + 1) for each in kind.fields}
+            case "array":
+                return [self.value(_items(kind), depth + 1) for _ in self._counted()]
+            case "map":
+                return {self._text(): self.value(_items(kind), depth + 1) for _ in self._counted()}
+        return self._logical(kind, self._plain(kind))
+
+    def _plain(self, kind: Type) -> Json:
+        match kind.kind:
+            case "null":
+                return None
+            case "boolean":
+                return self._take(1) != b"\0"
+            case "int" | "long":
+                return self._long()
+            case "float" | "double":
+                form = _FLOAT if kind.kind == "float" else _DOUBLE
+                number = form.unpack(self._take(form.size))[0]
+                return number if isfinite(number) else str(number)  # JSON has no infinity
+            case "enum":
+                return _one_of(kind.symbols, self._long())
+            case "string":
+                return self._text()
+        return self._take(kind.size if kind.kind == "fixed" else self._long())
+
+    def _logical(self, kind: Type, plain: Json) -> Json:
+        """Return times and decimals as text, and bytes as in Avro's JSON: a character for each byte."""
+        told = _LOGICAL.get((kind.kind, kind.properties.get("logicalType")))
+        if told is not None:
+            try:
+                return told(plain, kind)
+            except (ArithmeticError, ValueError, TypeError):
+                pass  # no such time, or a senseless logical type: the plain value is shown
+        return plain.decode("latin-1") if isinstance(plain, bytes) else plain
+
+    def _counted(self) -> Iterator[int]:
+        """Yield once for each item of an array or map, block by block."""
+        while count := self._long():
+            if count < 0:
+                count = -count
+                self._long()  # the block's size in bytes
+            yield from range(count)
+
+    def _text(self) -> str:
+        return self._take(self._long()).decode()
+
+    def _long(self) -> int:
+        data, at = self._data, self._at
+        value = shift = 0
+        while True:
+            if at >= len(data) or shift > _LONGEST_VARINT_BITS:
+                raise ValueError("it ends within a number")
+            byte = data[at]
+            value |= (byte & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if byte < 0x80:
+                self._at = at
+                return (value >> 1) ^ -(value & 1)
+
+    def _take(self, size: int) -> bytes:
+        begin, end = self._at, self._at + size
+        if not begin <= end <= len(self._data):
+            raise ValueError("it is shorter than it says")
+        self._at = end
+        return self._data[begin:end]
+
+
+def _one_of(among: list[Any], index: int) -> Any:
+    if not 0 <= index < len(among):
+        raise ValueError(f"it is number {index} of {len(among)}")
+    return among[index]
+
+
+def _items(kind: Type) -> Type:
+    assert kind.items is not None
+    return kind.items
+
+
+def _decimal(plain: bytes, kind: Type) -> str:
+    scale = kind.properties.get("scale", 0)
+    if type(scale) is not int or len(plain) > 1 << 10:
+        raise ValueError
+    return str(Decimal(int.from_bytes(plain, "big", signed=True)).scaleb(-scale))
+
+
+def _since_epoch(unit: str, local: bool) -> Callable[[int, Type], str]:
+    epoch = _EPOCH.replace(tzinfo=None) if local else _EPOCH
+    return lambda plain, kind: str(epoch + timedelta(**{unit: plain}))
+
+
+def _since_midnight(unit: str) -> Callable[[int, Type], str]:
+    return lambda plain, kind: str((_EPOCH + timedelta(**{unit: plain})).time())
+
+
+_LOGICAL: dict[tuple[str, Any], Callable[[Any, Type], str]] = {
+    ("int", "date"): lambda plain, kind: str(date(1970, 1, 1) + timedelta(plain)),
+    ("int", "time-millis"): _since_midnight("milliseconds"),
+    ("long", "time-micros"): _since_midnight("microseconds"),
+    ("long", "timestamp-millis"): _since_epoch("milliseconds", local=False),
+    ("long", "timestamp-micros"): _since_epoch("microseconds", local=False),
+    ("long", "local-timestamp-millis"): _since_epoch("milliseconds", local=True),
+    ("long", "local-timestamp-micros"): _since_epoch("microseconds", local=True),
+    ("bytes", "decimal"): _decimal,
+    ("fixed", "decimal"): _decimal,
+}

@@ -1,0 +1,620 @@
+"""JSON Schema, draft 4 to 2020-12; draft 7 where the schema does not say: references, comparison, validity.
+
+Rule: nothing is fetched. A reference leads into the schema itself, or to a named schema among its references; any other
+is refused. What is valid under the old schema has to be valid under the new one. An object's content model is open if
+it allows any other property, partially open if others must fit a schema, closed if none is allowed. A property that is
+added to an open content model is incompatible: data of the old schema may use it for something else. Of combined
+schemas (`allOf`, `anyOf`, `oneOf`), each old part needs a new one; each new part of `allOf` needs an old one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+from urllib.parse import unquote, urldefrag, urljoin
+
+from jsonschema.validators import Draft7Validator, validator_for
+
+from pykafka_broker.registry.kinds import read_json, reason, write_json
+from pykafka_broker.registry.problems import InvalidSchema
+
+# -- references
+
+
+Json = Any
+_METASCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
+_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+class Subschema(NamedTuple):
+    """A schema, and the document of the schema's references."""
+
+    schema: Json
+    document: SchemaDocument
+
+
+class Library:
+    """Documents by reference name, and by `$id`."""
+
+    def __init__(self, found: Mapping[str, Json]) -> None:
+        self._documents = {name: SchemaDocument(name, schema, self) for name, schema in found.items()}
+        self._documents |= {each.id: each for each in list(self._documents.values()) if each.id}
+
+    def get(self, name: str) -> SchemaDocument | None:
+        return self._documents.get(name)
+
+
+class SchemaDocument:
+    """A text. id: the document's own name, empty without."""
+
+    def __init__(self, name: str, schema: Json, library: Library) -> None:
+        self.schema = schema
+        self._library = library
+        self._named = {where: found for found in _schemas(schema) for where in _names(found)}
+        own = schema.get("$id", schema.get("id")) if isinstance(schema, dict) else None
+        self.id = own if isinstance(own, str) else ""
+        self._base = urldefrag(self.id or name).url
+
+    def check(self) -> None:
+        """Check for references to nowhere. Raises InvalidSchema."""
+        for found in _schemas(self.schema):
+            for word in _REFERENCES:
+                if isinstance(found.get(word), str):
+                    self.follow(found[word])
+
+    def follow(self, reference: str) -> Subschema:
+        """Return the target of a reference. Raises InvalidSchema."""
+        uri, fragment = urldefrag(reference)
+        if not uri or urljoin(self._base, uri) == self._base:
+            return self._within(fragment, reference)
+        document = self._library.get(uri) or self._library.get(urljoin(self._base, uri))
+        if document is not None:
+            return document._within(fragment, reference)
+        for name in (uri, urljoin(self._base, uri)):
+            if name in self._named and not fragment:
+                return Subschema(self._named[name], self)
+        if uri.startswith(_METASCHEMAS):
+            return Subschema(True, self)  # a schema in a schema: any
+        raise InvalidSchema(f"the reference {reference} leads nowhere")
+
+    def _within(self, fragment: str, reference: str) -> Subschema:
+        if f"#{fragment}" in self._named:
+            return Subschema(self._named[f"#{fragment}"], self)
+        found = self.schema
+        if fragment and not fragment.startswith("/"):
+            raise InvalidSchema(f"the reference {reference} leads nowhere")
+        for part in unquote(fragment).split("/")[1:]:
+            key = part.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, dict) and key in found:
+                found = found[key]
+            elif isinstance(found, list) and key.isascii() and key.isdigit() and int(key) < len(found):
+                found = found[int(key)]
+            else:
+                raise InvalidSchema(f"the reference {reference} leads nowhere")
+        return Subschema(found, self)
+
+
+def target(node: Subschema) -> Subschema:
+    """Return the target of a reference, or the schema without a reference. A circle of references is open."""
+    seen = set()
+    while isinstance(node.schema, dict) and isinstance(node.schema.get("$ref"), str):
+        if id(node.schema) in seen:
+            return Subschema(True, node.document)
+        seen.add(id(node.schema))
+        node = node.document.follow(node.schema["$ref"])
+    return node
+
+
+def _schemas(schema: Json) -> Iterator[dict[str, Json]]:
+    """Yield every object in the schema, also the values of properties."""
+    waiting = [schema]
+    while waiting:
+        found = waiting.pop()
+        if isinstance(found, dict):
+            yield found
+            waiting += [value for key, value in found.items() if key not in ("enum", "const", "default", "examples")]
+        elif isinstance(found, list):
+            waiting += found
+
+
+def _names(found: dict[str, Json]) -> Iterator[str]:
+    for word in ("$id", "id"):
+        if isinstance(found.get(word), str):
+            yield found[word]
+    for word in ("$anchor", "$dynamicAnchor"):
+        if isinstance(found.get(word), str):
+            yield f"#{found[word]}"
+
+
+# -- arrays and objects
+
+
+_REPEATS = re.compile(r"[*+{]")
+_MOST_REPEATS = 2
+_LONGEST_NAME = 500
+
+
+def _compare_object(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
+    before, after = old.schema, new.schema
+    were, are = _properties(before), _properties(after)
+    found = []
+    for name in sorted(_required(after) - _required(before)):
+        declared = name in were or name not in are  # an added property is judged below
+        if declared and not _has_default(Subschema(are.get(name, True), new.document)):
+            found.append(reason("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}"))
+    for name in [*were, *(name for name in are if name not in were)]:
+        where = f"{path}/properties/{name}"
+        if name not in are:
+            found += _removed(comparison, Subschema(were[name], old.document), new, name, where)
+        elif name not in were:
+            found += _added(comparison, old, Subschema(are[name], new.document), name, where)
+            found += _required_now(new, Subschema(are[name], new.document), name, where)
+        else:
+            found += comparison.compare(Subschema(were[name], old.document), Subschema(are[name], new.document), where)
+    found += _compare_patterns(comparison, old, new, path)
+    found += _compare_rest(comparison, old, new, "additionalProperties", "ADDITIONAL_PROPERTIES", path)
+    return found + _compare_dependencies(comparison, old, new, path)
+
+
+def _compare_patterns(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
+    """Compare the properties of old patterns, and properties covered by new patterns."""
+    before, after = _patterns(old), _patterns(new)
+    rest_before, rest_after = (
+        Subschema(each.schema.get("additionalProperties", True), each.document) for each in (old, new)
+    )
+    pairs = [(pattern, was, after.get(pattern, rest_after)) for pattern, was in before.items()]
+    for pattern, now in after.items():
+        if pattern not in before:
+            named = [
+                Subschema(each, old.document)
+                for name, each in _properties(old.schema).items()
+                if _matches(pattern, name)
+            ]
+            pairs += [(pattern, was, now) for was in (rest_before, *before.values(), *named)]
+    return [
+        reason(f"ADDITIONAL_PROPERTIES_{'REMOVED' if now.schema is False else 'NARROWED'}", f"{path}/{pattern}")
+        for pattern, was, now in pairs
+        if comparison.compare(was, now, f"{path}/patternProperties/{pattern}")
+    ]
+
+
+def _patterns(node: Subschema) -> dict[str, Subschema]:
+    return {name: Subschema(each, node.document) for name, each in node.schema.get("patternProperties", {}).items()}
+
+
+def _removed(comparison: Comparison, was: Subschema, new: Subschema, name: str, path: str) -> list[str]:
+    rest = _schema_for(new, name)
+    if rest is None:
+        if was.schema is False:
+            return []
+        return [reason("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL", path)]
+    if comparison.compare(was, rest, path):
+        return [reason("PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path)]
+    return []
+
+
+def _added(comparison: Comparison, old: Subschema, now: Subschema, name: str, path: str) -> list[str]:
+    rest = _schema_for(old, name)
+    if rest is None or not comparison.compare(rest, now, path):
+        return []
+    if rest.schema is True:
+        return [reason("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", path)]
+    return [reason("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path)]
+
+
+def _required_now(new: Subschema, now: Subschema, name: str, path: str) -> list[str]:
+    if name not in _required(new.schema) or _has_default(now):
+        return []
+    return [reason("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path)]
+
+
+def _schema_for(node: Subschema, name: str) -> Subschema | None:
+    """Return the schema of an unnamed property, None if forbidden."""
+    for pattern, schema in node.schema.get("patternProperties", {}).items():
+        if _matches(pattern, name):
+            return Subschema(schema, node.document)
+    rest = node.schema.get("additionalProperties", True)
+    return None if rest is False else Subschema(True if rest == {} else rest, node.document)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Tell whether a name matches; a pattern with a possibly long run never matches."""
+    if "(" in pattern or len(_REPEATS.findall(pattern)) > _MOST_REPEATS or len(name) > _LONGEST_NAME:
+        return False
+    try:
+        return re.search(pattern, name) is not None
+    except re.error:  # a pattern of JavaScript
+        return False
+
+
+def _compare_rest(comparison: Comparison, old: Subschema, new: Subschema, word: str, kind: str, path: str) -> list[str]:
+    """Compare the schemas of unnamed properties."""
+    was, now = Subschema(old.schema.get(word, True), old.document), Subschema(new.schema.get(word, True), new.document)
+    where = f"{path}/{word}"
+    if now.schema is False and was.schema is not False:
+        return [reason(f"{kind}_REMOVED", where)]
+    if was.schema in (True, {}) and comparison.compare(was, now, where):
+        return [reason(f"{kind}_NARROWED", where)]
+    return comparison.compare(was, now, where)
+
+
+def _compare_dependencies(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
+    before, after = _dependencies(old.schema), _dependencies(new.schema)
+    found = []
+    for name, now in after.items():
+        was, where = before.get(name), f"{path}/dependencies/{name}"
+        if isinstance(now, list):
+            if not isinstance(was, list):
+                found.append(reason("DEPENDENCY_ARRAY_ADDED", where))
+            elif not set(now) <= set(was):
+                kind = "EXTENDED" if set(was) < set(now) else "CHANGED"
+                found.append(reason(f"DEPENDENCY_ARRAY_{kind}", where))
+        elif was is None or isinstance(was, list):
+            found.append(reason("DEPENDENCY_SCHEMA_ADDED", where))
+        else:
+            found += comparison.compare(Subschema(was, old.document), Subschema(now, new.document), where)
+    return found
+
+
+def _dependencies(schema: dict[str, Json]) -> dict[str, Json]:
+    words = ("dependencies", "dependentRequired", "dependentSchemas")
+    return {name: value for word in words for name, value in schema.get(word, {}).items()}
+
+
+def _compare_array(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
+    (before, rest_before), (after, rest_after) = _items(old), _items(new)
+    found = []
+    if new.schema.get("uniqueItems") is True and old.schema.get("uniqueItems") is not True:
+        found.append(reason("UNIQUE_ITEMS_ADDED", f"{path}/uniqueItems"))
+    for index in range(max(len(before), len(after))):
+        was = before[index] if index < len(before) else rest_before
+        now = after[index] if index < len(after) else rest_after
+        if comparison.compare(was, now, f"{path}/items/{index}"):
+            if index >= len(before):
+                kind = "ITEM_ADDED_TO_OPEN_CONTENT_MODEL"
+            elif index >= len(after):
+                kind = "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL"
+            else:
+                found += comparison.compare(was, now, f"{path}/items/{index}")
+                continue
+            found.append(reason(kind, f"{path}/items/{index}"))
+    if comparison.compare(rest_before, rest_after, f"{path}/items"):
+        found += (
+            [reason("ADDITIONAL_ITEMS_REMOVED", f"{path}/additionalItems")]
+            if rest_after.schema is False
+            else comparison.compare(rest_before, rest_after, f"{path}/items")
+        )
+    return found
+
+
+def _items(node: Subschema) -> tuple[list[Subschema], Subschema]:
+    """Return the schemas of the first items, and the schema of all others."""
+    schema = node.schema
+    items = schema.get("items", True)
+    first, rest = (items, schema.get("additionalItems", True)) if isinstance(items, list) else ([], items)
+    if isinstance(schema.get("prefixItems"), list):
+        first = schema["prefixItems"]
+    return [Subschema(each, node.document) for each in first], Subschema(rest, node.document)
+
+
+def _properties(schema: dict[str, Json]) -> dict[str, Json]:
+    found = schema.get("properties", {})
+    return found if isinstance(found, dict) else {}
+
+
+def _required(schema: dict[str, Json]) -> set[str]:
+    found = schema.get("required", [])
+    return set(found) if isinstance(found, list) else set()
+
+
+def _has_default(node: Subschema) -> bool:
+    schema = target(node).schema
+    return isinstance(schema, dict) and "default" in schema
+
+
+# -- combined schemas
+
+
+_SUMS = ("anyOf", "oneOf")
+_MOST_PAIRS = 250_000
+
+
+def _compare_combined(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
+    found = []
+    of_old, of_new = _sum(old), _sum(new)
+    if of_new is not None:
+        word, parts = of_new
+        where = f"{path}/{word}"
+        if of_old is None:
+            plain = _without(old, ("allOf",)) if "allOf" in new.schema else old
+            if not any(comparison.agree(plain, part, where) for part in parts):
+                found.append(reason("TYPE_CHANGED", where))
+        elif word == "oneOf" and of_old[0] == "anyOf" and len(parts) > 1:
+            found.append(reason("COMBINED_TYPE_CHANGED", where))
+        elif not _pairs(comparison, of_old[1], parts, where):
+            kind = "SUM_TYPE_NARROWED" if len(parts) < len(of_old[1]) else "COMBINED_TYPE_SUBSCHEMAS_CHANGED"
+            found.append(reason(kind, where))
+    elif of_old is not None:
+        plain = _without(new, ("allOf",))
+        if not all(comparison.agree(part, plain, path) for part in of_old[1]):
+            found.append(reason("SUM_TYPE_NARROWED", f"{path}/{of_old[0]}"))
+    return found + _compare_products(comparison, old, new, path)
+
+
+def _compare_products(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
+    needed = _parts(new, "allOf")
+    if not needed:
+        return []
+    where = f"{path}/allOf"
+    given = [*_parts(old, "allOf"), _without(old, ("allOf",))]
+    if len(needed) * len(given) > _MOST_PAIRS:
+        raise InvalidSchema(f"{len(needed)} parts against {len(given)} are too many to compare")
+    for part in needed:
+        if not any(comparison.agree(each, part, where) for each in given):
+            many = len(needed) > len(given) - 1
+            return [reason("PRODUCT_TYPE_EXTENDED" if many else "COMBINED_TYPE_SUBSCHEMAS_CHANGED", where)]
+    return []
+
+
+def _sum(node: Subschema) -> tuple[str, list[Subschema]] | None:
+    for word in _SUMS:
+        if word in node.schema:
+            return word, _parts(node, word)
+    return None
+
+
+def _parts(node: Subschema, word: str) -> list[Subschema]:
+    return [Subschema(each, node.document) for each in node.schema.get(word, ())]
+
+
+def _without(node: Subschema, words: tuple[str, ...]) -> Subschema:
+    """Return the rest of a combined schema."""
+    if not any(word in node.schema for word in (*words, *_SUMS)):
+        return node
+    rest = {word: value for word, value in node.schema.items() if word not in (*words, *_SUMS)}
+    return Subschema(rest, node.document)
+
+
+def _pairs(comparison: Comparison, old: list[Subschema], new: list[Subschema], path: str) -> bool:
+    """Tell whether each old part can be paired with a different new part."""
+    if len(old) * len(new) > _MOST_PAIRS:
+        raise InvalidSchema(f"{len(old)} parts against {len(new)} are too many to compare")
+    taken: dict[int, int] = {}
+
+    def find(index: int, tried: set[int]) -> bool:
+        for candidate, part in enumerate(new):
+            if candidate not in tried and comparison.agree(old[index], part, path):
+                tried.add(candidate)
+                if candidate not in taken or find(taken[candidate], tried):
+                    taken[candidate] = index
+                    return True
+        return False
+
+    return all(find(index, set()) for index in range(len(old)))
+
+
+# -- compatibility
+
+
+_TYPES = {"null", "boolean", "integer", "number", "string", "array", "object"}
+_ANNOTATIONS = frozenset(
+    {
+        *("$schema", "$id", "id", "$comment", "title", "description", "default", "examples", "$defs", "definitions"),
+        *("readOnly", "writeOnly", "deprecated", "$anchor", "format", "contentEncoding", "contentMediaType"),
+    }
+)
+
+
+def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[str]:
+    """Return why data under `writer` may be invalid under `reader`; empty if compatible."""
+    found = Comparison().compare(Subschema(writer.schema, writer), Subschema(reader.schema, reader), "#/")
+    return list(dict.fromkeys(found))
+
+
+class Comparison:
+    """A comparison of schemas. Pairs under comparison count as compatible: schemas may contain themselves."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], list[str]] = {}
+        self._compared: list[Json] = []  # keeps the objects behind the ids alive
+
+    def agree(self, old: Subschema, new: Subschema, path: str) -> bool:
+        return not self.compare(old, new, path)
+
+    def compare(self, old: Subschema, new: Subschema, path: str) -> list[str]:
+        """Return why data valid under the old schema may be invalid under the new."""
+        old, new = target(old), target(new)
+        if old.schema is False or is_open(new.schema):
+            return []
+        if is_open(old.schema) or new.schema is False:
+            return [reason("TYPE_CHANGED", path)]
+        pair = id(old.schema), id(new.schema)
+        if pair not in self._known:
+            self._known[pair] = []
+            self._compared += (old.schema, new.schema)
+            self._known[pair] = self._compare(old, new, path)
+        return self._known[pair]
+
+    def _compare(self, old: Subschema, new: Subschema, path: str) -> list[str]:
+        before, after = old.schema, new.schema
+        found = _compare_types(old, new, path) + _compare_values(before, after, path)
+        types = _types(before) or _TYPES
+        if "string" in types:
+            found += _limits(before, after, path, ("maxLength",), ("minLength",)) + _pattern(before, after, path)
+        if types & {"integer", "number"}:
+            most, least = ("maximum", "exclusiveMaximum"), ("minimum", "exclusiveMinimum")
+            found += _limits(before, after, path, most, least) + _multiple_of(before, after, path)
+        if "object" in types:
+            found += _limits(before, after, path, ("maxProperties",), ("minProperties",))
+            found += _compare_object(self, old, new, path)
+        if "array" in types:
+            found += _limits(before, after, path, ("maxItems",), ("minItems",))
+            found += _compare_array(self, old, new, path)
+        return found + _compare_combined(self, old, new, path) + self._not(old, new, path)
+
+    def _not(self, old: Subschema, new: Subschema, path: str) -> list[str]:
+        before, after = old.schema, new.schema
+        found = []
+        if "not" in after:
+            forbidden = Subschema(after["not"], new.document)
+            if "not" not in before or not self.agree(forbidden, Subschema(before["not"], old.document), path):
+                found.append(reason("NOT_TYPE_EXTENDED", f"{path}/not"))
+        condition = [each.get(word) for word in ("if", "then", "else") for each in (before, after)]
+        if "if" in after and condition[::2] != condition[1::2]:
+            found.append(reason("COMBINED_TYPE_CHANGED", f"{path}/if"))
+        return found
+
+
+def is_open(schema: Json) -> bool:
+    """Tell whether any value is valid."""
+    return schema is True or (isinstance(schema, dict) and schema.keys() <= _ANNOTATIONS)
+
+
+def _types(schema: dict[str, Json]) -> set[str] | None:
+    """Return the allowed types, None for all."""
+    found = schema.get("type")
+    types = {found} if isinstance(found, str) else set(found) if isinstance(found, list) else None
+    return types | {"integer"} if types is not None and "number" in types else types
+
+
+def _compare_types(old: Subschema, new: Subschema, path: str) -> list[str]:
+    are = _types(new.schema)
+    if are is None:
+        return []
+    were = _possible_types(old, {})
+    if were <= are:
+        return []
+    return [reason("TYPE_NARROWED" if were & are else "TYPE_CHANGED", path)]
+
+
+def _possible_types(node: Subschema, known: dict[int, set[str]]) -> set[str]:
+    """Return the types of possible values, by all keywords of the schema."""
+    schema, document = target(node)
+    if not isinstance(schema, dict):
+        return set() if schema is False else _TYPES
+    if id(schema) in known:
+        return known[id(schema)]
+    known[id(schema)] = _TYPES  # for a schema that contains itself
+    found = _types(schema) or _TYPES
+    values = _values(schema)
+    if values is not None:
+        found = found & {_type_of(each) for each in values}
+    for word in ("anyOf", "oneOf", "allOf"):
+        parts = [_possible_types(Subschema(each, document), known) for each in schema.get(word, ())]
+        if parts and word == "allOf":
+            found = found.intersection(*parts)
+        elif parts:
+            found = found & set[str]().union(*parts)
+    known[id(schema)] = found
+    return found
+
+
+def _type_of(value: Json) -> str:
+    names: dict[type, str] = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array"}
+    return "null" if value is None else names.get(type(value), "object")
+
+
+def _values(schema: dict[str, Json]) -> list[Json] | None:
+    """Return the listed valid values, None without a list."""
+    if "const" in schema:
+        return [schema["const"]]
+    found = schema.get("enum")
+    return found if isinstance(found, list) else None
+
+
+def _compare_values(before: dict[str, Json], after: dict[str, Json], path: str) -> list[str]:
+    old, new = _values(before), _values(after)
+    if new is None:
+        return []
+    if old is None:
+        return [reason("ENUM_ARRAY_ADDED", f"{path}/enum")]
+    were, are = ({write_json(each, sort_keys=True) for each in values} for values in (old, new))
+    if were <= are:
+        return []
+    return [reason("ENUM_ARRAY_NARROWED" if are < were else "ENUM_ARRAY_CHANGED", f"{path}/enum")]
+
+
+def _limits(
+    before: dict[str, Json], after: dict[str, Json], path: str, most: tuple[str, ...], least: tuple[str, ...]
+) -> list[str]:
+    found = []
+    for word, is_tighter, tightened in (
+        *((word, _is_less, "DECREASED") for word in most),
+        *((word, _is_more, "INCREASED") for word in least),
+    ):
+        old, new = _number(before, word), _number(after, word)
+        if new is not None and old is None:
+            found.append(reason(f"{_upper(word)}_ADDED", f"{path}/{word}"))
+        elif new is not None and old is not None and is_tighter(new, old):
+            found.append(reason(f"{_upper(word)}_{tightened}", f"{path}/{word}"))
+    return found
+
+
+def _is_less(new: float, old: float) -> bool:
+    return new < old
+
+
+def _is_more(new: float, old: float) -> bool:
+    return new > old
+
+
+def _number(schema: dict[str, Json], word: str) -> float | None:
+    found = schema.get(word)
+    if found is True:  # draft 4: the limit itself is not allowed
+        return _number(schema, word.removeprefix("exclusive").lower())
+    return found if type(found) in (int, float) else None
+
+
+def _upper(word: str) -> str:
+    return "".join(f"_{each}" if each.isupper() else each.upper() for each in word)
+
+
+def _pattern(before: dict[str, Json], after: dict[str, Json], path: str) -> list[str]:
+    if "pattern" not in after or before.get("pattern") == after["pattern"]:
+        return []
+    return [reason("PATTERN_CHANGED" if "pattern" in before else "PATTERN_ADDED", f"{path}/pattern")]
+
+
+def _multiple_of(before: dict[str, Json], after: dict[str, Json], path: str) -> list[str]:
+    old, new = _number(before, "multipleOf"), _number(after, "multipleOf")
+    if new is None or (old is not None and old % new == 0):
+        return []
+    kind = "ADDED" if old is None else "EXPANDED" if new % old == 0 else "CHANGED"
+    return [reason(f"MULTIPLE_OF_{kind}", f"{path}/multipleOf")]
+
+
+# -- the schema
+
+
+class JsonSchema:
+    """A schema with the referenced schemas."""
+
+    def __init__(self, found: Json, library: Library) -> None:
+        self._found = found
+        self.root = SchemaDocument("", found, library)
+        self.root.check()
+        self.canonical = self.identity = write_json(found)
+
+    @cached_property
+    def normalized(self) -> str:
+        return write_json(self._found, sort_keys=True)
+
+    def differences(self, written: Self) -> list[str]:
+        return incompatibilities(self.root, written.root)
+
+    def formatted(self, form: str) -> str:
+        return self.canonical
+
+
+def parse(text: str, library: Mapping[str, str]) -> JsonSchema:
+    """Parse a schema. Raises InvalidSchema."""
+    found = read_json(text)
+    if not isinstance(found, dict | bool):
+        raise InvalidSchema("a JSON Schema is an object, or true or false")
+    if isinstance(found, dict):
+        validator = validator_for(found, default=Draft7Validator)
+        for error in validator(validator.META_SCHEMA).iter_errors(found):  # formats do not count: patterns are Java's
+            raise InvalidSchema(f"{error.message} at #/{'/'.join(map(str, error.absolute_path))}")
+    return JsonSchema(found, Library({name: read_json(needed) for name, needed in library.items()}))

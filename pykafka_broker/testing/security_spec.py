@@ -1,0 +1,619 @@
+"""TLS, users and ACLs of a broker for tests, from a few words; and the settings of clients for a login.
+
+Rule: everything is made for one broker and ends with it: the authority that signs its certificates, random passwords,
+users and ACLs in the first records of its metadata, so that they are there again after a reset. Passwords and keys are
+in files that only their owner reads and in a client's settings, nowhere else. `cryptography` makes the keys; it is
+imported when they are made, and an error names it if it is missing. Each family of clients has a function for its
+settings; files are PEM for all, with the user's key and certificate in one.
+
+A right is a sentence such as "alice may read topic orders" or "everybody may do anything"; `parse_acls` reads it.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime
+import ipaddress
+import json
+import os
+import re
+import secrets
+import socket
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS
+from pykafka_broker.protocol.enums import (
+    ACL_OPERATIONS,
+    ACL_RESOURCE_TYPES,
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+    PatternType,
+)
+from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
+
+if TYPE_CHECKING:
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+
+
+# -- the authority
+
+
+_BEFORE = datetime.timedelta(days=1)
+_AFTER = datetime.timedelta(days=3650)
+
+
+class NoCryptography(ImportError):
+    """The package for certificates is missing."""
+
+
+class Authority:
+    """A certificate authority. Raises NoCryptography if the package is missing."""
+
+    def __init__(self) -> None:
+        try:
+            from cryptography.hazmat.primitives.asymmetric import ec
+        except ImportError as error:
+            raise NoCryptography("certificates are made with cryptography: pip install cryptography") from error
+        self._curve = ec.SECP256R1()
+        self._new_key = ec.generate_private_key
+        self._key: EllipticCurvePrivateKey = self._new_key(self._curve)
+        self._certificate = self._sign("pykafka-broker", self._key, None, ())
+        self.pem = _pem(self._certificate)
+
+    def issue(self, name: str, hosts: Iterable[str] = ()) -> str:
+        """Return a new key with certificates for `CN=name`, as PEM. hosts: names and addresses of a server."""
+        from cryptography.hazmat.primitives import serialization
+
+        key = self._new_key(self._curve)
+        private = key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+        return private.decode() + _pem(self._sign(name, key, self._certificate, hosts)) + self.pem
+
+    def _sign(
+        self, name: str, key: EllipticCurvePrivateKey, issuer: x509.Certificate | None, hosts: Iterable[str]
+    ) -> x509.Certificate:
+        from cryptography import x509
+        from cryptography.hazmat.primitives import hashes
+        from cryptography.x509.oid import NameOID
+
+        subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        now = datetime.datetime.now(datetime.UTC)
+        builder = (
+            x509.CertificateBuilder()
+            .subject_name(subject)
+            .issuer_name(subject if issuer is None else issuer.subject)
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - _BEFORE)
+            .not_valid_after(now + _AFTER)
+            .add_extension(x509.BasicConstraints(ca=issuer is None, path_length=None), critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+            .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key()), critical=False)
+        )
+        if issuer is None:
+            builder = builder.add_extension(signs_others(), critical=True)
+        if names := [_general_name(host) for host in hosts]:
+            builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
+        return builder.sign(self._key, hashes.SHA256())
+
+
+def signs_others() -> x509.KeyUsage:
+    """Return the key usage of the authority: strict clients, as Python from 3.13 on, require one."""
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=False,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=True,
+        crl_sign=True,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _general_name(host: str) -> x509.GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _pem(certificate: x509.Certificate) -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return certificate.public_bytes(Encoding.PEM).decode()
+
+
+# -- ACLs
+
+
+ANYONE = "anyone"
+ANONYMOUS = "ANONYMOUS"
+_GRAMMAR = "it must be like 'alice may read topic orders' or 'alice may not write topic orders from 10.0.0.1'"
+_WORDS = re.compile(r"(?P<who>\S+) may (?P<no>not )?(?P<rest>.+?)(?: from (?P<host>\S+))?")
+_ANYTHING = "do anything"
+_ALL = "all"
+
+
+def _word(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+_KINDS = {_word(kind.name): kind for kind in ACL_RESOURCE_TYPES}
+_POSSIBLE = OPERATIONS | {
+    AclResourceType.TRANSACTIONAL_ID: (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
+    AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
+    AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
+}
+_NAMES = {_word(operation.name): int(operation) for operation in ACL_OPERATIONS} | {_ALL: AclOperation.ALL}
+
+
+class ParsedAcls(NamedTuple):
+    """The entries and super users of ACL sentences."""
+
+    super_users: list[str]
+    entries: list[AccessControlEntryRecord]
+
+
+def parse_acls(sentences: Iterable[str], users: Collection[str]) -> ParsedAcls:
+    """Parse ACL sentences.
+
+    Args:
+        sentences: rights, such as "alice may read topic orders".
+        users: the known users.
+
+    Raises:
+        ValueError: a sentence can't be understood.
+    """
+    rights = ParsedAcls([], [])
+    for sentence in sentences:
+        match = _WORDS.fullmatch(" ".join(sentence.split()))
+        if match is None:
+            raise _wrong(sentence, _GRAMMAR)
+        who, rest = match["who"], match["rest"]
+        if who not in (ANYONE, ANONYMOUS) and who not in users:
+            raise _wrong(sentence, f"there is no user {who}; there are {', '.join(sorted(users)) or 'none'}")
+        principal = "User:*" if who == ANYONE else f"User:{who}"
+        if rest == _ANYTHING and not match["no"] and who != ANYONE:
+            rights.super_users.append(principal)
+            continue
+        rights.entries.extend(
+            _entries(
+                sentence,
+                principal,
+                rest,
+                AclPermissionType.DENY if match["no"] else AclPermissionType.ALLOW,
+                match["host"] or "*",
+            )
+        )
+    return rights
+
+
+def _entries(
+    sentence: str, principal: str, text: str, permission: int, host: str
+) -> Iterator[AccessControlEntryRecord]:
+    words = text.replace(",", " , ").split(" ")
+    place = next((number for number, word in enumerate(words) if word in _KINDS), None)
+    if place is None:
+        raise _wrong(sentence, f"it names none of {', '.join(_KINDS)}")
+    kind, name = _KINDS[words[place]], " ".join(words[place + 1 :]).replace(" , ", ",")
+    if kind is AclResourceType.CLUSTER:
+        if name:
+            raise _wrong(sentence, "there is one cluster, which has no name here")
+        name = CLUSTER_NAME
+    elif not name:
+        raise _wrong(sentence, f"it names no {words[place]}")
+    prefixed = name.endswith("*") and name != "*"
+    for operation in _operations(sentence, words[:place], kind):
+        yield AccessControlEntryRecord(
+            os.urandom(16),
+            kind,
+            name.removesuffix("*") if prefixed else name,
+            PatternType.PREFIXED if prefixed else PatternType.LITERAL,
+            principal,
+            host,
+            operation,
+            permission,
+        )
+
+
+def _operations(sentence: str, words: list[str], kind: AclResourceType) -> list[int]:
+    named = [word for word in words if word not in ("", ",", "and")]
+    possible = [*map(_word, (operation.name for operation in _POSSIBLE[kind])), _ALL]
+    for word in named:
+        if word not in possible:
+            raise _wrong(sentence, f"{word} is no operation of a {_word(kind.name)}; there are {', '.join(possible)}")
+    if not named:
+        raise _wrong(sentence, _GRAMMAR)
+    return [_NAMES[word] for word in named]
+
+
+def _wrong(sentence: str, reason: str) -> ValueError:
+    return ValueError(f"{sentence!r} is no ACL: {reason}")
+
+
+# -- the specification
+
+
+PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
+PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
+MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
+DEFAULT_MECHANISMS = MECHANISMS[:3]
+CLIENT_AUTH = ("none", "requested", "required")
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+_MODULES = "org.apache.kafka.common.security."
+_LOGIN_MODULES = {
+    PLAIN: f"{_MODULES}plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_MODULES}scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_MODULES}scram.ScramLoginModule",
+    OAUTHBEARER: f"{_MODULES}oauthbearer.OAuthBearerLoginModule",
+}
+_NAME = re.compile(r"[^\s\"'=,;\\]+")
+_BROKER = "pykafka-broker"
+_ITERATIONS = 4096
+
+
+class SecuritySpec:
+    """The security of a broker: protocol, users, ACLs.
+
+    Args:
+        users: names, or names with passwords; other users get random passwords.
+        acls: sentences for `parse_acls`; None lets everybody do everything.
+        host: the host for clients.
+    """
+
+    def __init__(
+        self,
+        protocol: str | None,
+        users: Mapping[str, str] | Iterable[str] = (),
+        acls: Iterable[str] | None = None,
+        mechanisms: Iterable[str] | None = None,
+        client_auth: str | None = None,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self.protocol = (protocol or PROTOCOLS[0]).lower()
+        if self.protocol not in PROTOCOLS:
+            raise ValueError(f"security={protocol!r}: it must be one of {', '.join(PROTOCOLS)}")
+        self.passwords = _passwords(users)
+        self.mechanisms = self._mechanisms(mechanisms)
+        self.client_auth = self._client_auth(client_auth)
+        self._check()
+        if isinstance(acls, str):
+            raise ValueError(f"acls must be a list of sentences: acls=[{acls!r}]")
+        self.acls = None if acls is None else tuple(acls)
+        if self.acls is not None:
+            parse_acls(self.acls, self.passwords)
+        self._authority_pem = ""
+        self._identities: dict[str, str] = {}  # key and certificates by user; the broker's too
+        if self.has_tls:
+            self._make_certificates(host)
+
+    def __repr__(self) -> str:
+        return f"<Security {self.protocol}, users {', '.join(self.passwords) or 'none'}>"
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol.endswith("ssl")
+
+    @property
+    def has_sasl(self) -> bool:
+        return self.protocol.startswith("sasl")
+
+    @property
+    def listener(self) -> str:
+        """The name of the listener, the protocol's name."""
+        return self.protocol.upper()
+
+    def _mechanisms(self, wanted: Iterable[str] | None) -> tuple[str, ...]:
+        if not self.has_sasl:
+            if wanted is not None:
+                raise ValueError(f"mechanisms are for security='sasl_plaintext' or 'sasl_ssl', not {self.protocol!r}")
+            return ()
+        names = tuple((wanted,) if isinstance(wanted, str) else wanted or DEFAULT_MECHANISMS)
+        for name in names:
+            if name not in MECHANISMS:
+                raise ValueError(f"mechanism {name} is not known; it must be one of {', '.join(MECHANISMS)}")
+        return names
+
+    def _client_auth(self, wanted: str | None) -> str:
+        if wanted is None:
+            return "required" if self.protocol == "ssl" and self.passwords else "none"
+        if wanted not in CLIENT_AUTH:
+            raise ValueError(f"client_auth={wanted!r}: it must be one of {', '.join(CLIENT_AUTH)}")
+        if not self.has_tls:
+            raise ValueError(f"client_auth is for security='ssl' or 'sasl_ssl', not {self.protocol!r}")
+        return wanted
+
+    def _check(self) -> None:
+        if self.has_sasl and not self.passwords:
+            raise ValueError(f"security={self.protocol!r} needs users, such as users={{'alice': 'secret'}}")
+        if self.passwords and self.protocol == PROTOCOLS[0]:
+            raise ValueError("users need security='sasl_ssl', 'sasl_plaintext' or 'ssl'")
+        if self.passwords and self.protocol == "ssl" and self.client_auth == "none":
+            raise ValueError("on a broker with security='ssl' users have certificates: leave out client_auth='none'")
+
+    def _make_certificates(self, host: str) -> None:
+
+        authority = Authority()
+        self._authority_pem = authority.pem
+        hosts = dict.fromkeys(["localhost", "127.0.0.1", "::1", socket.gethostname(), host])
+        self._broker_pem = authority.issue(_BROKER, hosts)
+        if self.client_auth != "none":
+            self._identities = {name: authority.issue(name) for name in self.passwords}
+
+    # -- the broker's side
+
+    def write(self, folder: Path) -> dict[str, str]:
+        """Write certificates into a folder; returns the broker configs for them."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        config = self._sasl_config()
+        if self.has_tls:
+            for name, pem in {"ca": self._authority_pem, "broker": self._broker_pem}.items():
+                _write_secret(folder / f"{name}.pem", pem)
+            for user, pem in self._identities.items():
+                _write_secret(identity_file(folder, user), pem)
+            config |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(folder / "broker.pem"),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(folder / "ca.pem"),
+                "ssl.client.auth": self.client_auth,
+                "ssl.enabled.protocols": "TLSv1.2,TLSv1.3",  # emulated older releases had older protocols too
+                "ssl.principal.mapping.rules": "RULE:^CN=([^,]+)$/$1/,DEFAULT",
+            }
+        if self.acls is not None:
+            config["authorizer.class.name"] = AUTHORIZER
+            if super_users := self.super_users:
+                config["super.users"] = ";".join(super_users)
+        return config
+
+    @property
+    def super_users(self) -> list[str]:
+        """The principals with all rights."""
+
+        return list(parse_acls(self.acls or (), self.passwords).super_users)
+
+    def _sasl_config(self) -> dict[str, str]:
+        if not self.has_sasl:
+            return {}
+        config = {"sasl.enabled.mechanisms": ",".join(self.mechanisms)}
+        for mechanism in self.mechanisms:
+            options = {}
+            if mechanism == PLAIN:
+                options = {f"user_{name}": password for name, password in self.passwords.items()}
+            elif mechanism == OAUTHBEARER:
+                options = {"unsecuredLoginStringClaim_sub": _BROKER}
+            key = f"listener.name.{self.protocol}.{mechanism.lower()}.sasl.jaas.config"
+            config[key] = jaas_line(mechanism, options)
+        return config
+
+    def write_first_records(self, directory: Path) -> None:
+        """Write users and ACLs for the first start of a broker; not with metadata in the directory."""
+        if (directory / "__cluster_metadata-0").exists():
+            return
+        from pykafka_broker.cluster.bootstrap import format_records
+        from pykafka_broker.cluster.formatting import MECHANISMS as KINDS
+        from pykafka_broker.cluster.records import ApiMessageAndVersion
+        from pykafka_broker.cluster.scram import credential, salted_password
+        from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
+        from pykafka_broker.log.filesystem import OsFileSystem
+
+        records = format_records()
+        for mechanism in (each for each in self.mechanisms if each in KINDS):
+            kind = KINDS[mechanism]
+            for name, password in self.passwords.items():
+                salt = secrets.token_bytes(16)
+                salted = salted_password(kind, password, salt, _ITERATIONS)
+                records.append(ApiMessageAndVersion(credential(name, kind, salt, salted, _ITERATIONS), 0))
+        entries = parse_acls(self.acls or (), self.passwords).entries
+        records += [ApiMessageAndVersion(entry, 0) for entry in entries]
+        directory.mkdir(parents=True, exist_ok=True)
+        now = int(time.time() * 1000)
+        write_snapshot(OsFileSystem(), str(directory / BOOTSTRAP_FILE), records, now=now)
+
+    # -- a client's side
+
+    def user(self, wanted: str | None) -> str | None:
+        """Return the wanted user, or the first user."""
+        if wanted is None:
+            return next(iter(self.passwords), None)
+        if wanted not in self.passwords:
+            raise ValueError(f"there is no user {wanted}; there are {', '.join(self.passwords) or 'none'}")
+        return wanted
+
+    def mechanism(self, wanted: str | None) -> str:
+        """Return the wanted mechanism, or the first mechanism."""
+        if wanted is None:
+            return self.mechanisms[0]
+        if wanted not in self.mechanisms:
+            served = ", ".join(self.mechanisms) or "none"
+            raise ValueError(f"mechanism {wanted} is not enabled on this broker; it has {served}")
+        return wanted
+
+
+def identity_file(folder: Path, user: str) -> Path:
+    """Return the file with the key and the certificate of a user."""
+    return folder / f"user-{user.encode().hex()}.pem" if "/" in user else folder / f"user-{user}.pem"
+
+
+def jaas_line(mechanism: str, options: Mapping[str, str]) -> str:
+    """Return a line for `sasl.jaas.config`, of a broker or a client."""
+    told = "".join(f" {name}={_quoted(value)}" for name, value in options.items())
+    return f"{_LOGIN_MODULES[mechanism]} required{told};"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _passwords(users: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
+    if isinstance(users, str):
+        raise ValueError(f"users={users!r}: it must be a list of names, or names with passwords")
+    found = dict(users) if isinstance(users, Mapping) else {name: secrets.token_urlsafe(12) for name in users}
+    for name, password in found.items():
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ValueError(f"a user's name has no blanks, quotes, commas, semicolons or equals signs: {name!r}")
+        if not isinstance(password, str) or not password:
+            raise ValueError(f"user {name} must have a password")
+    return found
+
+
+def _write_secret(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text)
+
+
+# -- settings of clients
+
+
+_TOKEN_LIFE_S = 3600
+
+
+class ClientLogin(NamedTuple):
+    """A client's login. `authority` and `identity` are files."""
+
+    protocol: str
+    authority: Path | None
+    identity: Path | None
+    mechanism: str | None
+    user: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"<Client {self.user} by {self.mechanism or self.protocol}>"
+
+
+def settings_of(
+    client: str, security: SecuritySpec, folder: Path, user: str | None, mechanism: str | None
+) -> dict[str, Any]:
+    """Return the settings of a client for a login. Raises ValueError for an unknown user or mechanism."""
+    name = security.user(user)
+    if mechanism is not None and not security.has_sasl:
+        security.mechanism(mechanism)
+    with_certificate = security.client_auth != "none" and name is not None
+    login = ClientLogin(
+        security.listener,
+        folder / "ca.pem" if security.has_tls else None,
+        identity_file(folder, name) if with_certificate and name is not None else None,
+        security.mechanism(mechanism) if security.has_sasl else None,
+        name or "",
+        "" if name is None else security.passwords[name],
+    )
+    if client == "java":
+        return _java(login)
+    if client == "spark":
+        return {f"kafka.{key}": value for key, value in _java(login).items()}
+    if client == "kafka-python":
+        return _kafka_python(login)
+    if client == "aiokafka":
+        return _aiokafka(login)
+    return _librdkafka(login)
+
+
+def _java(login: ClientLogin) -> dict[str, Any]:
+    settings = {"security.protocol": login.protocol}
+    if login.authority is not None:
+        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(login.authority)}
+    if login.identity is not None:
+        settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(login.identity)}
+    if login.mechanism is not None:
+        options = {"username": login.user, "password": login.password}
+        if login.mechanism == OAUTHBEARER:
+            options = {"unsecuredLoginStringClaim_sub": login.user}
+        settings |= {"sasl.mechanism": login.mechanism, "sasl.jaas.config": jaas_line(login.mechanism, options)}
+    return settings
+
+
+def _librdkafka(login: ClientLogin) -> dict[str, Any]:
+    # Lower case: librdkafka lowers letters by the locale, and a Turkish I becomes an unknown letter.
+    settings: dict[str, Any] = {"security.protocol": login.protocol.lower()}
+    if login.authority is not None:
+        settings["ssl.ca.location"] = str(login.authority)
+    if login.identity is not None:
+        settings |= {"ssl.certificate.location": str(login.identity), "ssl.key.location": str(login.identity)}
+    if login.mechanism == OAUTHBEARER:
+        settings |= {
+            "sasl.mechanism": login.mechanism,
+            "enable.sasl.oauthbearer.unsecure.jwt": True,
+            "sasl.oauthbearer.config": f"principal={login.user}",
+        }
+    elif login.mechanism is not None:
+        settings |= {"sasl.mechanism": login.mechanism, "sasl.username": login.user, "sasl.password": login.password}
+    return settings
+
+
+def _python(login: ClientLogin) -> dict[str, Any]:
+    """Return the common settings of kafka-python and aiokafka."""
+    settings: dict[str, Any] = {"security_protocol": login.protocol}
+    if login.mechanism is not None:
+        settings["sasl_mechanism"] = login.mechanism
+        if login.mechanism != OAUTHBEARER:
+            settings |= {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
+    return settings
+
+
+def _kafka_python(login: ClientLogin) -> dict[str, Any]:
+    settings = _python(login)
+    if login.authority is not None:
+        settings["ssl_cafile"] = str(login.authority)
+    if login.identity is not None:
+        settings |= {"ssl_certfile": str(login.identity), "ssl_keyfile": str(login.identity)}
+    if login.mechanism == OAUTHBEARER:
+        settings["sasl_oauth_token_provider"] = _token_of_kafka_python(login.user)
+    return settings
+
+
+def _aiokafka(login: ClientLogin) -> dict[str, Any]:
+    settings = _python(login)
+    if login.authority is not None:
+        import ssl
+
+        context = settings["ssl_context"] = ssl.create_default_context(cafile=login.authority)
+        if login.identity is not None:
+            context.load_cert_chain(login.identity)
+    if login.mechanism == OAUTHBEARER:
+        settings["sasl_oauth_token_provider"] = _token_of_aiokafka(login.user)
+    return settings
+
+
+def unsecured_token(user: str) -> str:
+    """Return an unsigned token, as accepted by Kafka's default validator."""
+    now = int(time.time())
+    parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + _TOKEN_LIFE_S})
+    header, claims = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
+    return f"{header}.{claims}."
+
+
+def _token_of_kafka_python(user: str) -> Any:
+    try:
+        from kafka.net.sasl.oauth import AbstractTokenProvider
+    except ImportError:  # before 3.0
+        from kafka.sasl.oauth import AbstractTokenProvider
+
+    class SyncTokens(AbstractTokenProvider):  # type: ignore[misc]
+        def token(self) -> str:
+            return unsecured_token(user)
+
+    return SyncTokens()
+
+
+def _token_of_aiokafka(user: str) -> Any:
+    from aiokafka.abc import AbstractTokenProvider
+
+    class AsyncTokens(AbstractTokenProvider):  # type: ignore[misc]
+        async def token(self) -> str:
+            return unsecured_token(user)
+
+    return AsyncTokens()

@@ -1,0 +1,552 @@
+"""Commands of the group tools: flags, lists, tables, deletions and resets of offsets.
+
+Rule: only things that all of Kafka's scripts do alike are in this module; a script's own ways are in its tool. A column
+of a table is as wide as its widest cell, and at least as wide as in Kafka's table; a missing value is `-`. Times
+without a zone are in UTC. A CSV file has lines of one group (topic, partition, offset) or of several (group first); a
+missing value at the end of a line is empty or 0.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, of_code
+from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets, delete_group, delete_offsets
+from pykafka_broker.client.leaders import ListedOffset, list_offsets
+from pykafka_broker.client.properties import integer, java_split, long
+from pykafka_broker.client.topics import describe_topics
+from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, only_with
+from pykafka_broker.tools.java_time import Unparseable, duration_ms, timestamp_ms
+
+# -- tables
+
+
+Column = tuple[str, int]  # title and least width
+
+
+def print_table(tool: Tool, columns: Sequence[Column], rows: Sequence[Sequence[object]], *, apart: bool = True) -> None:
+    """Print rows below the titles. apart: a blank line comes first."""
+    cells = [[_cell(each) for each in row] for row in rows]
+    widths = [max(width, *(len(row[at]) for row in cells), 0) for at, (_, width) in enumerate(columns)]
+    if apart:
+        tool.print()
+    for row in ([title for title, _ in columns], *cells):
+        tool.print(" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+# -- options
+
+
+EVERYTHING = ""  # the value of a flag such as --state without a value
+INACTIVE = ("Empty", "Dead")
+
+
+def add_group_flags(parser: ToolParser, kind: str, *, offsets: str, topics: str = "topic") -> None:
+    """Add the flags of a group tool.
+
+    Args:
+        kind: the kind of groups.
+        offsets: the text for --describe --offsets.
+        topics: the name of the flag for topics.
+    """
+    parser.add_connection()
+    add = parser.add_argument
+    add("--list", action="store_true", help=f"list all {kind}")
+    add("--describe", action="store_true", help="describe groups: --offsets, --members or --state")
+    add("--delete", action="store_true", help="delete groups with their offsets")
+    add("--delete-offsets", action="store_true", help="delete the offsets of one group for topics")
+    add("--group", action="append", metavar="GROUP", help="the group; may be given several times")
+    add("--all-groups", action="store_true", help=f"all {kind}")
+    add(f"--{topics}", action="append", metavar="TOPIC[:0,1]", help="the topic, or partitions of it; several times")
+    add(f"--all-{topics}s", action="store_true", help="all topics that the group has offsets of")
+    add("--offsets", action="store_true", help=f"describe {offsets}; the default")
+    add("--members", action="store_true", help="describe the members")
+    add("--state", nargs="?", const=EVERYTHING, metavar="STATE,...", help="describe the state; list those in a state")
+    add("--verbose", action="store_true", help="describe more of it")
+    add("--timeout", metavar="MS", help="how long to wait for an answer")
+
+
+def check_group_flags(tool: Tool, action: str, *, topics: str = "topic") -> None:
+    """Check which flags go together. Raises ToolUsageError."""
+    for flag in ("members", "offsets", "verbose"):
+        only_with(tool, flag, "describe")
+    if tool.options.state is not None and action not in ("describe", "list"):
+        raise ToolUsageError("--state can only be used with --describe or --list")
+    never_with(tool, "group", "list", "all_groups")
+    never_with(tool, topics, "list", "describe", "delete")
+    if action == "describe":
+        asked = [name for name in ("members", "offsets") if given(tool, name)]
+        if len(asked) + (tool.options.state is not None) > 1:
+            raise ToolUsageError("--describe takes at most one of these options: --members, --offsets, --state")
+        if tool.options.state:
+            raise ToolUsageError("--describe does not take a value for --state")
+
+
+def connect(tool: Tool) -> Client:
+    """Return a client with the time-out of --timeout. Raises ClientError."""
+    extra = {}
+    if given(tool, "timeout"):
+        extra["default.api.timeout.ms"] = str(whole_number(tool, "timeout"))
+    return tool.connect(extra)
+
+
+def only_group(tool: Tool) -> str:
+    """Return the single group of a command for a single group. Raises ClientError."""
+    if len(tool.options.group) > 1:
+        raise ClientError("Found multiple arguments for option group, but you asked for only one")
+    return str(tool.options.group[0])
+
+
+def wanted(text: str | None, known: Sequence[str], what: str) -> list[str]:
+    """Return the known values named in a list, in the usual spelling. Raises ToolUsageError."""
+    names = {each.lower(): each for each in known}
+    asked = [each.strip().lower() for each in (text or "").split(",") if each.strip()]
+    if not set(asked) <= names.keys():
+        raise ToolUsageError(f"Invalid {what} list '{text}'. Valid {what}s are: {', '.join(known)}")
+    return [names[each] for each in asked]
+
+
+def print_groups(tool: Tool, found: Sequence[tuple[str, str]]) -> None:
+    """Print the ids of groups, with --state the states."""
+    tool.result = [{"group_id": group, "state": state} for group, state in found]
+    if tool.options.state is not None:
+        print_table(tool, [("GROUP", 15), ("STATE", 15)], found, apart=False)
+        return
+    for group, _ in found:
+        tool.print(group)
+
+
+def print_not_inactive(tool: Tool, group: str, state: str) -> None:
+    """Print why the group's offsets are not reset."""
+    tool.print(
+        f"\nError: Assignments can only be reset if the group '{group}' is inactive, but the current state is {state}."
+    )
+
+
+# -- partitions
+
+
+def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
+    """Return the partitions of each topic, None for all. Raises ToolUsageError."""
+    found: dict[str, list[int] | None] = {}
+    for text in texts:
+        topic, colon, partitions = text.partition(":")
+        try:
+            indexes = [integer(each) for each in java_split(",", partitions)] if colon else None
+        except ValueError:
+            raise ToolUsageError(f"Invalid partition '{partitions}' specified in topic arg '{text}'") from None
+        before = found.get(topic)
+        found[topic] = indexes if indexes is None or before is None else before + indexes
+    return found
+
+
+async def partitions_of_topics(
+    client: Client, topics: Mapping[str, list[int] | None]
+) -> tuple[list[TopicPartition], list[str]]:
+    """Return the partitions in order, and the missing topics among topics with all partitions."""
+    described = await describe_topics(client, [topic for topic, indexes in topics.items() if indexes is None])
+    partitions: list[TopicPartition] = []
+    missing: list[str] = []
+    for topic, indexes in topics.items():
+        if indexes is not None:
+            partitions += [TopicPartition(topic, each) for each in indexes]
+        elif topic in described:
+            partitions += [TopicPartition(topic, each.partition) for each in described[topic].partitions]
+        else:
+            missing.append(topic)
+    return sorted(set(partitions)), missing
+
+
+async def partitions_within(client: Client, topics: dict[str, list[int] | None]) -> list[TopicPartition]:
+    """Return the partitions in order. Raises ClientError for a missing topic or partition."""
+    partitions, _ = await partitions_of_topics(client, topics)
+    there, missing = await partitions_of_topics(client, dict.fromkeys(topics))
+    if missing:
+        raise ClientError(of_code(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)[1])
+    lacking = ", ".join(f"{topic}-{partition}" for topic, partition in sorted({*partitions} - {*there}))
+    if lacking:
+        raise ClientError(f'The partitions "{lacking}" do not exist')
+    return partitions
+
+
+# -- deletions
+
+
+_OF_PARTITIONS = {
+    ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC,
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+_OF_GROUPS = {
+    ErrorCode.INVALID_GROUP_ID,
+    ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ErrorCode.NON_EMPTY_GROUP,
+}
+COLUMNS = [("TOPIC", 30), ("PARTITION", 15), ("STATUS", 15)]
+
+
+async def delete_groups(tool: Tool, client: Client, groups: Sequence[str], kind: str) -> None:
+    """Delete groups and print the outcome. kind: the kind of group, for the output."""
+    failed: dict[str, ClientError] = {}
+
+    async def delete(group: str) -> None:
+        try:
+            await delete_group(client, group, call=f"delete{kind.capitalize()}Groups")
+        except ClientError as error:
+            failed[group] = error
+
+    await asyncio.gather(*map(delete, groups))
+    print_deleted(tool, groups, {group: error.java for group, error in failed.items()}, kind)
+
+
+async def delete_listed_groups(
+    client: Client, groups: Sequence[str], listed: Mapping[str, str], *, kind: str, unknown: str
+) -> dict[str, str]:
+    """Delete groups; returns the reason for each group without a deletion.
+
+    Args:
+        listed: the states of all groups of the kind.
+        unknown: the reason for groups that are not listed.
+    """
+    failed: dict[str, str] = {}
+    for group in groups:
+        if group not in listed:
+            failed[group] = f"java.lang.IllegalArgumentException: {unknown.format(group)}"
+        elif listed[group] not in INACTIVE:
+            not_empty = f"{kind.capitalize()} group '{group}' is not EMPTY."
+            failed[group] = KafkaError(ErrorCode.NON_EMPTY_GROUP, not_empty).java
+        else:
+            try:
+                await delete_group(client, group, call=f"delete{kind.capitalize()}Groups")
+            except ClientError as error:
+                failed[group] = error.java
+    return failed
+
+
+def print_deleted(tool: Tool, groups: Sequence[str], failed: Mapping[str, str], kind: str, *, end: str = "") -> None:
+    """Print the deleted groups. end: the end of the sentence if other groups were not deleted."""
+    done = ", ".join(f"'{group}'" for group in groups if group not in failed)
+    if failed:
+        tool.print(f"\nError: Deletion of some {kind} groups failed:")
+        for group in groups:
+            if group in failed:
+                tool.print(f"* Group '{group}' could not be deleted due to: {failed[group]}")
+        if done:
+            tool.print(f"\nThese {kind} groups were deleted successfully: {done}{end}")
+    else:
+        tool.print(f"Deletion of requested {kind} groups ({done}) was successful.")
+    tool.result = [
+        {"group_id": group, "deleted": group not in failed} | ({"error": failed[group]} if group in failed else {})
+        for group in groups
+    ]
+
+
+async def delete_offsets_of_group(
+    tool: Tool, client: Client, group: str, topics: Mapping[str, list[int] | None]
+) -> None:
+    """Delete committed offsets of topics or partitions, and print the outcome."""
+    rows: list[tuple[str, int | None, ClientError | None]] = []
+    whole: ClientError | None = None
+    given: list[tuple[str, int | None]] = [(topic, each) for topic, of in topics.items() for each in of or (None,)]
+    try:
+        partitions, missing = await partitions_of_topics(client, topics)
+        given = list(partitions)
+        unknown = KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        rows = [(topic, None, unknown) for topic in missing]
+        found = await delete_offsets(client, group, partitions)
+        rows += [(topic, partition, error) for (topic, partition), error in found.items()]
+        whole = next((error for error in found.values() if error is not None), None)
+    except ClientError as error:
+        whole = error
+        rows += [(topic, partition, error) for topic, partition in given]
+    tool.print(_told(group, whole))
+    told = [(*row[:2], "Successful" if row[2] is None else f"Error: {row[2].java}") for row in rows]
+    print_table(tool, COLUMNS, told)
+    tool.result = [
+        {"topic": topic, "partition": partition, "error": None if error is None else str(error)}
+        for topic, partition, error in rows
+    ]
+
+
+def _told(group: str, error: ClientError | None) -> str:
+    if error is None:
+        return f"Request succeeded for deleting offsets from group {group}."
+    if isinstance(error, TimedOut):
+        return "\nError: Encountered some unknown error: REQUEST_TIMED_OUT"
+    if not isinstance(error, KafkaError):
+        return f"\nError: {error}"
+    if error.code in _OF_PARTITIONS:
+        return "\nError: Encountered some partition-level error, see the follow-up details."
+    if error.code in _OF_GROUPS:
+        return f"\nError: {error}"
+    return f"\nError: Encountered some unknown error: {ErrorCode(error.code).name}"
+
+
+# -- where to
+
+
+_HELP = {
+    "to_earliest": "to the first offset",
+    "to_latest": "to the end",
+    "to_current": "to what is committed, or the end",
+    "to_offset": "to this offset",
+    "shift_by": "by so many, back if negative",
+    "to_datetime": "to the first record of that time, YYYY-MM-DDThh:mm:ss.sss",
+    "by_duration": "to the first record of so long ago, PnDTnHnMnS",
+    "from_file": "to what the CSV file says, as --export prints it",
+}
+_VALUES = {"to_offset": "N", "shift_by": "N", "to_datetime": "TIME", "by_duration": "DURATION", "from_file": "FILE"}
+ALL_SCENARIOS = tuple(_HELP)
+
+
+def add_scenarios(parser: ToolParser, scenarios: Collection[str] = ALL_SCENARIOS) -> None:
+    """Add `--reset-offsets` and the flags of the scenarios."""
+    parser.add_argument("--reset-offsets", action="store_true", help="reset the offsets of groups without members")
+    for name in scenarios:
+        flag = "--" + name.replace("_", "-")
+        if name in _VALUES:
+            parser.add_argument(flag, metavar=_VALUES[name], help=_HELP[name])
+        else:
+            parser.add_argument(flag, action="store_true", help=_HELP[name])
+    parser.add_argument("--dry-run", action="store_true", help="show what would be done")
+    parser.add_argument("--execute", action="store_true", help="do it")
+
+
+def scenario_of(tool: Tool, scenarios: Collection[str] = ALL_SCENARIOS) -> str:
+    """Return the only given scenario. Raises ToolUsageError."""
+    found = [name for name in scenarios if given(tool, name)]
+    if len(found) != 1:
+        listed = ", ".join("--" + name.replace("_", "-") for name in scenarios)
+        raise ToolUsageError(f"--reset-offsets takes exactly one of {listed}")
+    if tool.options.execute and tool.options.dry_run:
+        raise ToolUsageError("--reset-offsets only accepts one of --execute and --dry-run")
+    return found[0]
+
+
+def whole_number(tool: Tool, name: str) -> int:
+    """Return the value of a flag as a number. Raises ClientError."""
+    text = getattr(tool.options, name)
+    try:
+        return long(text)
+    except ValueError:
+        raise ClientError(f"Cannot parse argument '{text}' of option {name.replace('_', '-')}") from None
+
+
+async def targets(
+    tool: Tool,
+    client: Client,
+    scenario: str,
+    partitions: Collection[TopicPartition],
+    committed: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """Return the new offset of each partition.
+
+    Raises:
+        ClientError: an offset can't be looked up, or is unreadable.
+        ToolUsageError: a partition without a committed offset can't be shifted.
+    """
+    if scenario == "to_earliest":
+        return await _at(client, partitions, EARLIEST)
+    if scenario == "to_latest":
+        return await _at(client, partitions, LATEST)
+    if scenario == "to_offset":
+        offset = whole_number(tool, scenario)
+        return await within(client, dict.fromkeys(partitions, offset))
+    if scenario == "shift_by":
+        by = whole_number(tool, scenario)
+        for each in partitions:
+            if each not in committed:
+                raise ToolUsageError(
+                    f"Cannot shift offset for partition {each} since there is no current committed offset"
+                )
+        return await within(client, {each: committed[each] + by for each in partitions})
+    if scenario == "to_current":
+        ends = await _at(client, [each for each in partitions if each not in committed], LATEST)
+        return await within(client, {each: committed.get(each, ends.get(each, 0)) for each in partitions})
+    return await _since(tool, client, partitions, _moment(tool, client, scenario))
+
+
+def _moment(tool: Tool, client: Client, scenario: str) -> int:
+    if scenario == "to_datetime":
+        return timestamp_ms(tool.options.to_datetime)
+    client.clock.tick()
+    return client.clock.wall - duration_ms(tool.options.by_duration)
+
+
+async def _since(
+    tool: Tool, client: Client, partitions: Collection[TopicPartition], moment: int
+) -> dict[TopicPartition, int]:
+    """Return the first offset with the timestamp or a later timestamp; without any, the end."""
+    found = await _found(client, dict.fromkeys(partitions, moment))
+    empty = [each for each in partitions if found[each].offset < 0]
+    ends = await _at(client, empty, LATEST)
+    for topic, partition in empty:
+        tool.print(f"\nWarn: Partition {partition} from topic {topic} is empty. Falling back to latest known offset.")
+    return {each: ends[each] if each in ends else found[each].offset for each in partitions}
+
+
+async def within(client: Client, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+    """Return the nearest existing offset of each partition."""
+    first, end = await _at(client, offsets, EARLIEST), await _at(client, offsets, LATEST)
+    return {partition: min(max(offset, first[partition]), end[partition]) for partition, offset in offsets.items()}
+
+
+async def _at(client: Client, partitions: Collection[TopicPartition], time: int) -> dict[TopicPartition, int]:
+    found = await _found(client, dict.fromkeys(partitions, time))
+    return {partition: each.offset for partition, each in found.items()}
+
+
+async def _found(client: Client, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, ListedOffset]:
+    """Look up offsets by time. Raises the first ClientError."""
+    found = await list_offsets(client, times) if times else {}
+    for each in found.values():
+        if isinstance(each, ClientError):
+            raise each
+    return found
+
+
+# -- plans
+
+
+_QUOTED_FROM = 25  # characters: Kafka's writer quotes long values without a look
+_SPECIAL = set(',"\\')
+
+Plans = dict[str, dict[TopicPartition, int]]
+
+
+def export_lines(plans: Mapping[str, Mapping[TopicPartition, int]], with_group: bool) -> list[str]:
+    """Return the CSV lines for all groups."""
+    return [
+        ",".join([*([_quoted(group)] if with_group else []), _quoted(topic), str(partition), str(offset)])
+        for group, offsets in plans.items()
+        for (topic, partition), offset in offsets.items()
+    ]
+
+
+def _quoted(text: str) -> str:
+    if len(text) < _QUOTED_FROM and not _SPECIAL & set(text) and all(each >= "-" for each in text):
+        return text
+    return '"' + text.replace('"', '""') + '"'
+
+
+def read_plans(path: str, groups: Sequence[str]) -> Plans:
+    """Read new offsets by group from a CSV file. Raises ClientError."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        raise ClientError(f"Unable to read file {path}") from None
+    rows = [row for row in csv.reader(text.splitlines()) if row]
+    if not rows:
+        raise ClientError(f"No content in file {path}")
+    if len(groups) == 1 and _is_of_one_group(rows[0]):
+        return {groups[0]: dict(_of_one_group(rows))}
+    plans: Plans = {}
+    for row in rows:
+        if len(row) > 4:
+            raise ClientError(f"Too many entries in line {','.join(row)}")
+        plans.setdefault(row[0], {}).update(_of_one_group([row[1:]]))
+    return plans
+
+
+def _is_of_one_group(row: list[str]) -> bool:
+    try:
+        list(_of_one_group([row]))
+    except ClientError:
+        return False
+    return True
+
+
+def _of_one_group(rows: Iterable[list[str]]) -> Iterable[tuple[TopicPartition, int]]:
+    for row in rows:
+        topic, partition, offset, *more = [*row, *[""] * (3 - len(row))]
+        try:
+            if more:
+                raise ValueError("too many")
+            yield TopicPartition(topic, integer(partition or "0")), long(offset or "0")
+        except ValueError:
+            raise ClientError(f"No topic, partition and offset: {','.join(row)}") from None
+
+
+# -- the reset
+
+
+PartitionsOf = Callable[[Mapping[TopicPartition, Committed]], Awaitable[Sequence[TopicPartition]]]
+
+
+async def reset(
+    tool: Tool, client: Client, group: str, scenario: str, groups: Sequence[str], partitions_of: PartitionsOf
+) -> dict[TopicPartition, int]:
+    """Return the new offsets of a group, and commit them for --execute.
+
+    Args:
+        partitions_of: returns the partitions to reset, given the committed offsets.
+    """
+    if scenario == "from_file":
+        plan = read_plans(tool.options.from_file, groups).get(group)
+        if plan is None:
+            tool.print(f"\nError: No reset plan for group {group} found")
+            return {}
+        if any(offset < 0 for offset in plan.values()):
+            raise ToolUsageError("Invalid negative offset")
+        found, committed = await within(client, dict(sorted(plan.items()))), {}
+    else:
+        committed = await committed_offsets(client, group)
+        known = {partition: each.offset for partition, each in committed.items()}
+        found = await targets(tool, client, scenario, await partitions_of(committed), known)
+    if tool.options.execute and found:
+        await commit_offsets(client, group, _to_commit(found, committed, keep=scenario == "to_current"))
+    return found
+
+
+def _to_commit(
+    found: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, Committed], *, keep: bool
+) -> dict[TopicPartition, Committed]:
+    """Return the offsets to commit. keep: an unchanged offset keeps metadata and leader epoch."""
+    new = {partition: Committed(offset) for partition, offset in found.items()}
+    if keep:
+        new |= {partition: each for partition, each in committed.items() if found.get(partition) == each.offset}
+    return new
+
+
+def print_plans(tool: Tool, plans: Mapping[str, Mapping[TopicPartition, int]], *, with_group: bool) -> None:
+    """Print new offsets as a table or for --export. with_group: the exported lines name the group."""
+    rows = [
+        (group, topic, partition, offset)
+        for group, plan in plans.items()
+        for (topic, partition), offset in plan.items()
+    ]
+    tool.result = [dict(zip(("group_id", "topic", "partition", "new_offset"), row, strict=True)) for row in rows]
+    if tool.options.export:
+        for line in export_lines(plans, with_group):
+            tool.print(line)
+        tool.print()
+    else:
+        print_table(tool, [("GROUP", 30), ("TOPIC", 30), ("PARTITION", 10), ("NEW-OFFSET", 15)], rows)
+
+
+# -- failures
+
+
+_NESTED = "java.util.concurrent.ExecutionException"
+
+
+def why(error: ClientError, action: str, listing: Collection[str] = ("list",)) -> str:
+    """Return a failure in the words of Kafka's script. listing: the actions with a list of all groups first."""
+    if isinstance(error, TimedOut) and action in listing:
+        return f"{_NESTED}: {ClientError.exception}: Failed to find brokers to send ListGroups"
+    if isinstance(error, KafkaError | TimedOut):
+        return error.java if action == "describe" else f"{_NESTED}: {error.java}"
+    return error.java if isinstance(error, Unparseable) else str(error)

@@ -1,0 +1,77 @@
+"""What gathers for a broker while a request is open goes with the next one, and everything is told once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.broker.request_batcher import RequestBatcher, told
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.metadata_response import MetadataResponse
+from pykafka_broker.protocol.runtime import Message
+from tests.broker.neighbourhood import Neighbourhood
+
+
+class Asking(RequestBatcher[str]):
+    """Wants topics to be described, two at a time."""
+
+    client_id = "asking-%d"
+
+    def __init__(self, nodes: Neighbourhood) -> None:
+        super().__init__(nodes[1].whole.node)
+        self.heard: list[str] = []
+
+    def _choose(self, waiting: list[str]) -> tuple[list[str], list[str]]:
+        return waiting[:2], waiting[2:]
+
+    def _request(self, wanted: list[str]) -> Message:
+        return MetadataRequest([MetadataRequestTopic(name=name) for name in wanted])
+
+    def _tell(self, wanted: list[str], answer: Message | LinkError) -> None:
+        if isinstance(answer, MetadataResponse):
+            self.heard += [topic.name or "" for topic in answer.topics]
+        else:
+            self.heard += [f"no {name}" for name in wanted]
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Neighbourhood:
+    return Neighbourhood(tmp_path)
+
+
+def test_one_request_is_open_at_a_time(nodes: Neighbourhood) -> None:
+    asking = Asking(nodes)
+    for name in "abcd":
+        asking.send(2, name)
+    assert len(nodes.network.sent) == 1
+    nodes.network.run()
+    assert sorted(asking.heard) == list("abcd")
+    assert [len(request.topics) for *_, request in nodes.network.log] == [1, 2, 1]  # type: ignore[attr-defined]
+    assert {(source, target, name) for source, target, name, _ in nodes.network.log} == {(1, 2, "asking-1")}
+    assert not list(asking._wanted())
+
+
+def test_a_broken_line_ends_one_request_and_the_next_one_is_tried(nodes: Neighbourhood) -> None:
+    asking = Asking(nodes)
+    nodes.network.cut.add(2)
+    asking.send(2, "a")
+    asking.send(2, "b")
+    nodes.network.step()
+    assert asking.heard == ["no a"]
+    nodes.network.cut.clear()
+    nodes.network.run()
+    assert asking.heard == ["no a", "b"]
+
+
+def test_who_is_not_known_is_not_waited_for(nodes: Neighbourhood) -> None:
+    asking = Asking(nodes)
+    asking.send(7, "a")
+    assert asking.heard == ["no a"]
+
+
+def test_a_code_of_a_newer_broker_is_an_error_all_the_same() -> None:
+    assert told(0) is ErrorCode.NONE
+    assert told(30_000) is ErrorCode.UNKNOWN_SERVER_ERROR

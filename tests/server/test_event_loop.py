@@ -1,0 +1,304 @@
+"""Answers of one turn leave together, and in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import struct
+from typing import Any
+
+import pytest
+
+from pykafka_broker.server import event_loop as event_loop_module
+from pykafka_broker.server.channel import Channel
+from pykafka_broker.server.event_loop import KEPT_BYTES, MOST_KEPT, EventLoop, ResponseBatch
+from pykafka_broker.server.framing import FrameReader
+from pykafka_broker.server.readiness import new_event_loop
+from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.transport import PlainTransport
+
+
+class Noting:
+    def __init__(self, name: str, sent: list[tuple[str, bytes]]) -> None:
+        self.name = name
+        self.sent = sent
+
+    def send_kept(self, data: bytes) -> None:
+        self.sent.append((self.name, data))
+
+
+@pytest.fixture
+def sent() -> list[tuple[str, bytes]]:
+    return []
+
+
+def slow(monkeypatch: pytest.MonkeyPatch, each_ns: int) -> None:
+    """Every look at the clock is so much later."""
+    now = iter(range(each_ns, 1 << 40, each_ns))
+    monkeypatch.setattr(event_loop_module, "nanoseconds", lambda: next(now))
+
+
+def test_they_are_kept_to_the_end_and_joined_where_one_follows_another_of_its_own(
+    monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, bytes]]
+) -> None:
+    slow(monkeypatch, 50_000)
+    a, b = Noting("a", sent), Noting("b", sent)
+    answers = ResponseBatch()
+    answers.gather(2)
+    for sender, data in ((a, b"1"), (a, b"2"), (b, b"3"), (a, b"4")):
+        answers.add(sender, data)
+    assert sent == []
+    answers.send()
+    assert sent == [("a", b"12"), ("b", b"3"), ("a", b"4")]
+    assert not answers.gathers
+    answers.send()
+    assert len(sent) == 3
+
+
+def test_what_is_served_at_once_is_sent_at_once(monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, bytes]]) -> None:
+    slow(monkeypatch, 1_000)
+    answers = ResponseBatch()
+    answers.gather(8)
+    answers.add(Noting("a", sent), b"1")
+    assert sent == [("a", b"1")]
+    assert not answers.gathers  # nor are the others of this turn kept
+    answers.gather(100)
+    answers.add(Noting("a", sent), b"2")
+    assert answers.gathers  # of so many it is always worth it
+    assert len(sent) == 1
+
+
+def test_the_first_one_does_not_wait_for_all_of_very_many(
+    monkeypatch: pytest.MonkeyPatch, sent: list[tuple[str, bytes]]
+) -> None:
+    slow(monkeypatch, 50_000)
+    answers = ResponseBatch()
+    answers.gather(100)
+    for number in range(MOST_KEPT):
+        assert sent == []
+        answers.add(Noting(str(number), sent), b"x")
+    assert [name for name, _ in sent] == [str(number) for number in range(MOST_KEPT)]
+    assert answers.gathers
+
+
+class Sending(PlainTransport):
+    """Notes what is sent, and how many were served by then."""
+
+    __slots__ = ()
+
+    def __init__(self, sock: socket.socket, served: list[bytes], answered: list[tuple[bytes, int]]) -> None:
+        super().__init__(sock)
+
+        def send(data: Any, flags: int) -> int:
+            answered.append((bytes(data), len(served)))
+            return sock.send(data, flags)
+
+        self.send = send
+
+
+class Echo(Channel):
+    """Answers each frame with itself; `big` with much, `bye` by hanging up."""
+
+    def __init__(self, turns: EventLoop, sock: socket.socket, served: list[bytes]) -> None:
+        self.served = served
+        self.lost: list[str] = []
+        super().__init__(turns, PlainTransport(sock), FrameReader(turns.scratch, turns.buffers, 1 << 20))
+
+    @property
+    def peer(self) -> str:
+        return "peer"
+
+    def _lost(self, why: str) -> None:
+        self.lost.append(why)
+
+    def _deliver(self, frame: memoryview) -> bool:
+        data = bytes(frame)
+        self.served.append(data)
+        if data == b"bye":
+            self.close("bye")
+            return False
+        answer = data * (KEPT_BYTES // 3 + 1) if data == b"big" else data
+        self.send([struct.pack(">i", len(answer)), answer])
+        return not self._out
+
+
+def framed(*frames: bytes) -> bytes:
+    return b"".join(struct.pack(">i", len(frame)) + frame for frame in frames)
+
+
+def received(sock: socket.socket) -> list[bytes]:
+    sock.setblocking(False)
+    data = b""
+    try:
+        while piece := sock.recv(1 << 16):
+            data += piece
+    except BlockingIOError:
+        pass
+    found = []
+    while data:
+        (size,) = struct.unpack_from(">i", data)
+        found.append(data[4 : 4 + size])
+        data = data[4 + size :]
+    return found
+
+
+def test_whatever_a_client_asks_its_answers_keep_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(event_loop_module, "_SERVED_AT_ONCE_NS", 0)
+    loop = new_event_loop()
+    sends: list[tuple[int, int]] = []  # how many had been served when so many bytes were sent
+
+    async def scenario() -> None:
+        turns, served = EventLoop(loop, SystemClock()), list[bytes]()
+        pairs = [socket.socketpair() for _ in range(4)]
+        channels = []
+        for ours, theirs in pairs:
+            for sock in (ours, theirs):
+                sock.setblocking(False)
+            channels.append(Echo(turns, ours, served))
+        kept = Channel.send_kept
+
+        def noted(self: Channel, data: bytes) -> None:
+            sends.append((len(served), len(data)))
+            kept(self, data)
+
+        monkeypatch.setattr(Channel, "send_kept", noted)
+        asked = [[b"one", b"two"], [b"one", b"big", b"two"], [b"one", b"bye", b"two"], [b"one"]]
+        for (_, theirs), frames in zip(pairs, asked, strict=True):
+            theirs.send(framed(*frames))
+        pairs[3][1].close()  # it does not take its answer
+        await asyncio.sleep(0.05)
+        assert received(pairs[0][1]) == [b"one", b"two"]
+        assert received(pairs[1][1]) == [b"one", b"big" * (KEPT_BYTES // 3 + 1), b"two"]
+        assert received(pairs[2][1]) == [b"one"]  # what it is owed comes before the end
+        assert [channel.closed for channel in channels] == [False, False, True, True]
+        assert len(channels[3].lost) == 1
+        for channel in channels:
+            channel.close("the test is over")
+        for _, theirs in pairs:
+            theirs.close()
+        turns.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+    assert sends == [(3, 7), (6, 7), (8, 7)]  # of each channel the last one is kept, till another one sends past it
+
+
+def test_an_answer_leaves_before_the_next_request_of_its_channel_is_served() -> None:
+    """As a crash in between would make a producer doubt more than its last batch."""
+    loop = new_event_loop()
+    answered: list[tuple[bytes, int]] = []  # what was sent, and how many of that channel had been served
+
+    async def scenario() -> None:
+        turns = EventLoop(loop, SystemClock())
+        pairs = [socket.socketpair() for _ in range(20)]
+        channels = []
+        for ours, theirs in pairs:
+            ours.setblocking(False)
+            served: list[bytes] = []
+            transport = Sending(ours, served, answered)
+            channels.append(Echo(turns, ours, served))
+            channels[-1]._transport = transport
+            theirs.send(framed(b"1", b"2", b"3"))
+        await asyncio.sleep(0.05)
+        assert [received(theirs) for _, theirs in pairs] == [[b"1", b"2", b"3"]] * 20
+        for channel, (_, theirs) in zip(channels, pairs, strict=True):
+            channel.close("the test is over")
+            theirs.close()
+        turns.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+    assert len(answered) == 60
+    assert all(int(data[4:]) == count for data, count in answered)
+
+
+class Buffering(Sending):
+    """Has the last bytes already, as under TLS."""
+
+    __slots__ = ("has_buffered",)
+
+
+def test_nor_does_what_goes_on_in_the_same_turn_wait_with_it() -> None:
+    """What was received before is served, then what the transport holds."""
+    loop = new_event_loop()
+    answered: list[tuple[bytes, int]] = []
+
+    async def scenario() -> None:
+        turns, served = EventLoop(loop, SystemClock()), list[bytes]()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        channel = Echo(turns, ours, served)
+        channel._transport = transport = Buffering(ours, served, answered)
+        transport.has_buffered = True
+        channel._reader._waiting = framed(b"1")
+        theirs.send(framed(b"2"))
+        turns.answers.gather(20)
+        channel.go_on()
+        turns.answers.send()
+        assert served == [b"1", b"2"]
+        channel.close("the test is over")
+        theirs.close()
+        turns.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+    assert [(int(data[4:]), count) for data, count in answered] == [(1, 1), (2, 2)]
+
+
+def test_a_turn_that_fails_has_answered_all_the_same() -> None:
+    loop = new_event_loop()
+    told: list[dict[str, object]] = []
+    loop.set_exception_handler(lambda _, context: told.append(context))
+
+    async def scenario() -> None:
+        turns, served = EventLoop(loop, SystemClock()), list[bytes]()
+
+        def fail() -> None:
+            raise RuntimeError("a defect")
+
+        turns.settle = fail
+        pairs = [socket.socketpair() for _ in range(20)]
+        channels = []
+        for ours, theirs in pairs:
+            ours.setblocking(False)
+            channels.append(Echo(turns, ours, served))
+            theirs.send(framed(b"one"))
+        await asyncio.sleep(0.05)
+        assert [received(theirs) for _, theirs in pairs] == [[b"one"]] * 20
+        assert not turns.answers.gathers
+        for channel, (_, theirs) in zip(channels, pairs, strict=True):
+            channel.close("the test is over")
+            theirs.close()
+        turns.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+    assert told
+
+
+def test_what_a_socket_does_not_take_goes_on_later() -> None:
+    loop = new_event_loop()
+
+    async def scenario() -> None:
+        turns, served = EventLoop(loop, SystemClock()), list[bytes]()
+        ours, theirs = socket.socketpair()
+        for sock in (ours, theirs):
+            sock.setblocking(False)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        channel = Echo(turns, ours, served)
+        frames = [bytes([number]) * 3000 for number in range(20)]
+        found, asked = b"", framed(*frames)
+        while len(found) < len(framed(*frames)):
+            with contextlib.suppress(BlockingIOError):
+                asked = asked[theirs.send(asked) :] if asked else asked
+            await asyncio.sleep(0.002)
+            with contextlib.suppress(BlockingIOError):
+                found += theirs.recv(2000)
+        assert found == framed(*frames)
+        channel.close("the test is over")
+        theirs.close()
+        turns.close()
+
+    loop.run_until_complete(asyncio.wait_for(scenario(), 30))
+    loop.close()

@@ -1,0 +1,43 @@
+"""What is exported can be read again, and what is no plan is told."""
+
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.client.errors import ClientError
+from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.tools.group_commands import export_lines, read_plans
+
+LONG = "a-topic-with-a-rather-long-name"
+PLANS = {"g": {TopicPartition("a", 0): 5, TopicPartition(LONG, 1): 7}, 'h",i': {TopicPartition("b", 2): 0}}
+
+
+def written(tmp_path: Path, *lines: str) -> str:
+    file = tmp_path / "plan.csv"
+    file.write_text("\n".join(lines))
+    return str(file)
+
+
+def test_several_groups(tmp_path: Path) -> None:
+    lines = export_lines(PLANS, with_group=True)
+    assert lines == ["g,a,0,5", f'g,"{LONG}",1,7', '"h"",i",b,2,0']
+    assert read_plans(written(tmp_path, *lines), list(PLANS)) == PLANS
+
+
+def test_one_group(tmp_path: Path) -> None:
+    plan = {"g": PLANS["g"]}
+    for with_group in (True, False):
+        assert read_plans(written(tmp_path, *export_lines(plan, with_group)), ["g"]) == plan
+
+
+@pytest.mark.parametrize("line", ["g,a,x,1", "g,a,0,x", "g,a,0,1,2"])
+def test_no_plan(line: str, tmp_path: Path) -> None:
+    with pytest.raises(ClientError):
+        read_plans(written(tmp_path, line), ["g"])
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ClientError, match="Unable to read file"):
+        read_plans(str(tmp_path / "none"), ["g"])
+    with pytest.raises(ClientError, match="No content"):
+        read_plans(written(tmp_path), ["g"])
