@@ -83,6 +83,7 @@ class Sharer:
         self._assigned: list[TopicPartition] = []
         self._due = 0
         self._sessions: dict[Place, int] = {}  # the epoch of the next request there
+        self.left_open: set[Place] = set()  # where a session, and its locks, may be there for a while
 
     def script(self) -> Script:
         client = self.client
@@ -100,7 +101,9 @@ class Sharer:
             yield from self._take(client.random.choice(self._assigned))
         for place in [*self._sessions]:  # one that hears nothing of it sees the connection end
             answer = yield Ask(place, ShareAcknowledgeRequest(self.group, self.member_id, FINAL_EPOCH), (1, 1))
-            if not isinstance(answer, LinkError) and answer.error_code:
+            if isinstance(answer, LinkError):
+                self.left_open.add(place)
+            elif answer.error_code:
                 client.expect(answer.error_code, "the end of a session", *_OVER)
         self.epoch = -1
         yield from self._beat()
@@ -177,8 +180,10 @@ class Sharer:
             code = next((each for each in codes if each), 0)
             if not code:
                 self._sessions[place] = self._sessions.get(place, 0) + 1
+                self.left_open.discard(place)
                 return told
             self.client.expect(code, type(request).__name__, *_OVER)
+        self.left_open.add(place)
         self._sessions.pop(place, None)
         self.client.forget_leader(partition)
         yield self.client.backoff()
@@ -188,7 +193,8 @@ class Sharer:
 class Rewinding:
     """A share group with one member at a time, which is told between two of them where to begin.
 
-    An answer that is lost leaves open whether the group is told once more, later: then another group takes its place.
+    An answer that is lost leaves open whether the group is told once more, later, or whether a member's session has
+    ended: then another group takes its place.
     """
 
     def __init__(self, client: SimClient, partitions: list[TopicPartition]) -> None:
@@ -209,7 +215,9 @@ class Rewinding:
                 yield from self._rewind(partition)
             if self._sure:
                 until = client.clock.now + random.randrange(LEAST_STINT_MS, MOST_STINT_MS)
-                yield from self._member().live(partial(self._is_over, until))
+                member = self._member()
+                yield from member.live(partial(self._is_over, until))
+                self._sure = not member.left_open  # else a leader keeps what it knows, as Kafka's does
         if not self._sure:
             yield from self._another()
         yield from self._member().script()

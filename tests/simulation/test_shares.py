@@ -32,6 +32,13 @@ def test_a_group_begins_where_it_was_put(failed: int) -> None:
     run_shares(failed, KILLS, trouble_ms=8_000, keeping=form_of(failed))
 
 
+def test_what_is_told_as_accepted_is_committed() -> None:
+    """200080: a node waited for the keeper of another partition's state, lost the log that an acknowledgement stood in
+    meanwhile, and told the member that all was well.
+    """
+    run_shares(200_080, KILLS, trouble_ms=8_000, keeping=form_of(200_080))
+
+
 def test_replicas_clean_at_different_times() -> None:
     """A time was asked for of a leader that had cleaned records which its successor still had."""
     run_shares(1004, KILLS, trouble_ms=8_000, keeping=COMPACTED)

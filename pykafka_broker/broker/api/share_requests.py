@@ -12,6 +12,7 @@ from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.coordinators.share_partitions import Taken
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.broker.waiting.slices import Steps
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import Member
@@ -88,12 +89,17 @@ def acknowledge(
     taken: list[Callable[[], None]],
 ) -> Steps[dict[TopicPartition, AckResult]]:
     """Take the acknowledgements of a request; `taken` gets what makes them visible. A partition without any is answered
-    if there is no such one, or where another one has some."""
+    if there is no such one, or where another one has some.
+
+    What is written here and not committed when another node is waited for is waited for too: this node may lose the log
+    meanwhile, and with it the records, and could not tell afterwards.
+    """
     results: dict[TopicPartition, AckResult] = {}
     known: dict[AckResult, AckResult] = {}  # what became of many, once
     elsewhere: dict[TopicPartition, Taken] = {}  # another node is told of them
     without: list[TopicPartition] = []
-    has_some = False
+    commits: list[Future[None]] = []
+    has_some = has_waited = False
     group_id, member_id = member
     for place, batches in acks.items():
         topic_id, partition = place
@@ -110,13 +116,17 @@ def acknowledge(
                 continue
             has_some = True
             while not (before := services.shares.partitions.before(key)).done:
+                has_waited = True
                 yield before
             one = services.shares.partitions.acknowledge(key, member_id, batches, services.clock.now)
             results[place] = _WELL
-            if one.writing is None:
-                taken.append(one.show)
-            else:
+            if one.writing is not None:
                 elsewhere[place] = one
+                continue
+            taken.append(one.show)
+            commit = services.shares.committed([key])
+            if not commit.done:
+                commits.append(commit)
         except ApiError as error:
             result = AckResult(error.code, error.message)
             results[place] = known.setdefault(result, result)
@@ -126,6 +136,9 @@ def acknowledge(
         refusal = one.refusal()
         if refusal is not None:
             results[place] = AckResult(refusal.code, refusal.message)
+    if has_waited or elsewhere:
+        for commit in commits:
+            yield commit
     results.update(dict.fromkeys(without if has_some else (), _WELL))
     return results
 
