@@ -23,6 +23,9 @@ invariants.install()  # of logs, in all tests
 # What a machine's own environment says must not decide how a test ends: unbuffered output has hidden a wrong exit code.
 for name in ("PYTHONUNBUFFERED", "PYTHONWARNINGS", "PYKAFKA_BROKER_CONTROL_URL"):
     os.environ.pop(name, None)
+# Nor how long it takes: without bytecode every broker compiles the package anew, and every worker all tests.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 if sys.platform != "win32":  # what tests of logs have open waits for the collector, and macOS allows 256 files
     import resource
 

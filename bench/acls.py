@@ -9,7 +9,8 @@ from collections.abc import Callable
 from bench.running import Running
 from interop.raw import RawClient
 from interop.rights import AUTHORIZER
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME
+from pykafka_broker.protocol.enums import AclResourceType
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 
 SETTINGS = AUTHORIZER  # without ACLs everybody may do everything: so the first ones can be made
@@ -23,16 +24,18 @@ def make_acls(bootstrap: str) -> None:
     """The load's client may read and write topics that begin with `load-`; the other ACLs are of other users."""
     me = ("User:ANONYMOUS", "*")
     acls = [
-        AclCreation(Resource.CLUSTER, CLUSTER_NAME, _LITERAL, *me, _ALL, _ALLOW),
-        AclCreation(Resource.GROUP, "*", _LITERAL, *me, _ALL, _ALLOW),
-        AclCreation(Resource.TOPIC, "load-", _PREFIXED, *me, _READ, _ALLOW),
-        AclCreation(Resource.TOPIC, "load-", _PREFIXED, *me, _WRITE, _ALLOW),
+        AclCreation(AclResourceType.CLUSTER, CLUSTER_NAME, _LITERAL, *me, _ALL, _ALLOW),
+        AclCreation(AclResourceType.GROUP, "*", _LITERAL, *me, _ALL, _ALLOW),
+        AclCreation(AclResourceType.TOPIC, "load-", _PREFIXED, *me, _READ, _ALLOW),
+        AclCreation(AclResourceType.TOPIC, "load-", _PREFIXED, *me, _WRITE, _ALLOW),
     ]
     while len(acls) < ACLS:
         number = len(acls)
         pattern = _PREFIXED if number % 3 else _LITERAL
         user = f"User:user-{number % 50}"
-        acls.append(AclCreation(Resource.TOPIC, f"topic-{number}", pattern, user, "*", _READ + number % 2, _ALLOW))
+        acls.append(
+            AclCreation(AclResourceType.TOPIC, f"topic-{number}", pattern, user, "*", _READ + number % 2, _ALLOW)
+        )
     with RawClient(bootstrap, timeout_s=60) as client:
         answer = client.call(CreateAclsRequest(acls), 3)
     assert not any(result.error_code for result in answer.results), answer

@@ -9,12 +9,12 @@ from typing import Any
 from interop.differential.asking import ACCEPT, alter, create, heartbeat, produce, records, share_fetch, share_join
 from interop.differential.making.acls import allowed, by_the_preparer
 from interop.differential.steps import Step, of
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource
-from pykafka_broker.protocol.enums import AclOperation
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 
 BROKER, CLIENT_METRICS, SET, DELETE = 4, 16, 0, 1
 NO_ID, UNKNOWN_ID = {"hex": "00" * 16}, of("topic_id zz")
-GROUPS = allowed(Resource.GROUP, "*", AclOperation.ALL)
+GROUPS = allowed(AclResourceType.GROUP, "*", AclOperation.ALL)
 
 
 def find(kind: int, version: int, *keys: str) -> Step:
@@ -61,7 +61,7 @@ FOUND: dict[str, list[Step]] = {
     "the-metadatas-topic-is-out-of-bounds-for-everybody": [create("__cluster_metadata"), create("§a", "a b")],
     "transactions-without-a-name-need-a-right": [
         Step("DescribeTransactions", 0, {"transactional_ids": ["", "§x"]}),
-        allowed(Resource.TRANSACTIONAL_ID, "*", Operation.DESCRIBE),
+        allowed(AclResourceType.TRANSACTIONAL_ID, "*", AclOperation.DESCRIBE),
         Step("DescribeTransactions", 0, {"transactional_ids": ["", "§x"]}),
     ],
     "offsets-of-a-topic-without-a-name": [
@@ -86,15 +86,15 @@ FOUND: dict[str, list[Step]] = {
         produce(records()),
     ],
     "what-a-controller-finds-wrong-is-for-those-with-the-right": [
-        *CONTROLLERS, allowed(Resource.CLUSTER, CLUSTER_NAME, Operation.ALTER_CONFIGS), *CONTROLLERS,
+        *CONTROLLERS, allowed(AclResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALTER_CONFIGS), *CONTROLLERS,
     ],
     "a-share-fetch-of-an-unknown-kind-that-reads-nothing-it-may": [
         by_the_preparer(create("§a")), GROUPS, share_join("§a"), share_fetch(0, "§a", max_wait_ms=100),
         share_fetch(1, "§a", parts={0: ((0, 0, ACCEPT),)}, share_acquire_mode=2, max_wait_ms=100),
-        allowed(Resource.TOPIC, "§a", Operation.READ), share_fetch(2, share_acquire_mode=2, max_wait_ms=100),
+        allowed(AclResourceType.TOPIC, "§a", AclOperation.READ), share_fetch(2, share_acquire_mode=2, max_wait_ms=100),
     ],
     "two-wrong-values-of-a-metrics-subscription": [
-        allowed(Resource.CLUSTER, CLUSTER_NAME, AclOperation.ALL), metrics(match="x=y", interval_ms="1"),
+        allowed(AclResourceType.CLUSTER, CLUSTER_NAME, AclOperation.ALL), metrics(match="x=y", interval_ms="1"),
         metrics(interval_ms="1", match="x=y"), metrics(match="x=y", interval_ms="100"),
     ],
 }  # fmt: skip

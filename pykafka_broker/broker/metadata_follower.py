@@ -118,7 +118,7 @@ class MetadataFollower(MetadataSource):
             self.on_refused(str(error))
             return
         delta = become(self.image, newer)
-        self.log.go_on_with(self.image)
+        self.log.continue_with(self.image)
         self._deliver(delta)
 
     def on_refusal(self, why: str) -> None:

@@ -13,10 +13,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.fetch_session import FetchedPartition
 from pykafka_broker.broker.partition import NO_EPOCH, NotLeader, Partition
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.files import FileSlice
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import (
     AbortedTransaction,
@@ -37,7 +37,7 @@ NOT_SHOWN = frozenset(
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     )
 )
-_READ_TOPIC = (Operation.READ, Resource.TOPIC)
+_READ_TOPIC = (AclOperation.READ, AclResourceType.TOPIC)
 _NO_ERROR = 0
 _EMPTY = b""
 _MOST_CONVERTED = 32 << 20  # of one batch: the client waits for it

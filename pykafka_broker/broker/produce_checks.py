@@ -317,7 +317,7 @@ def _timed(batch: Buffer, header: BatchHeader, config: TopicConfig, limits: Reco
 
 def _records_refused(refused: list[RefusedRecord], limits: RecordLimits) -> RecordErrors:
     """One reason for each record; a wrong time names the whole refusal."""
-    records = [(one.number, _why(one, limits)) for one in refused]
+    records = [(one.batch_index, _why(one, limits)) for one in refused]
     if any(one.reason != WITHOUT_KEY for one in refused):
         message = "One or more records have been rejected due to invalid timestamp"
         return RecordErrors(ErrorCode.INVALID_TIMESTAMP, message, records)

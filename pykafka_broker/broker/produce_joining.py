@@ -16,8 +16,8 @@ from pykafka_broker.broker.partition import Partition
 from pykafka_broker.broker.produce_checks import MESSAGE_SETS_UP_TO, ZSTD_FROM, Explained
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import DONE, Future
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, TopicProduceData
 from pykafka_broker.records.compression import ZSTD
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
 _ATTRIBUTES_LOW_BYTE = 22
-_WRITE_TRANSACTION = (Operation.WRITE, Resource.TRANSACTIONAL_ID)
+_WRITE_TRANSACTION = (AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID)
 
 
 class RefusedByCoordinator(ApiError):

@@ -173,7 +173,7 @@ class Replicas:
         assigned, directories = state.directory_of(self._node_id), self._logs.directory_map
         if state.leader in (self._node_id, NO_LEADER):
             return assigned
-        directories.give_up_copy((topic, state.partition))
+        directories.abandon_copy((topic, state.partition))
         return UNASSIGNED if directories.is_gone(assigned) else assigned
 
     def _waits_for_a_leader(self, topic: str, state: PartitionImage) -> bool:

@@ -18,7 +18,7 @@ from pykafka_broker.broker.fetch_session import FetchSessionCache
 from pykafka_broker.broker.metadata_source import MetadataSource
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partition import NO_EPOCH, Partition
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Operation, Resource, Rights, denial, tell_denial
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Rights, denial, log_denial
 from pykafka_broker.cluster.controller import Spend, unlimited
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import (
@@ -29,6 +29,7 @@ from pykafka_broker.cluster.topic_names import (
 )
 from pykafka_broker.config import BrokerConfig, TopicConfig
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
@@ -206,8 +207,8 @@ class Services:
     def allows(
         self,
         context: RequestContext,
-        operation: Operation,
-        resource: Resource,
+        operation: AclOperation,
+        resource: AclResourceType,
         name: str = CLUSTER_NAME,
         *,
         log: bool = True,
@@ -217,44 +218,46 @@ class Services:
         if self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
             return True
         if log:
-            tell_denial(self.authorizer, context, operation, resource, name)
+            log_denial(self.authorizer, context, operation, resource, name)
         return False
 
     def authorise(
-        self, context: RequestContext, operation: Operation, resource: Resource, name: str = CLUSTER_NAME
+        self, context: RequestContext, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME
     ) -> None:
         """Raises TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on if that is not allowed."""
         connection = context.connection
         if not self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
-            tell_denial(self.authorizer, context, operation, resource, name)
+            log_denial(self.authorizer, context, operation, resource, name)
             raise denial(resource)
 
     def who_may_see(self, context: RequestContext) -> Callable[[str], bool] | None:
         """Whether whoever asks may describe a topic, for patterns of names; None if everybody may."""
         if type(self.authorizer) is AllowAll:
             return None
-        return partial(self.allows, context, Operation.DESCRIBE, Resource.TOPIC, log=False)
+        return partial(self.allows, context, AclOperation.DESCRIBE, AclResourceType.TOPIC, log=False)
 
-    def authorized_operations(self, context: RequestContext, resource: Resource, name: str = CLUSTER_NAME) -> int:
+    def authorized_operations(
+        self, context: RequestContext, resource: AclResourceType, name: str = CLUSTER_NAME
+    ) -> int:
         """The bit set of what whoever asks may do to that (KIP-430)."""
         return self.rights(context).operations(resource, name)
 
-    def topic(self, context: RequestContext, operation: Operation, name: str, topic_id: bytes = ZERO_UUID) -> str:
+    def topic(self, context: RequestContext, operation: AclOperation, name: str, topic_id: bytes = ZERO_UUID) -> str:
         """The name of a topic that is asked for by name, or by id where there is one, and that may be used so. Raises
         UNKNOWN_TOPIC_ID or TOPIC_AUTHORIZATION_FAILED; whether there is a topic of that name is not asked.
         """
         if topic_id != ZERO_UUID:
             name = self.topic_name(topic_id)
-        self.authorise(context, operation, Resource.TOPIC, name)
+        self.authorise(context, operation, AclResourceType.TOPIC, name)
         return name
 
     def partition(
-        self, context: RequestContext, operation: Operation, topic: str, number: int, epoch: int = NO_EPOCH
+        self, context: RequestContext, operation: AclOperation, topic: str, number: int, epoch: int = NO_EPOCH
     ) -> Partition:
         """A partition that this node leads and that may be used so. Raises TOPIC_AUTHORIZATION_FAILED and what
         `Replicas.leader` raises.
         """
-        self.authorise(context, operation, Resource.TOPIC, topic)
+        self.authorise(context, operation, AclResourceType.TOPIC, topic)
         return self.replicas.leader(topic, number, epoch)
 
     # -- topics

@@ -1,5 +1,5 @@
-"""Metadata: what topics, configs, features and quotas there are, and the controller that decides about changes.
+"""Metadata: topics, configs, features, quotas and brokers, and the controller that decides about changes.
 
-Rule: sans-IO. Functions read the `MetadataImage` and return Kafka's own metadata records with a reply; only the
-replay of records changes an image (KIP-631).
+Rule: sans-IO. Functions read the `MetadataImage` and return Kafka's own metadata records with a reply; only the replay
+of records changes an image (KIP-631).
 """

@@ -1,8 +1,8 @@
-"""The ACLs of the cluster, as questions are asked of them.
+"""The ACLs of the cluster, indexed for questions.
 
-Rule: what a client may do is found by look-ups, however many ACLs there are: by kind of resource, principal and host,
-and among theirs by name. All that ACLs of one client say of one pattern is one number, a bit for each operation that is
-allowed and one for each that is denied.
+Rule: a client's rights are found by look-ups, however many ACLs there are: by kind of resource, principal and host, and
+among these by name. All ACLs of one client on one pattern are one number, with a bit for each allowed operation and one
+for each denied operation.
 """
 
 from __future__ import annotations

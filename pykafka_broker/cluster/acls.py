@@ -1,6 +1,9 @@
-"""ACLs as metadata (KIP-801): what is created, deleted and told. Rule: what Kafka refuses is refused, in its words.
+"""ACLs as metadata (KIP-801): created, deleted and described. Rule: requests that Kafka refuses are refused, in its
+words.
 
-An ACL that is there already is made no second time. More than 10,000 in one request, made or deleted, are none.
+An existing ACL is not made a second time. A request that would create or delete more than 10,000 ACLs does nothing.
+
+The only reader is in another layer (`broker/api`); the authorizer needs the index alone.
 """
 
 from __future__ import annotations
@@ -9,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.cluster.acl_index import WILDCARD, AccessControlEntry, index_of
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME
 from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -19,6 +22,7 @@ from pykafka_broker.protocol.enums import (
     ACL_RESOURCE_TYPES,
     AclOperation,
     AclPermissionType,
+    AclResourceType,
     PatternType,
 )
 from pykafka_broker.protocol.errors import ErrorCode
@@ -176,7 +180,7 @@ def _check(one: AclCreation) -> None:
     Raises:
         ApiError: a field is wrong.
     """
-    if one.resource_type == Resource.CLUSTER and one.resource_name != CLUSTER_NAME:
+    if one.resource_type == AclResourceType.CLUSTER and one.resource_name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not one.resource_name:
         raise _invalid("Invalid empty resource name")
@@ -228,7 +232,7 @@ def delete_acls(controller: Controller, request: DeleteAclsRequest) -> Decision[
         matches += len(found)
         if len(removed) > MAX_RECORDS_PER_OPERATION or matches > _MOST_MATCHES:
             return Decision([], refused_filters(request, _TOO_MANY))
-        results.append(DeleteAclsFilterResult(0, None, [_told(acl) for acl in found]))
+        results.append(DeleteAclsFilterResult(0, None, [_matching_acl(acl) for acl in found]))
     return Decision(list(removed.values()), DeleteAclsResponse(filter_results=results))
 
 
@@ -240,7 +244,7 @@ def _problem(wanted: Filter) -> str | None:
     return None
 
 
-def _told(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
+def _matching_acl(acl: AccessControlEntryRecord) -> DeleteAclsMatchingAcl:
     return DeleteAclsMatchingAcl(
         0,
         None,

@@ -1,8 +1,8 @@
-"""Who may do what.
+"""The rights of clients (Kafka: Authorizer).
 
-Rule: everything that a client asks for is asked of the authorizer first, by operation, kind of resource and name, as
+Rule: the authorizer is asked first about everything that a client asks for, by operation, kind of resource and name, as
 Kafka's documentation lists it ("Authorization and ACLs", operations and resources on protocols). Operations and kinds
-have the numbers that the protocol gives them.
+have the numbers of the protocol.
 """
 
 from __future__ import annotations
@@ -21,64 +21,62 @@ CLUSTER_NAME = "kafka-cluster"  # the one resource of the kind CLUSTER
 INSIDE = (
     "Inside:control"  # the principal of requests from inside the process, with all rights; clients have another type
 )
-Operation = AclOperation  # short names for handlers
-Resource = AclResourceType
 
 # The operations on each kind of resource; the bits of "authorized operations" (KIP-430).
 OPERATIONS = {
-    Resource.TOPIC: (
-        Operation.READ,
-        Operation.WRITE,
-        Operation.CREATE,
-        Operation.DELETE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
+    AclResourceType.TOPIC: (
+        AclOperation.READ,
+        AclOperation.WRITE,
+        AclOperation.CREATE,
+        AclOperation.DELETE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
     ),
-    Resource.GROUP: (
-        Operation.READ,
-        Operation.DELETE,
-        Operation.DESCRIBE,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
+    AclResourceType.GROUP: (
+        AclOperation.READ,
+        AclOperation.DELETE,
+        AclOperation.DESCRIBE,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
     ),
-    Resource.CLUSTER: (
-        Operation.CREATE,
-        Operation.ALTER,
-        Operation.DESCRIBE,
-        Operation.CLUSTER_ACTION,
-        Operation.DESCRIBE_CONFIGS,
-        Operation.ALTER_CONFIGS,
-        Operation.IDEMPOTENT_WRITE,
+    AclResourceType.CLUSTER: (
+        AclOperation.CREATE,
+        AclOperation.ALTER,
+        AclOperation.DESCRIBE,
+        AclOperation.CLUSTER_ACTION,
+        AclOperation.DESCRIBE_CONFIGS,
+        AclOperation.ALTER_CONFIGS,
+        AclOperation.IDEMPOTENT_WRITE,
     ),
 }
 NOT_ASKED = -(1 << 31)  # instead of the bit set, if the client did not ask for it
 _DENIALS = {
-    Resource.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
-    Resource.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
-    Resource.CLUSTER: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
-    Resource.TRANSACTIONAL_ID: (
+    AclResourceType.TOPIC: (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Topic authorization failed."),
+    AclResourceType.GROUP: (ErrorCode.GROUP_AUTHORIZATION_FAILED, "Group authorization failed."),
+    AclResourceType.CLUSTER: (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "Cluster authorization failed."),
+    AclResourceType.TRANSACTIONAL_ID: (
         ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
         "Transactional Id authorization failed.",
     ),
-    Resource.DELEGATION_TOKEN: (
+    AclResourceType.DELEGATION_TOKEN: (
         ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
         "Delegation Token authorization failed.",
     ),
-    Resource.USER: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
+    AclResourceType.USER: (ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED, "Delegation Token authorization failed."),
 }
 # The resource on which a right to see or change configs is needed.
-_CONFIGURED: dict[int, Resource] = {
-    ConfigResourceType.TOPIC: Resource.TOPIC,
-    ConfigResourceType.GROUP: Resource.GROUP,
-    ConfigResourceType.BROKER: Resource.CLUSTER,
-    ConfigResourceType.BROKER_LOGGER: Resource.CLUSTER,
-    ConfigResourceType.CLIENT_METRICS: Resource.CLUSTER,
+_CONFIGURED: dict[int, AclResourceType] = {
+    ConfigResourceType.TOPIC: AclResourceType.TOPIC,
+    ConfigResourceType.GROUP: AclResourceType.GROUP,
+    ConfigResourceType.BROKER: AclResourceType.CLUSTER,
+    ConfigResourceType.BROKER_LOGGER: AclResourceType.CLUSTER,
+    ConfigResourceType.CLIENT_METRICS: AclResourceType.CLUSTER,
 }
 
 
-def denial(resource: Resource) -> ApiError:
+def denial(resource: AclResourceType) -> ApiError:
     """Return the answer for a client without a right on a resource of the kind, in Kafka's words."""
     return ApiError(*_DENIALS[resource])
 
@@ -86,13 +84,13 @@ def denial(resource: Resource) -> ApiError:
 class Authorizer(Protocol):
     """Decides on each topic, group and so on of each request: a call must cost next to nothing."""
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         """Return whether `principal` ("User:alice"), calling from `host`, may do the operation."""
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         """Return whether the operation is allowed for any name of a resource, existing or not."""
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         """Return the rule behind the decision, for the line of a denial in the log."""
         return type(self).__name__
 
@@ -100,13 +98,13 @@ class Authorizer(Protocol):
 class AllowAll:
     """An authorizer for brokers without a configured authorizer."""
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         return True
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         return True
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         return "SuperUser"
 
 
@@ -130,8 +128,8 @@ class AuthorizableRequest(Protocol):
     def connection(self) -> AuthorizableConnection: ...
 
 
-def tell_denial(
-    authorizer: Authorizer, asking: AuthorizableRequest, operation: Operation, resource: Resource, name: str
+def log_denial(
+    authorizer: Authorizer, asking: AuthorizableRequest, operation: AclOperation, resource: AclResourceType, name: str
 ) -> None:
     """Log a denial in Kafka's words."""
     if logger.isEnabledFor(logging.INFO):
@@ -168,19 +166,23 @@ class Rights:
         self._principal = asking.connection.principal
         self._host = asking.connection.client_host
 
-    def allow(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, *, log: bool = True) -> bool:
+    def allow(
+        self, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME, *, log: bool = True
+    ) -> bool:
         """Return whether the operation on the resource is allowed."""
         if self._authorizer.allows(self._principal, self._host, operation, resource, name):
             return True
         if log:
-            tell_denial(self._authorizer, self._asking, operation, resource, name)
+            log_denial(self._authorizer, self._asking, operation, resource, name)
         return False
 
-    def allow_some(self, operation: Operation, resource: Resource) -> bool:
+    def allow_some(self, operation: AclOperation, resource: AclResourceType) -> bool:
         """Return whether the operation is allowed for any name."""
         return self._authorizer.allows_some(self._principal, self._host, operation, resource)
 
-    def require(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME, *, log: bool = True) -> None:
+    def require(
+        self, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME, *, log: bool = True
+    ) -> None:
         """Check a right.
 
         Raises:
@@ -189,16 +191,16 @@ class Rights:
         if not self.allow(operation, resource, name, log=log):
             raise denial(resource)
 
-    def require_config(self, operation: Operation, kind: int, name: str) -> None:
+    def require_config(self, operation: AclOperation, kind: int, name: str) -> None:
         """Check a right on configs; `kind` is a `ConfigResourceType`.
 
         An unknown kind is refused later, by the search for its configs.
         """
         resource = _CONFIGURED.get(kind)
         if resource is not None:
-            self.require(operation, resource, CLUSTER_NAME if resource is Resource.CLUSTER else name)
+            self.require(operation, resource, CLUSTER_NAME if resource is AclResourceType.CLUSTER else name)
 
-    def operations(self, resource: Resource, name: str = CLUSTER_NAME) -> int:
+    def operations(self, resource: AclResourceType, name: str = CLUSTER_NAME) -> int:
         """Return the bit set of allowed operations on the resource: bit 3 is READ, and so on."""
         if type(self._authorizer) is AllowAll:
             return _ALL[resource]

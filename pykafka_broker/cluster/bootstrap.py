@@ -1,4 +1,4 @@
-"""The first records of a new cluster, and what a start adds.
+"""The first records of a new cluster, and the records that a start adds.
 
 Rule: a new log begins as Kafka's does: the bootstrap records between Begin and End, so that half of them never count.
 """

@@ -1,8 +1,8 @@
 """Delegation tokens as metadata (KIP-48, KIP-373).
 
 Rule: a token is known by its id and proved by its Hmac, which is made of the id and the broker's secret key and stored
-nowhere. Whoever has the Hmac can be the owner, so it is in no text and no error. What has expired is no token any more,
-whether it was swept already or not; times are those of the wall clock.
+nowhere. The Hmac is enough to act as the owner, so it is in no text and no error. An expired token counts as none,
+whether it was removed already or not; times are those of the wall clock.
 """
 
 from __future__ import annotations

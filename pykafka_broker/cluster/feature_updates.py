@@ -1,7 +1,9 @@
-"""Raising and lowering finalized features (KIP-584, KIP-778).
+"""Changes of finalized features (KIP-584, KIP-778; Kafka: FeatureControlManager).
 
-Rule: all of a request or nothing; the first feature that can't be changed is named in the error of the whole. Levels
-stand in records, but for kraft.version, which the quorum keeps with its voters.
+Rule: all of a request or nothing; the error of the whole names the first feature that can't be changed. Levels stand in
+records, except for kraft.version, which the quorum keeps with its voters.
+
+The only reader is in another layer (`broker/api`); `features.py` can't have this: the controller imports it.
 """
 
 from __future__ import annotations

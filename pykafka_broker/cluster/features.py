@@ -1,6 +1,6 @@
-"""Features: what this broker can do and which level a new cluster finalizes (KIP-584, KIP-778, KIP-1022).
+"""Features: the levels that this broker supports and that a new cluster finalizes (KIP-584, KIP-778, KIP-1022).
 
-Rule: the ranges and levels are those of Kafka 4.3, since clients and tools decide by them what they offer.
+Rule: the ranges and levels are those of Kafka 4.3, since clients and tools decide by them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The image as records: what a snapshot holds.
+"""The image as records, for a snapshot.
 
-Rule: applying these records to an empty image gives the same image, as it was when they were asked for, however it
-changes before the last of them is taken. `metadata.version` comes first, since it says how the rest is to be read.
+Rule: applying these records to an empty image gives the same image, as it was at the call, however it changes before
+the last of them is taken. `metadata.version` comes first, since it says how the rest is to be read.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The one place where a PartitionChangeRecord is made from what is wanted of a partition.
+"""The only place where a PartitionChangeRecord is made (Kafka: PartitionChangeBuilder).
 
-Rule: who wants something says which replicas, which of them in sync, which directories; who leads then, who is eligible
-to lead (KIP-966) and whether a reassignment ends with it (KIP-455) follows from that and is worked out here alone. The
-record has only what changes, and there is none if nothing does.
+Rule: a caller says which replicas it wants, which of them in sync, which directories. The leader, the replicas eligible
+to lead (KIP-966) and the end of a reassignment (KIP-455) follow from that and are worked out here alone. The record has
+only changes, and there is none without a change.
 """
 
 from __future__ import annotations

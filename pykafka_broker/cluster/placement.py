@@ -1,9 +1,10 @@
-"""Which brokers hold which partition. Rule: a placement is checked or made before any record is; Kafka's sentences.
+"""The brokers of new partitions (Kafka: StripedReplicaPlacer). Rule: a placement is checked or made before any record
+is; Kafka's sentences.
 
 Racks take turns to lead, and within a rack its brokers; the replicas of a partition are in as many racks as there are.
-A broker that is fenced may be given a replica, which it makes when it is back, but never leads at first, and only gets
-one where its rack has nobody else left. Every so many partitions the order is drawn anew, so that what one broker leads
-is followed by many others.
+A fenced broker may be given a replica, which it makes when it is back, but never leads at first, and only gets one
+where its rack has no other broker left. After every unfenced broker has led once the order is drawn anew, so that many
+other brokers follow the partitions of one leader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Client quotas as metadata (KIP-546): which entity may do how much. Rule: what Kafka refuses is refused, in its words.
+"""Client quotas as metadata (KIP-546). Rule: requests that Kafka refuses are refused, in its words.
 
 An entity is a user, a client id, both, or an IP address; the name None stands for the default of its type.
 """

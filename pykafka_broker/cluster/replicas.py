@@ -1,10 +1,11 @@
-"""Where this node's replicas are, and which partitions it leads (KIP-858, KIP-966).
+"""The replicas of a node that is its own controller: their directories and leaderships (KIP-858, KIP-966).
 
-Rule: what is on disk decides. The metadata is told the directory of each log, a partition whose directory is offline
-has no leader, and one without a leader whose log is there is led again.
+Rule: the logs on disk decide. The metadata is told the directory of each log; a partition whose directory is offline
+has no leader, and a partition without a leader whose log is there is led again.
 
-A node that is its own only controller finds nobody else in sync when it starts. Kafka's controller comes to the same by
-waiting: a broker that sends no heartbeat within `broker.session.timeout.ms` is fenced and taken out of every ISR.
+A node that is its own only controller finds no other broker in sync when it starts. Kafka's controller comes to the
+same result by waiting: a broker that sends no heartbeat within `broker.session.timeout.ms` is fenced and taken out of
+every ISR.
 """
 
 from __future__ import annotations

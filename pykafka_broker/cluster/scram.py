@@ -1,7 +1,7 @@
 """SCRAM credentials as metadata (KIP-554, RFC 5802).
 
-Rule: what is kept can check a password and can't be used in its place: salt, iterations, and two keys made from the
-salted password. One user is altered at most once in a request.
+Rule: a stored credential can check a password and can't be used in its place: salt, iterations, and two keys made from
+the salted password. One user is altered at most once in a request.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Snapshots of the metadata: files of record batches between a header and a footer (KIP-630).
 
-Rule: a snapshot is written aside and renamed when it is whole, so one that has its name is complete.
-`bootstrap.checkpoint` is a snapshot too: what `kafka-storage format` leaves for the first start.
-With kraft.version 1 the voters of the quorum stand behind the header (KIP-853).
+Rule: a snapshot is written aside and renamed when it is whole, so a snapshot with its final name is complete.
+`bootstrap.checkpoint` is a snapshot too, which `kafka-storage format` leaves for the first start. With kraft.version 1
+the voters of the quorum stand behind the header (KIP-853).
 """
 
 from __future__ import annotations

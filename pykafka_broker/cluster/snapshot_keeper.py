@@ -1,9 +1,9 @@
-"""When a snapshot of the metadata is written, and what goes once there is a newer one (KIP-630).
+"""Writing snapshots of the metadata, and removing old ones (KIP-630).
 
 Rule: the log is synced before a snapshot of it is written, a snapshot is whole and synced before the log's start moves
-up to it, and what lies below goes last. So wherever a crash comes, a snapshot and the log after it are there. The
-newest snapshot always stays. A large one is encoded in steps, between which the loop goes on and the image may change:
-the snapshot is of what it was at the first step.
+up to it, and older records and snapshots are removed last. So wherever a crash comes, a snapshot and the log after it
+are there. The newest snapshot always stays. A large snapshot is encoded in steps, between which the loop runs and the
+image may change: the snapshot has the image of the first step.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Creating and deleting topics and adding partitions.
+"""Decisions to create and delete topics and to add partitions.
 
-Rule: one bad topic of a request spoils only itself, a request that is too large as a whole spoils all of it. Checks
-stand in Kafka's order (ReplicationControlManager), because a request with two faults is answered with the first.
+Rule: a bad topic of a request fails alone; a request that is too large as a whole fails as a whole. Checks stand in
+Kafka's order (ReplicationControlManager), because a request with two faults is answered with the first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import NamedTuple
 
-from pykafka_broker.cluster.authorizer import ANYTHING, Operation, Resource, Rights, denial
+from pykafka_broker.cluster.authorizer import ANYTHING, Rights, denial
 from pykafka_broker.cluster.config_changes import check_topic, config_records
 from pykafka_broker.cluster.controller import (
     MAX_RECORDS_PER_OPERATION,
@@ -28,7 +28,7 @@ from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_nam
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import describe_topic
 from pykafka_broker.errors import ApiError
-from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_partitions_request import CreatePartitionsRequest, CreatePartitionsTopic
 from pykafka_broker.protocol.messages.create_partitions_response import (
@@ -64,14 +64,14 @@ def create_topics(
 ) -> Decision[CreateTopicsResponse]:
     """Decide on CreateTopics (KIP-4), all versions; `version` decides only whether the configs are worth making."""
     names = Counter(topic.name for topic in request.topics)
-    may_create_all = rights.allow(Operation.CREATE, Resource.CLUSTER, log=False)
+    may_create_all = rights.allow(AclOperation.CREATE, AclResourceType.CLUSTER, log=False)
     wanted: list[CreatableTopic] = []
     forbidden: set[str] = set()
     for topic in request.topics:
         if names[topic.name] == 1:
             # The metadata's own topic is refused as prohibited, whatever the client's rights.
             prohibited = topic.name == CLUSTER_METADATA
-            if may_create_all or prohibited or rights.allow(Operation.CREATE, Resource.TOPIC, topic.name):
+            if may_create_all or prohibited or rights.allow(AclOperation.CREATE, AclResourceType.TOPIC, topic.name):
                 wanted.append(topic)
             else:
                 forbidden.add(topic.name)
@@ -83,7 +83,7 @@ def create_topics(
         elif name in forbidden:
             results.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
     for result in results:
-        if not (result.error_code or rights.allow(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, result.name)):
+        if not (result.error_code or rights.allow(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, result.name)):
             _hide_configs(result)
     return Decision([] if request.validate_only else creation.records, CreateTopicsResponse(topics=results))
 
@@ -293,7 +293,7 @@ def delete_topics(
         # Clients before KIP-322 don't know the special error.
         code = ErrorCode.INVALID_REQUEST if version < 3 else ErrorCode.TOPIC_DELETION_DISABLED
         return Decision([], DeleteTopicsResponse(responses=[_deletion(*topic, code) for topic in wanted]))
-    if rights.allow(Operation.DELETE, Resource.CLUSTER):
+    if rights.allow(AclOperation.DELETE, AclResourceType.CLUSTER):
         rights = ANYTHING
     results: list[DeletableTopicResult] = []
     found: list[tuple[str, bytes]] = []
@@ -303,9 +303,9 @@ def delete_topics(
             if count > 1 and is_sound:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
             doomed = _find_doomed(controller, rights, name, topic_id)
-            if not rights.allow(Operation.DELETE, Resource.TOPIC, doomed[0]):
+            if not rights.allow(AclOperation.DELETE, AclResourceType.TOPIC, doomed[0]):
                 name = doomed[0]
-                raise denial(Resource.TOPIC)
+                raise denial(AclResourceType.TOPIC)
             found.append(doomed)
         except ApiError as error:
             results += [_deletion(name, topic_id, error.code, error.message)] * (1 if is_sound else count)
@@ -341,9 +341,9 @@ def _find_doomed(controller: Controller, rights: Rights, name: str | None, topic
         topic = controller.image.topics_by_id.get(topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-        rights.require(Operation.DESCRIBE, Resource.TOPIC, topic.name)
+        rights.require(AclOperation.DESCRIBE, AclResourceType.TOPIC, topic.name)
     else:
-        rights.require(Operation.DESCRIBE, Resource.TOPIC, name)
+        rights.require(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
         topic = controller.image.topics.get(name)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
@@ -361,7 +361,7 @@ def create_partitions(
         if names[topic.name] > 1:
             continue
         try:
-            rights.require(Operation.ALTER, Resource.TOPIC, topic.name)
+            rights.require(AclOperation.ALTER, AclResourceType.TOPIC, topic.name)
             added = _added_partitions(controller, topic)
             if len(records) + len(added) > MAX_RECORDS_PER_OPERATION:
                 raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")

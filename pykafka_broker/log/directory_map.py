@@ -105,7 +105,7 @@ class DirectoryMap:
         """Return whether only an unfinished copy of the partition was found."""
         return partition in self.awaited
 
-    def give_up_copy(self, partition: TopicPartition) -> None:
+    def abandon_copy(self, partition: TopicPartition) -> None:
         """Let the log be made anew: another replica has every record of the unfinished copy, and the next start removes
         the copy.
         """

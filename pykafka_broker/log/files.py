@@ -1,8 +1,8 @@
 """Files of segments, opened when they are needed and closed when too many are open.
 
 Rule: a `FileHandle` closes with its last reference. The cache holds one reference to each open file and drops the one
-that was not used for longest; a slice on its way to a client holds another, so it is never cut off. A file that is
-removed keeps its handle for its slices.
+that was not used for longest; a slice on its way to a client holds another reference, so that a response is never cut
+off. A removed file keeps its handle for its slices.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Syncing a log to disk.
+"""Syncs of a log to disk.
 
-Rule: what lies below `recovery_point` outlives a power cut: the batches, and for segments that are complete also their
-indexes and the producer snapshot after them. One sync runs at a time for a log; everybody who asks meanwhile shares the
-next one (group commit). A sync that fails is never tried again: the system may have dropped the pages that it could not
-write, and would call the next one a success. Only what failed before any sync, for want of a descriptor, is.
+Rule: everything below `recovery_point` outlives a power cut: the batches, and for complete segments also their indexes
+and the producer snapshot after them. One sync runs at a time for a log; all callers that come meanwhile share the next
+one (group commit). A failed sync is never tried again: the system may have dropped the pages that it could not write,
+and would call the next sync a success. Only a failure before any sync, for want of a descriptor, is tried again.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Copies of data directories, made and laid out while the process goes on.
+"""Copies of data directories, made and laid out while the process runs.
 
-Rule: an image is what a clean shutdown would have left, so that a start on it recovers nothing. Complete segments never
-change and are hard links. Only the active segment of each log is copied; a long one is completed first. Nothing is
-synced.
+Rule: an image is as a clean shutdown would have left the directory, so that a start on the image recovers nothing.
+Complete segments never change and are hard links. Only the active segment of each log is copied; a long one is
+completed first. Nothing is synced.
 
-Its only reader is in another layer (`control`).
+The only reader is in another layer (`control`).
 """
 
 from __future__ import annotations

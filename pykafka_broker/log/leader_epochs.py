@@ -1,4 +1,5 @@
-"""Which leader epoch wrote which offsets (`leader-epoch-checkpoint`).
+"""The leader epochs of a log and the offsets at which they begin (`leader-epoch-checkpoint`; Kafka:
+LeaderEpochFileCache).
 
 Rule: entries (epoch, start offset) rise in both. The file is rewritten whole whenever they change. (KIP-101, KIP-279,
 KIP-320)

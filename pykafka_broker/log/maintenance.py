@@ -1,9 +1,9 @@
-"""Periodic tasks on logs: syncing, checkpoints, retention, expiry of idle producers.
+"""Periodic tasks on logs: syncs, checkpoints, retention, expiry of idle producers.
 
 Rule: each task has its interval from the broker's configuration. A task looks at what is in memory, at some logs at a
 time with requests served in between, and leaves work that may block to a job.
 
-Apart from the manager, its only reader: five timed tasks with their rounds are a subject of their own.
+Only the manager reads this module: the timed tasks and their rounds are a subject of their own.
 """
 
 from __future__ import annotations

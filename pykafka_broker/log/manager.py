@@ -298,7 +298,7 @@ class LogManager:
         if self.listener.is_replicated(key):
             offsets = offsets._replace(high_watermark=directory.high_watermarks.get(key, 0))
         try:
-            topic_id, config = self._uncreated.take(path), self._config_of(topic)
+            topic_id, config = self._uncreated.claim(path), self._config_of(topic)
             if topic_id is None:
                 log = load_log(self.files, path, topic, partition, config, offsets, self.clock, self)
             else:

@@ -1,13 +1,15 @@
-"""Moving a partition to another log directory (AlterReplicaLogDirs, KIP-113).
+"""Moves of partitions to other log directories (AlterReplicaLogDirs, KIP-113).
 
-Rule: the copy grows beside the loop in a folder that ends in `-future`. The partition is served from where it is. When
-the copy has all that there was, the metadata is told where the log is going (KIP-858). Once that is synced, what has
-come meanwhile is copied and synced at once. A marker in the folder says that the copy is whole, and two renames
-exchange the folders.
+Rule: the copy grows beside the loop in a folder that ends in `-future`; until the end the partition is served from its
+old folder. When the copy has every record so far, the metadata is told of the new directory (KIP-858). Once the
+metadata is synced, records that have come meanwhile are copied and synced at once. A marker in the folder says that the
+copy is whole, and two renames exchange the folders.
 
-A crash before the marker leaves the log in its old place. A crash after the marker leaves it in the one place or the
-other. If one of the two directories is away after the crash, the log is not begun anew. That is certain, because the
-metadata names the new directory by then, and in that one there is the copy, whole or not.
+A crash before the marker leaves the log in its old directory. A crash after the marker leaves it in one of the two
+directories. If one of them is missing after the crash, no new log is begun: the metadata names the new directory by
+then, and the copy is in it, whole or not.
+
+Only the manager reads this module: a move is a subject of its own.
 """
 
 from __future__ import annotations
@@ -233,7 +235,7 @@ class Move:
             return
         try:
             if not self.announced and (self._has_caught_up() or self._rounds >= _MOST_ROUNDS):
-                self._moves.tell_log_start(self)
+                self._moves.write_log_start(self)
                 self._manager.submit(_SecureJob(self))
                 return
             pieces = self._pieces()
@@ -355,11 +357,11 @@ class Move:
         directory again.
         """
         if self.announced:
-            self._moves.take_back(self, self._taken_back)
+            self._moves.withdraw(self, self._on_withdrawn)
         else:
-            self._taken_back(None)
+            self._on_withdrawn(None)
 
-    def _taken_back(self, error: OSError | None) -> None:
+    def _on_withdrawn(self, error: OSError | None) -> None:
         if error is None:  # after an error the next start removes the folder
             self._drop_folder()
             if self._anew and self.key not in self._moves and self._manager.loaded.get(self.key) is self.log:
@@ -409,7 +411,7 @@ class Moves:
         """Call `move.on_announced` when the metadata names the new directory and is synced."""
         self.manager.listener.moving(move.key, move.target, move.on_announced)
 
-    def take_back(self, move: Move, waiter: Waiter) -> None:
+    def withdraw(self, move: Move, waiter: Waiter) -> None:
         """Let the metadata name the log's directory again, unless another move has named a directory since."""
         manager, other = self.manager, self._moves.get(move.key)
         source = manager.directory_of(move.key)
@@ -424,7 +426,7 @@ class Moves:
         source = manager.directory_of(key)
         assert source is not None
         cleaned_to = source.cleaner_offsets.get(key)
-        self.tell_log_start(move)
+        self.write_log_start(move)
         aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
@@ -435,7 +437,7 @@ class Moves:
         logger.info("%s-%d has moved to %s", *key, target.path)
         manager.listener.moved(key)
 
-    def tell_log_start(self, move: Move) -> None:
+    def write_log_start(self, move: Move) -> None:
         """Write the log start into the target's checkpoint, in place of earlier entries for the partition.
 
         That is done before the metadata names the target. If both directories outlive a crash from then on, Kafka takes

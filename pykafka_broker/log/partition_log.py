@@ -16,7 +16,6 @@ import contextlib
 import logging
 import os
 import struct
-import zlib
 from collections.abc import Callable, Iterator
 from enum import IntEnum
 from typing import NamedTuple, Protocol
@@ -39,7 +38,7 @@ from pykafka_broker.log.producer_state import (
     take_snapshot,
 )
 from pykafka_broker.log.scan import DamagedLog, remedy
-from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET, LogSegment
+from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import LogRead, Segments, TimeSteps
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
@@ -387,7 +386,9 @@ class PartitionLog:
         headers = _NO_HEADERS
         try:
             segment = self.segments.active
-            if self._must_roll(segment, size, timestamp, last_offset, now):
+            if segment.must_roll(self.config, size, timestamp, last_offset, now):
+                if size > self.config.segment_bytes:
+                    raise self._too_large(size)
                 segment = self.roll(now, base_offset)
             if leader_epoch > self.epochs.latest:
                 self._assign_epoch(leader_epoch, base_offset)
@@ -442,36 +443,13 @@ class PartitionLog:
             stop += header.size
         return headers, stop
 
-    def _must_roll(self, segment: LogSegment, size: int, timestamp: int, last_offset: int, now: int) -> bool:
-        """Return whether a batch of the given size, greatest timestamp and last offset needs a new segment.
-
-        By size, by the age of the segment's records, or because an index is full or the offset too far away for it
-        (Kafka docs, `segment.bytes`, `segment.ms`, `segment.index.bytes`).
-        """
-        config = self.config
-        filled = segment.size
-        if filled > config.segment_bytes - size:
-            if size > config.segment_bytes:
-                raise ApiError(
-                    ErrorCode.RECORD_LIST_TOO_LARGE,
-                    f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, "
-                    f"which exceeds the maximum configured segment size of {config.segment_bytes}.",
-                )
-            return True
-        if segment.index_full or last_offset - segment.base_offset > MAX_RELATIVE_OFFSET:
-            return True
-        if not filled:
-            return False
-        first = segment.first_timestamp
-        # KIP-33: age is counted in record time where there is one
-        age_ms = timestamp - first if first >= 0 else now - segment.created_ms
-        limit_ms = config.segment_ms
-        if config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
-            # KIP-354: the cleaner never sees the records of an active segment
-            limit_ms = max(1, config.max_compaction_lag_ms)
-        if config.segment_jitter_ms:
-            limit_ms -= _jitter_ms(config, segment)
-        return age_ms > limit_ms
+    def _too_large(self, size: int) -> ApiError:
+        """Return the answer for a batch larger than any segment."""
+        return ApiError(
+            ErrorCode.RECORD_LIST_TOO_LARGE,
+            f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, "
+            f"which exceeds the maximum configured segment size of {self.config.segment_bytes}.",
+        )
 
     def _append_marker(self, segment: LogSegment, batch: bytearray | memoryview, marker: EndTransactionMarker) -> None:
         """Append a marker; an aborted transaction is indexed before, since the index must not lack the entry of a
@@ -1021,9 +999,3 @@ def _batch_at(view: memoryview, at: int, next_offset: int) -> BatchHeader | None
 
 def _is_marker(header: BatchHeader) -> bool:
     return header.is_control and header.producer_id >= 0
-
-
-def _jitter_ms(config: TopicConfig, segment: LogSegment) -> int:
-    """Spread the rolls of many partitions; a segment has the same jitter every time."""
-    limit = min(config.segment_jitter_ms, config.segment_ms)
-    return zlib.crc32(segment.log.path.encode()) % limit if limit > 0 else 0

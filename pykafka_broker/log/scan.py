@@ -1,7 +1,7 @@
 """Reading a segment file from front to back, in large pieces.
 
-Rule: what comes out is whole batches whose header makes sense and, where asked, whose CRC is right. The first place
-where that fails ends the scan with `DamagedLog`, which says how far the file is sound.
+Rule: a scan yields whole batches with a sensible header and, where asked, a right CRC. The first other bytes end the
+scan with `DamagedLog`, which says how far the file is sound.
 """
 
 from __future__ import annotations

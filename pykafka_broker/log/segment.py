@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import struct
+import zlib
 from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
@@ -368,6 +369,38 @@ class LogSegment(SegmentFiles):
 
     def fits(self, last_offset: int) -> bool:
         return last_offset - self.base_offset <= MAX_RELATIVE_OFFSET
+
+    def must_roll(self, config: TopicConfig, size: int, timestamp: int, last_offset: int, now: int) -> bool:
+        """Return whether a batch of the given size, greatest timestamp and last offset needs a new segment.
+
+        By size, by the age of the segment's records, or because an index is full or the offset too far away for it
+        (Kafka docs, `segment.bytes`, `segment.ms`, `segment.index.bytes`; Kafka: LogSegment.shouldRoll).
+
+        Args:
+            now: wall clock in ms.
+        """
+        filled = self.size
+        if filled > config.segment_bytes - size:
+            return True
+        if self.index_full or last_offset - self.base_offset > MAX_RELATIVE_OFFSET:
+            return True
+        if not filled:
+            return False
+        first = self.first_timestamp
+        # KIP-33: age is counted in record time where there is one
+        age_ms = timestamp - first if first >= 0 else now - self.created_ms
+        limit_ms = config.segment_ms
+        if config.max_compaction_lag_ms < limit_ms and "compact" in config.cleanup_policy:
+            # KIP-354: the cleaner never sees the records of an active segment
+            limit_ms = max(1, config.max_compaction_lag_ms)
+        if config.segment_jitter_ms:
+            limit_ms -= self._jitter_ms(config)
+        return age_ms > limit_ms
+
+    def _jitter_ms(self, config: TopicConfig) -> int:
+        """Spread the rolls of many partitions; a segment has the same jitter every time."""
+        limit = min(config.segment_jitter_ms, config.segment_ms)
+        return zlib.crc32(self.log.path.encode()) % limit if limit > 0 else 0
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[BatchPosition]:
         """Yield the positions of batches starting in [position, end), by the headers alone."""

@@ -1,9 +1,8 @@
 """The segments of one partition, in order of their base offsets (Kafka: LogSegments).
 
-Rule: there is always at least one, and only the last one, `active`, is written to. A read returns whole batches of one
-segment by their position in the file, and never looks at records. A look-up by time starts where the time index says;
-the records themselves give the answer: the first one, in the order of offsets, whose timestamp is as great as the one
-asked for.
+Rule: there is always at least one segment, and only the last one, `active`, is written to. A read returns whole batches
+of one segment by their position in the file, and never looks at records. A look-up by time starts where the time index
+says; the records give the answer: the first one, in the order of offsets, whose timestamp is at least the given one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Folders of partitions that were just created.
 
 Rule: a creation notes the folder and touches no disk. A job makes the folders beside the loop, some at a time, each
-with the id of its topic in it. Whoever loads a log before its turn has its folder made at once, so a folder with its id
-is there before any record is. What a crash comes before is made by the next start, which misses it.
+with the id of its topic. A load of a log before its turn makes the folder at once, so a folder with its id is there
+before any record is. A folder that a crash has prevented is made by the next start, which misses it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class UncreatedLogs:
         self._on_error = on_error  # gets the path too, which the error of a write lacks
         self._topic_ids: dict[str, bytes] = {}
         self._job_submitted = False
-        self._turn = threading.Condition()  # guards the fields below, which the job's thread uses too
+        self._condition = threading.Condition()  # guards the fields below, which the job's thread uses too
         self._waiting: dict[str, bytes] = {}  # folders to be made, in this order
         self._refused: dict[str, bytes] = {}  # folders for which room or a descriptor was missing
         self._in_hand: str | None = None  # the folder that the job is making
@@ -43,14 +43,14 @@ class UncreatedLogs:
     def note(self, path: str, topic_id: bytes) -> None:
         """Have a created partition's folder made, in a job; no file of the name exists."""
         self._topic_ids[path] = topic_id
-        with self._turn:
+        with self._condition:
             self._waiting[path] = topic_id
         self._make_later()
 
     def __contains__(self, path: str) -> bool:
         return path in self._topic_ids
 
-    def take(self, path: str) -> bytes | None:
+    def claim(self, path: str) -> bytes | None:
         """Return the topic id if no log has been loaded from the folder, which exists then and holds nothing else.
 
         Raises:
@@ -59,20 +59,20 @@ class UncreatedLogs:
         topic_id = self._topic_ids.get(path)
         if topic_id is None:
             return None
-        if self._claim(path):
+        if self._withdraw(path):
             self._try(path, topic_id)
         del self._topic_ids[path]
         return topic_id
 
     def forget(self, path: str) -> bool:
         """Forget a deleted partition, and return whether the folder may be missing or incomplete."""
-        return self._topic_ids.pop(path, None) is not None and self._claim(path)
+        return self._topic_ids.pop(path, None) is not None and self._withdraw(path)
 
     def abandon(self, directory: str) -> None:
         """Make no more folders in the directory."""
         for path in [path for path in self._topic_ids if os.path.dirname(path) == directory]:
             del self._topic_ids[path]
-            with self._turn:
+            with self._condition:
                 self._waiting.pop(path, None)
                 self._refused.pop(path, None)
 
@@ -80,20 +80,20 @@ class UncreatedLogs:
         """Make all waiting folders now."""
         failed = []
         for path, topic_id in self._topic_ids.items():
-            if self._claim(path):
+            if self._withdraw(path):
                 try:
                     self._try(path, topic_id)
                 except OSError as error:
                     failed.append((path, error))
-        self._tell(failed)
+        self._report(failed)
 
-    def _claim(self, path: str) -> bool:
+    def _withdraw(self, path: str) -> bool:
         """Take a folder away from the job, and return whether the folder must still be made.
 
         A folder that the job is just making is waited for.
         """
-        with self._turn:
-            self._turn.wait_for(lambda: self._in_hand != path)
+        with self._condition:
+            self._condition.wait_for(lambda: self._in_hand != path)
             waiting, refused = self._waiting.pop(path, None), self._refused.pop(path, None)
             return waiting is not None or refused is not None
 
@@ -106,7 +106,7 @@ class UncreatedLogs:
         """Make up to `most` waiting folders in the job's thread, and return the failures."""
         failed = []
         for _ in range(most):
-            with self._turn:
+            with self._condition:
                 path = next(iter(self._waiting), None)
                 if path is None:
                     break
@@ -116,9 +116,9 @@ class UncreatedLogs:
             except OSError as error:
                 failed.append((path, error))
             finally:
-                with self._turn:
+                with self._condition:
                     self._in_hand = None
-                    self._turn.notify_all()
+                    self._condition.notify_all()
         return failed
 
     def made(self, failed: list[tuple[str, OSError]]) -> None:
@@ -126,9 +126,9 @@ class UncreatedLogs:
         self._job_submitted = False
         if self._waiting:
             self._make_later()
-        self._tell(failed)
+        self._report(failed)
 
-    def _tell(self, failed: list[tuple[str, OSError]]) -> None:
+    def _report(self, failed: list[tuple[str, OSError]]) -> None:
         if failed:
             path, error = failed[0]
             logger.warning("Could not make %s of a new partition yet, and %d others: %s", path, len(failed) - 1, error)

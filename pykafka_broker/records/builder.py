@@ -1,4 +1,4 @@
-"""Writing v2 batches. Rule: the bytes are those that Kafka's own builder writes for the same records and fields.
+"""Writing v2 batches. Rule: the bytes are those of Kafka's own builder for the same records and fields.
 
 The base timestamp is the first record's, the max timestamp the greatest one, or with LogAppendTime the broker's.
 """

@@ -1,6 +1,6 @@
-"""From one form of records to another. Rule: offsets, keys, values and timestamps stay; only their wrapping changes.
+"""Conversion between formats of records. Rule: offsets, keys, values and timestamps stay; only their wrapping changes.
 
-Kafka converted up on Produce v0-v2 and down on Fetch v0-v3 until 3.9 (KIP-896 took both away), and did it so.
+Kafka converted up on Produce v0-v2 and down on Fetch v0-v3 until 3.9 (KIP-896 removed both), with the same results.
 """
 
 from __future__ import annotations

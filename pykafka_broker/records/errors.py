@@ -1,4 +1,4 @@
-"""What can be wrong with record bytes. Rule: when the bytes, not the caller, are at fault, one of these is raised."""
+"""Errors of record bytes. Rule: when the bytes, not the caller, are at fault, one of these is raised."""
 
 from __future__ import annotations
 

@@ -9,6 +9,8 @@ tenth of its time.
 
 Up to the length of the key every field stands at a place that depends on a few widths only: one call reads all of them,
 a second one reads the length of the value, and tables tell what the bytes of a varint mean.
+
+Only `validation` reads this module: the cleverest code of the checks stays apart from their rules.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""The header of a v2 record batch. Rule: 61 bytes tell all that the hot path asks; the records stay unread.
+"""The header of a v2 record batch. Rule: 61 bytes tell everything that the hot path needs; the records stay unread.
 
-Layout (Kafka docs, "Record Batch"), offsets in bytes: base offset 0, length 8, partition leader epoch 12, magic 16,
-crc 17, attributes 21, last offset delta 23, base timestamp 27, max timestamp 35, producer id 43, producer epoch 51,
-base sequence 53, count 57. The CRC covers everything from the attributes on, so base offset and leader epoch can be
-written into a batch without computing it again.
+Layout (Kafka docs, "Record Batch"), offsets in bytes: base offset 0, length 8, partition leader epoch 12, magic 16, crc
+17, attributes 21, last offset delta 23, base timestamp 27, max timestamp 35, producer id 43, producer epoch 51, base
+sequence 53, count 57. The CRC covers everything from the attributes on, so base offset and leader epoch can be written
+into a batch without computing it again.
 """
 
 from __future__ import annotations

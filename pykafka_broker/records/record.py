@@ -1,4 +1,4 @@
-"""Records inside v2 batches. Rule: reading yields what stands there, and whatever can't stand there is refused.
+"""Records inside v2 batches. Rule: sound records are read as they stand, and impossible ones are refused.
 
 Layout of a record (Kafka docs, "Record"): length varint, attributes int8 (unused), timestamp delta varlong, offset
 delta varint, key length varint (-1: null), key, value length varint (-1: null), value, header count varint, and for

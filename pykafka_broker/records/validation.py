@@ -56,7 +56,7 @@ class RecordLimits(NamedTuple):
 class RefusedRecord(NamedTuple):
     """A sound record refused by the topic's limits."""
 
-    number: int  # in the batch
+    batch_index: int  # of the record in the batch
     reason: int
     timestamp: int
 

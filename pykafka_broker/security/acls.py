@@ -19,11 +19,11 @@ from functools import reduce
 from operator import or_
 
 from pykafka_broker.cluster.acl_index import DENIED_SHIFT, WILDCARD, AclIndex, Patterns, index_of
-from pykafka_broker.cluster.authorizer import INSIDE, Authorizer, Operation, Resource
+from pykafka_broker.cluster.authorizer import INSIDE, Authorizer
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.effects import STANDARD_AUTHORIZERS
-from pykafka_broker.protocol.enums import ACL_OPERATIONS, AclOperation, PatternType
+from pykafka_broker.protocol.enums import ACL_OPERATIONS, AclOperation, AclResourceType, PatternType
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook, close_hook, load_hook, name_of
 
 ANY_USER = "User:*"
@@ -33,8 +33,8 @@ _ALL = 1 << AclOperation.ALL
 _DENY_ALL = _ALL << DENIED_SHIFT
 # Rights implied by other rights.
 _IMPLIED_BY = {
-    Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
-    Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),
+    AclOperation.DESCRIBE: (AclOperation.READ, AclOperation.WRITE, AclOperation.DELETE, AclOperation.ALTER),
+    AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
 }
 _ALLOWING = {
     operation: reduce(or_, (1 << each for each in (operation, *_IMPLIED_BY.get(operation, ()))), _ALL)
@@ -44,12 +44,12 @@ _DENYING = {operation: (1 << (operation + DENIED_SHIFT)) | _DENY_ALL for operati
 _SOME_NAME = "hardcode"  # Kafka's probe for "any name"
 # Names in the log.
 _KINDS = {
-    Resource.TOPIC: "TOPIC",
-    Resource.GROUP: "GROUP",
-    Resource.CLUSTER: "CLUSTER",
-    Resource.TRANSACTIONAL_ID: "TRANSACTIONAL_ID",
-    Resource.DELEGATION_TOKEN: "DELEGATION_TOKEN",
-    Resource.USER: "USER",
+    AclResourceType.TOPIC: "TOPIC",
+    AclResourceType.GROUP: "GROUP",
+    AclResourceType.CLUSTER: "CLUSTER",
+    AclResourceType.TRANSACTIONAL_ID: "TRANSACTIONAL_ID",
+    AclResourceType.DELEGATION_TOKEN: "DELEGATION_TOKEN",
+    AclResourceType.USER: "USER",
 }
 _PATTERN_TYPES: dict[int, str] = {PatternType.LITERAL: "LITERAL", PatternType.PREFIXED: "PREFIXED"}
 
@@ -70,9 +70,9 @@ class StandardAuthorizer:
         self._super_users = frozenset((*super_users, INSIDE))
         self._allow_if_no_acl = allow_if_no_acl
         self._changes = index.changes  # the changes behind the remembered decisions
-        self._decisions: dict[tuple[str, str, Operation, Resource, str | None], bool] = {}
+        self._decisions: dict[tuple[str, str, AclOperation, AclResourceType, str | None], bool] = {}
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         if self._changes != self._index.changes:
             self._forget()
         decided = self._decisions.get((principal, host, operation, resource, name))
@@ -82,7 +82,7 @@ class StandardAuthorizer:
                 self._remember((principal, host, operation, resource, name), decided)
         return decided
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         if self._changes != self._index.changes:
             self._forget()
         decided = self._decisions.get((principal, host, operation, resource, None))
@@ -95,12 +95,12 @@ class StandardAuthorizer:
         self._decisions.clear()
         self._changes = self._index.changes
 
-    def _remember(self, key: tuple[str, str, Operation, Resource, str | None], decided: bool) -> None:
+    def _remember(self, key: tuple[str, str, AclOperation, AclResourceType, str | None], decided: bool) -> None:
         if len(self._decisions) >= _MOST_REMEMBERED:
             self._decisions.clear()
         self._decisions[key] = decided
 
-    def _decide(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def _decide(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         if principal in self._super_users:
             return True
         said = 0
@@ -112,13 +112,13 @@ class StandardAuthorizer:
             return True
         return self._allow_if_no_acl and not self._index.has_any(resource, name)
 
-    def _of_client(self, principal: str, host: str, resource: Resource) -> list[Patterns]:
+    def _of_client(self, principal: str, host: str, resource: AclResourceType) -> list[Patterns]:
         found = [
             self._index.of_client(resource, one, where) for one in (principal, ANY_USER) for where in (host, WILDCARD)
         ]
         return [patterns for patterns in found if patterns is not None]
 
-    def _decide_for_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def _decide_for_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         """Return whether an ACL allows the operation for some name, and no ACL denies all of that name's pattern.
 
         As in Kafka, rights implied by other operations do not count here.
@@ -139,7 +139,7 @@ class StandardAuthorizer:
                         return True
         return False
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         """Return the rule behind a decision, in the words of Kafka's log."""
         if principal in self._super_users:
             return "SuperUser"
@@ -159,7 +159,7 @@ class StandardAuthorizer:
         return "DefaultAllow" if has_rule else "DefaultDeny"
 
     def _saying(
-        self, principal: str, host: str, resource: Resource, name: str
+        self, principal: str, host: str, resource: AclResourceType, name: str
     ) -> Iterator[tuple[int, str, str, str, int]]:
         """Yield every pattern in ACLs for the client with a match for the name."""
         for one in (principal, ANY_USER):
@@ -180,7 +180,7 @@ def _is_under_a_denial(of_client: list[Patterns], denying: int, pattern_type: in
 
 
 def _operation_name(operation: int) -> str:
-    return "ALL" if operation == AclOperation.ALL else Operation(operation).name
+    return "ALL" if operation == AclOperation.ALL else AclOperation(operation).name
 
 
 KEY = "authorizer.class.name"
@@ -196,7 +196,7 @@ class HookedAuthorizer:
         if callable(use_acls):
             use_acls(standard)
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         if principal == INSIDE:
             return True
         try:
@@ -206,7 +206,7 @@ class HookedAuthorizer:
         except HookFailed:
             return False
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         if principal == INSIDE:
             return True
         try:
@@ -216,7 +216,7 @@ class HookedAuthorizer:
         except HookFailed:
             return False
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         try:
             return str(call_hook(self.hook, self.hook.rule, principal, host, operation, resource, name))
         except HookFailed:

@@ -24,12 +24,13 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS
 from pykafka_broker.protocol.enums import (
     ACL_OPERATIONS,
     ACL_RESOURCE_TYPES,
     AclOperation,
     AclPermissionType,
+    AclResourceType,
     PatternType,
 )
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
@@ -151,9 +152,9 @@ def _word(name: str) -> str:
 
 _KINDS = {_word(kind.name): kind for kind in ACL_RESOURCE_TYPES}
 _POSSIBLE = OPERATIONS | {
-    Resource.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
-    Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
-    Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+    AclResourceType.TRANSACTIONAL_ID: (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
+    AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
+    AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
 }
 _NAMES = {_word(operation.name): int(operation) for operation in ACL_OPERATIONS} | {_ALL: AclOperation.ALL}
 
@@ -207,7 +208,7 @@ def _entries(
     if place is None:
         raise _wrong(sentence, f"it names none of {', '.join(_KINDS)}")
     kind, name = _KINDS[words[place]], " ".join(words[place + 1 :]).replace(" , ", ",")
-    if kind is Resource.CLUSTER:
+    if kind is AclResourceType.CLUSTER:
         if name:
             raise _wrong(sentence, "there is one cluster, which has no name here")
         name = CLUSTER_NAME
@@ -227,7 +228,7 @@ def _entries(
         )
 
 
-def _operations(sentence: str, words: list[str], kind: Resource) -> list[int]:
+def _operations(sentence: str, words: list[str], kind: AclResourceType) -> list[int]:
     named = [word for word in words if word not in ("", ",", "and")]
     possible = [*map(_word, (operation.name for operation in _POSSIBLE[kind])), _ALL]
     for word in named:

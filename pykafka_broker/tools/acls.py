@@ -20,7 +20,7 @@ from pykafka_broker.client.acls import (
 )
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, conflict
 
@@ -45,9 +45,9 @@ _OF_CONSUMERS = {
 }
 _SUPPORTED = {
     **OPERATIONS,
-    Resource.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
-    Resource.DELEGATION_TOKEN: (Operation.DESCRIBE,),
-    Resource.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
+    AclResourceType.TRANSACTIONAL_ID: (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
+    AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
+    AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
 }
 _NO_RESOURCE = (
     "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
@@ -199,7 +199,7 @@ def _operations(options: argparse.Namespace) -> list[AclOperation]:
 
 
 def _check_operations(kind: AclResourceType, entries: Iterable[AccessControlEntry]) -> None:
-    allowed = {AclOperation.ALL, *(AclOperation(each) for each in _SUPPORTED[Resource(kind)])}
+    allowed = {AclOperation.ALL, *(AclOperation(each) for each in _SUPPORTED[AclResourceType(kind)])}
     if any(each.operation not in allowed for each in entries):
         listed = ", ".join(each.name for each in sorted(allowed))
         raise ToolUsageError(f"ResourceType {kind.name} only supports operations [{listed}]")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.broker.support import batch
 
@@ -20,7 +20,7 @@ CLUSTER_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 TRANSACTION_DENIED = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 LEFT_OUT = None
 
-Right = tuple[Operation, Resource, str]
+Right = tuple[AclOperation, AclResourceType, str]
 
 
 class Need(NamedTuple):
@@ -42,21 +42,21 @@ class Asked(NamedTuple):
         return f"{self.api_key.name}-v{self.version}"
 
 
-def topic(operation: Operation, name: str = "t", error: ErrorCode | None = TOPIC_DENIED) -> Need:
-    return Need(error, ((operation, Resource.TOPIC, name),))
+def topic(operation: AclOperation, name: str = "t", error: ErrorCode | None = TOPIC_DENIED) -> Need:
+    return Need(error, ((operation, AclResourceType.TOPIC, name),))
 
 
-def group(operation: Operation, name: str = "g", error: ErrorCode | None = GROUP_DENIED) -> Need:
-    return Need(error, ((operation, Resource.GROUP, name),))
+def group(operation: AclOperation, name: str = "g", error: ErrorCode | None = GROUP_DENIED) -> Need:
+    return Need(error, ((operation, AclResourceType.GROUP, name),))
 
 
-def transaction(operation: Operation, error: ErrorCode | None = TRANSACTION_DENIED) -> Need:
-    return Need(error, ((operation, Resource.TRANSACTIONAL_ID, "x"),))
+def transaction(operation: AclOperation, error: ErrorCode | None = TRANSACTION_DENIED) -> Need:
+    return Need(error, ((operation, AclResourceType.TRANSACTIONAL_ID, "x"),))
 
 
-def cluster(*operations: Operation, error: ErrorCode = CLUSTER_DENIED) -> Need:
+def cluster(*operations: AclOperation, error: ErrorCode = CLUSTER_DENIED) -> Need:
     """Any of them will do."""
-    return Need(error, tuple((operation, Resource.CLUSTER, CLUSTER_NAME) for operation in operations))
+    return Need(error, tuple((operation, AclResourceType.CLUSTER, CLUSTER_NAME) for operation in operations))
 
 
 def either(first: Need, second: Need) -> Need:
@@ -65,17 +65,17 @@ def either(first: Need, second: Need) -> Need:
 
 
 ALTER, ALTER_CONFIGS, CLUSTER_ACTION, CREATE = (
-    Operation.ALTER,
-    Operation.ALTER_CONFIGS,
-    Operation.CLUSTER_ACTION,
-    Operation.CREATE,
+    AclOperation.ALTER,
+    AclOperation.ALTER_CONFIGS,
+    AclOperation.CLUSTER_ACTION,
+    AclOperation.CREATE,
 )
 DELETE, DESCRIBE, DESCRIBE_CONFIGS, READ, WRITE = (
-    Operation.DELETE,
-    Operation.DESCRIBE,
-    Operation.DESCRIBE_CONFIGS,
-    Operation.READ,
-    Operation.WRITE,
+    AclOperation.DELETE,
+    AclOperation.DESCRIBE,
+    AclOperation.DESCRIBE_CONFIGS,
+    AclOperation.READ,
+    AclOperation.WRITE,
 )
 
 _RECORDS = bytes(batch(b"x", producer_id=9, producer_epoch=0, base_sequence=0, transactional=True))
@@ -381,7 +381,7 @@ TABLE = [
         ApiKey.INIT_PRODUCER_ID,
         4,
         {"transactional_id": None},
-        (either(topic(WRITE), cluster(Operation.IDEMPOTENT_WRITE)),),
+        (either(topic(WRITE), cluster(AclOperation.IDEMPOTENT_WRITE)),),
     ),
     Asked(
         ApiKey.INIT_PRODUCER_ID,

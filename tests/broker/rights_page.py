@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from tests.broker.rights import NOTHING_TO_ASK, TABLE, Need
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
@@ -44,7 +44,7 @@ def page() -> str:
 def _needed(need: Need) -> str:
     """`Read Topic`, with what the names of the table stand for left out."""
     return " or ".join(
-        dict.fromkeys(f"{_camel(Operation(o).name)} {_camel(Resource(r).name)}" for o, r, _ in need.rights)
+        dict.fromkeys(f"{_camel(AclOperation(o).name)} {_camel(AclResourceType(r).name)}" for o, r, _ in need.rights)
     )
 
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.routes import ROUTES
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, NOT_ASKED, AllowAll, Authorizer, Operation, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, NOT_ASKED, AllowAll, Authorizer
 from pykafka_broker.cluster.controller import ConfigAlteration, TopicCreation
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 from tests.broker.api.real_broker import HOST, RealBroker
@@ -34,7 +35,7 @@ from tests.broker.rights_world import SMALL, codes, made, make_world, prepare
 
 DENIALS = {TOPIC_DENIED, GROUP_DENIED, CLUSTER_DENIED, TRANSACTION_DENIED}
 NO_TOPIC = b"\1" * 16
-TOPIC, GROUP, CLUSTER = Resource.TOPIC, Resource.GROUP, Resource.CLUSTER
+TOPIC, GROUP, CLUSTER = AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.CLUSTER
 
 
 class Denies:
@@ -43,14 +44,14 @@ class Denies:
     def __init__(self, *denied: Right) -> None:
         self.denied = denied
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         assert (principal, host) == ("User:ANONYMOUS", HOST)
         return (operation, resource, name) not in self.denied
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         return (operation, resource) not in [right[:2] for right in self.denied]
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         return "Denies"
 
 
@@ -164,10 +165,10 @@ def test_authorized_operations_are_what_the_authorizer_allows(node: RealBroker) 
     authorized_by(
         node,
         Denies(
-            (Operation.WRITE, TOPIC, "t"),
-            (Operation.DELETE, GROUP, "g"),
-            (Operation.READ, GROUP, "c"),
-            (Operation.CREATE, CLUSTER, CLUSTER_NAME),
+            (AclOperation.WRITE, TOPIC, "t"),
+            (AclOperation.DELETE, GROUP, "g"),
+            (AclOperation.READ, GROUP, "c"),
+            (AclOperation.CREATE, CLUSTER, CLUSTER_NAME),
         ),
     )
     assert [before - after for before, after in zip(whole, shown(), strict=True)] == [1 << 4, 1 << 6, 1 << 3, 1 << 5]
@@ -179,13 +180,13 @@ def test_operations_that_nobody_asked_for_are_not_told(node: RealBroker) -> None
 
 
 def test_who_may_not_describe_the_cluster_sees_brokers_and_no_operations(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
+    authorized_by(node, Denies((AclOperation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
     answer = ask(node, ApiKey.DESCRIBE_CLUSTER, 1, include_cluster_authorized_operations=True)
     assert (len(answer.brokers), answer.cluster_authorized_operations) == (1, 0)
 
 
 def test_a_creator_who_may_not_see_configs_gets_none(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.DESCRIBE_CONFIGS, TOPIC, "new")))
+    authorized_by(node, Denies((AclOperation.DESCRIBE_CONFIGS, TOPIC, "new")))
     topic = {"name": "new", "num_partitions": 3, "replication_factor": 1}
     created = ask(node, ApiKey.CREATE_TOPICS, 7, topics=[topic]).topics[0]
     assert (created.error_code, created.topic_config_error_code) == (0, TOPIC_DENIED)
@@ -194,8 +195,14 @@ def test_a_creator_who_may_not_see_configs_gets_none(node: RealBroker) -> None:
 
 
 def test_what_is_denied_is_not_done(node: RealBroker) -> None:
-    denied = (Operation.CREATE, CLUSTER, CLUSTER_NAME), (Operation.CREATE, TOPIC, "new"), (Operation.DELETE, TOPIC, "t")
-    authorized_by(node, Denies(*denied, (Operation.DELETE, CLUSTER, CLUSTER_NAME), (Operation.DELETE, GROUP, "g")))
+    denied = (
+        (AclOperation.CREATE, CLUSTER, CLUSTER_NAME),
+        (AclOperation.CREATE, TOPIC, "new"),
+        (AclOperation.DELETE, TOPIC, "t"),
+    )
+    authorized_by(
+        node, Denies(*denied, (AclOperation.DELETE, CLUSTER, CLUSTER_NAME), (AclOperation.DELETE, GROUP, "g"))
+    )
     ask(node, ApiKey.CREATE_TOPICS, 7, topics=[{"name": "new", "num_partitions": 1, "replication_factor": 1}])
     ask(node, ApiKey.DELETE_TOPICS, 6, topics=[{"name": "t"}])
     ask(node, ApiKey.DELETE_GROUPS, 2, groups_names=["g"])
@@ -204,17 +211,17 @@ def test_what_is_denied_is_not_done(node: RealBroker) -> None:
     assert "g" in node.broker.groups.coordinator.groups
 
 
-@pytest.mark.parametrize(("operation", "name"), [(Operation.DESCRIBE, None), (Operation.DELETE, "t")])
+@pytest.mark.parametrize(("operation", "name"), [(AclOperation.DESCRIBE, None), (AclOperation.DELETE, "t")])
 def test_the_name_behind_an_id_is_for_those_who_may_describe_it(
-    node: RealBroker, operation: Operation, name: str | None
+    node: RealBroker, operation: AclOperation, name: str | None
 ) -> None:
-    authorized_by(node, Denies((operation, TOPIC, "t"), (Operation.DELETE, CLUSTER, CLUSTER_NAME)))
+    authorized_by(node, Denies((operation, TOPIC, "t"), (AclOperation.DELETE, CLUSTER, CLUSTER_NAME)))
     deleted = ask(node, ApiKey.DELETE_TOPICS, 6, topics=[{"name": None, "topic_id": "t"}]).responses[0]
     assert (deleted.error_code, deleted.name) == (TOPIC_DENIED, name)
 
 
 def test_a_denied_topic_and_one_that_is_not_there_look_the_same(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.DESCRIBE, TOPIC, "t"), (Operation.DESCRIBE, TOPIC, "missing")))
+    authorized_by(node, Denies((AclOperation.DESCRIBE, TOPIC, "t"), (AclOperation.DESCRIBE, TOPIC, "missing")))
     topics = ask(node, ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, topics=[{"name": "t"}, {"name": "missing"}]).topics
     assert [(topic.error_code, topic.topic_id, topic.partitions) for topic in topics] == [
         (TOPIC_DENIED, ZERO_UUID, [])
@@ -222,7 +229,7 @@ def test_a_denied_topic_and_one_that_is_not_there_look_the_same(node: RealBroker
 
 
 def test_an_old_client_is_shown_no_directories_and_no_error(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
+    authorized_by(node, Denies((AclOperation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
     answer = ask(node, ApiKey.DESCRIBE_LOG_DIRS, 2, topics=None)
     assert (answer.error_code, answer.results) == (0, [])
 
@@ -230,7 +237,7 @@ def test_an_old_client_is_shown_no_directories_and_no_error(node: RealBroker) ->
 def test_internal_topics_of_a_streams_group_need_the_right_to_create_them(node: RealBroker) -> None:
     authorized_by(
         node,
-        Denies((Operation.CREATE, CLUSTER, CLUSTER_NAME), (Operation.CREATE, TOPIC, "k2-store-changelog")),
+        Denies((AclOperation.CREATE, CLUSTER, CLUSTER_NAME), (AclOperation.CREATE, TOPIC, "k2-store-changelog")),
     )
     store = {"name": "k2-store-changelog", "partitions": 0, "replication_factor": 1}
     subtopology = {"subtopology_id": "0", "source_topics": ["t"], "state_changelog_topics": [store]}
@@ -245,7 +252,7 @@ def test_internal_topics_of_a_streams_group_need_the_right_to_create_them(node: 
 
 
 def test_a_group_that_is_not_there_is_told_before_topics_that_may_not_be_read(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.READ, TOPIC, "t")))
+    authorized_by(node, Denies((AclOperation.READ, TOPIC, "t")))
     topics = [{"name": "t", "partitions": [{"partition_index": 0}]}]
     assert ask(node, ApiKey.OFFSET_DELETE, 0, group_id="none", topics=topics).error_code == 69
     assert list(codes(ask(node, ApiKey.OFFSET_DELETE, 0, group_id="g", topics=topics))) == [0, TOPIC_DENIED]
@@ -253,7 +260,7 @@ def test_a_group_that_is_not_there_is_told_before_topics_that_may_not_be_read(no
 
 def test_a_partition_that_may_not_be_read_has_an_empty_list_of_aborted_transactions(node: RealBroker) -> None:
     """As one that is not there; with other errors it is null."""
-    authorized_by(node, Denies((Operation.READ, TOPIC, "t")))
+    authorized_by(node, Denies((AclOperation.READ, TOPIC, "t")))
     wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     answer = ask(node, ApiKey.FETCH, 12, max_wait_ms=0, topics=[{"topic": "t", "partitions": [wanted]}])
     partition = answer.responses[0].partitions[0]
@@ -261,20 +268,20 @@ def test_a_partition_that_may_not_be_read_has_an_empty_list_of_aborted_transacti
 
 
 def test_a_refusal_of_features_is_one_for_all_of_them(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.ALTER, CLUSTER, CLUSTER_NAME)))
+    authorized_by(node, Denies((AclOperation.ALTER, CLUSTER, CLUSTER_NAME)))
     update = {"feature": "metadata.version", "max_version_level": 1, "upgrade_type": 1}
     answer = ask(node, ApiKey.UPDATE_FEATURES, 1, feature_updates=[update])
     assert (answer.error_code, answer.results) == (CLUSTER_DENIED, [])
 
 
 def test_who_may_not_see_a_group_is_told_so_in_words_by_old_versions(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.DESCRIBE, GROUP, "g")))
+    authorized_by(node, Denies((AclOperation.DESCRIBE, GROUP, "g")))
     answer = ask(node, ApiKey.FIND_COORDINATOR, 2, key_type=0, key="g")
     assert (answer.error_code, answer.error_message) == (GROUP_DENIED, "Group authorization failed.")
 
 
 def test_the_id_of_a_topic_whose_offsets_may_not_be_altered_is_told(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.READ, TOPIC, "t")))
+    authorized_by(node, Denies((AclOperation.READ, TOPIC, "t")))
     start = {"topic_name": "t", "partitions": [{"partition_index": 0}]}
     topic = ask(node, ApiKey.ALTER_SHARE_GROUP_OFFSETS, 0, group_id="s3", topics=[start]).responses[0]
     assert (topic.topic_id, topic.partitions[0].error_code) == (node.broker.image.topics["t"].id, TOPIC_DENIED)
@@ -284,7 +291,7 @@ def test_the_id_of_a_topic_whose_offsets_may_not_be_altered_is_told(node: RealBr
 def test_what_is_wrong_with_a_brokers_config_is_told_before_rights_are_asked_for(
     node: RealBroker, value: str, code: int
 ) -> None:
-    authorized_by(node, Denies((Operation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)))
+    authorized_by(node, Denies((AclOperation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)))
     config = {"name": "num.io.threads", "config_operation": 0, "value": value}
     broker = {"resource_type": 4, "resource_name": "1", "configs": [config]}
     assert list(codes(ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[broker]))) == [code]
@@ -305,7 +312,7 @@ def test_what_a_controller_says_of_a_brokers_config_is_for_those_who_have_the_ri
     brokers = [{"resource_type": 4, "resource_name": "1", "configs": [config]}]
     node.broker.metadata.controller.policies = NothingGoes()
     told = []
-    for authorizer in (AllowAll(), Denies((Operation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME))):
+    for authorizer in (AllowAll(), Denies((AclOperation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME))):
         authorized_by(node, authorizer)
         told.append(list(codes(ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=brokers))))
         del config["config_operation"]
@@ -317,13 +324,13 @@ def test_what_a_controller_says_of_a_brokers_config_is_for_those_who_have_the_ri
 
 @pytest.mark.parametrize(("version", "protocol_name"), [(6, ""), (7, None)])
 def test_who_may_not_join_is_told_no_protocol(node: RealBroker, version: int, protocol_name: str | None) -> None:
-    authorized_by(node, Denies((Operation.READ, GROUP, "g")))
+    authorized_by(node, Denies((AclOperation.READ, GROUP, "g")))
     answer = ask(node, ApiKey.JOIN_GROUP, version, group_id="g", member_id="m", protocol_type="consumer")
     assert (answer.error_code, answer.protocol_name, answer.member_id) == (GROUP_DENIED, protocol_name, "")
 
 
 def test_reassignments_that_may_not_be_seen_are_named_as_they_were_asked_for(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
+    authorized_by(node, Denies((AclOperation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
     asked = {"topics": [{"name": "t", "partition_indexes": [0, 7]}]}
     answer = ask(node, ApiKey.LIST_PARTITION_REASSIGNMENTS, 0, **asked)
     assert answer.error_code == CLUSTER_DENIED
@@ -331,7 +338,7 @@ def test_reassignments_that_may_not_be_seen_are_named_as_they_were_asked_for(nod
 
 
 def test_a_pattern_does_not_stand_for_topics_that_may_not_be_described(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.DESCRIBE, TOPIC, "u")))
+    authorized_by(node, Denies((AclOperation.DESCRIBE, TOPIC, "u")))
     beat = {"rebalance_timeout_ms": 1000, "topic_partitions": [], "subscribed_topic_regex": "t|u"}
     member = {"group_id": "c3", "member_id": "AAAAAAAAAAAAAAAAAAAAAQ"}
     answer = ask(node, ApiKey.CONSUMER_GROUP_HEARTBEAT, 1, **member, **beat)
@@ -340,7 +347,7 @@ def test_a_pattern_does_not_stand_for_topics_that_may_not_be_described(node: Rea
 
 
 def test_changes_that_make_no_sense_are_refused_before_rights_are_asked_for(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.ALTER_CONFIGS, TOPIC, "t")))
+    authorized_by(node, Denies((AclOperation.ALTER_CONFIGS, TOPIC, "t")))
     config = {"name": "retention.ms", "config_operation": 0, "value": "1"}
     topic = {"resource_type": 2, "resource_name": "t", "configs": [config, config]}
     assert list(codes(ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[topic]))) == [42]
@@ -349,18 +356,18 @@ def test_changes_that_make_no_sense_are_refused_before_rights_are_asked_for(node
 
 
 def test_a_quorum_that_may_not_be_seen_has_no_topics(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
+    authorized_by(node, Denies((AclOperation.DESCRIBE, CLUSTER, CLUSTER_NAME)))
     asked = [{"topic_name": "t", "partitions": [{"partition_index": 0}]}]
     answer = ask(node, ApiKey.DESCRIBE_QUORUM, 0, topics=asked)
     assert (answer.error_code, answer.topics) == (CLUSTER_DENIED, [])
 
 
 def test_a_share_request_without_a_group_is_wrong_whoever_sends_it(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.READ, GROUP, "")))
+    authorized_by(node, Denies((AclOperation.READ, GROUP, "")))
     assert ask(node, ApiKey.SHARE_ACKNOWLEDGE, 1, group_id=None, member_id="m", topics=[]).error_code == 42
     assert ask(node, ApiKey.SHARE_FETCH, 1, group_id=None, member_id="m", topics=[]).error_code == 42
 
 
 def test_a_state_of_no_partitions_is_told_to_everybody(node: RealBroker) -> None:
-    authorized_by(node, Denies((Operation.CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)))
+    authorized_by(node, Denies((AclOperation.CLUSTER_ACTION, CLUSTER, CLUSTER_NAME)))
     assert ask(node, ApiKey.INITIALIZE_SHARE_GROUP_STATE, 0, group_id="s", topics=[]).results == []

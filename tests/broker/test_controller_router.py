@@ -9,9 +9,9 @@ import pytest
 
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.controller_routes import CONTROLLER_ROUTES, FORWARDED
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import MALFORMED, FrameError
 from pykafka_broker.log.checkpoints import METADATA_TOPIC_ID
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from pykafka_broker.protocol.messages.alter_partition_request import AlterPartitionRequest, BrokerState
@@ -63,15 +63,15 @@ def node(tmp_path: Path) -> ControllerNode:
 class Denying:
     """Allows everything but these operations to these people, and notes who asked for what."""
 
-    def __init__(self, *denied: tuple[str, Operation]) -> None:
+    def __init__(self, *denied: tuple[str, AclOperation]) -> None:
         self.denied = denied
-        self.asked: list[tuple[str, str, Operation]] = []
+        self.asked: list[tuple[str, str, AclOperation]] = []
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         self.asked.append((principal, host, operation))
         return (principal, operation) not in self.denied
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         return True
 
 
@@ -116,7 +116,7 @@ def test_who_asks_as_a_client_what_a_controller_serves_is_hung_up_on(node: Contr
 
 
 def test_only_who_may_act_for_the_cluster_is_heard(node: ControllerNode) -> None:
-    authorize_by(node, Denying(("User:ANONYMOUS", Operation.CLUSTER_ACTION)))
+    authorize_by(node, Denying(("User:ANONYMOUS", AclOperation.CLUSTER_ACTION)))
     denied = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     assert node.register(1).error_code == denied
     assert node.ask(BrokerHeartbeatRequest(1, 1)).error_code == denied
@@ -154,13 +154,13 @@ def test_an_envelope_is_served_as_if_its_client_had_come(node: ControllerNode) -
     created = CreateTopicsResponse.decode(sealed.response_data[4:], 4)
     assert [(each.name, each.error_code) for each in created.topics] == [("t", 0)]
     assert "t" in node.image.topics
-    assert ("User:ANONYMOUS", "127.0.0.1", Operation.CLUSTER_ACTION) in authorizer.asked
-    assert ("User:alice", "::1", Operation.CREATE) in authorizer.asked
+    assert ("User:ANONYMOUS", "127.0.0.1", AclOperation.CLUSTER_ACTION) in authorizer.asked
+    assert ("User:alice", "::1", AclOperation.CREATE) in authorizer.asked
 
 
 def test_what_is_denied_to_its_client_is_denied_inside(node: ControllerNode) -> None:
     node.join(1)
-    authorize_by(node, Denying(("User:alice", Operation.CREATE)))
+    authorize_by(node, Denying(("User:alice", AclOperation.CREATE)))
     sealed = node.ask(enveloped(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 7))
     created = CreateTopicsResponse.decode(sealed.response_data[5:], 7)
     assert (sealed.error_code, created.topics[0].error_code) == (0, ErrorCode.TOPIC_AUTHORIZATION_FAILED)

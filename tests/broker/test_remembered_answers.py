@@ -9,9 +9,9 @@ import pytest
 from pykafka_broker.broker.context import ConnectionContext
 from pykafka_broker.broker.encoded_reply import EncodedReply, ReplyCache
 from pykafka_broker.broker.metadata_source import MetadataLeader
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
@@ -81,13 +81,13 @@ def test_each_client_is_told_the_address_that_it_dialled(node: RealBroker) -> No
 class Denies:
     """One user may not see topics."""
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
-        return resource is not Resource.TOPIC or principal != "User:stranger"
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
+        return resource is not AclResourceType.TOPIC or principal != "User:stranger"
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         return True
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         return "Denies"
 
 
@@ -106,7 +106,7 @@ class Moody(Denies):
 
     says = True
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         return Moody.says
 
 

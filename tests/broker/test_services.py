@@ -9,11 +9,11 @@ import pytest
 
 from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from tests.broker.support import LightBroker
@@ -85,48 +85,48 @@ def test_the_partition_of_a_group_is_known_before_its_topic_is_there(broker: Lig
 
 def test_a_topic_by_name_or_by_id(broker: LightBroker, services: Services) -> None:
     context, topic_id = broker.context(ApiKey.FETCH, 13), broker.add("t")
-    assert services.topic(context, Operation.READ, "t") == "t"
-    assert services.topic(context, Operation.READ, "", topic_id) == "t"
-    assert services.topic(context, Operation.READ, "nowhere") == "nowhere", "that is asked of the partition"
-    assert code_of(services.topic, context, Operation.READ, "", b"?" * 16) is ErrorCode.UNKNOWN_TOPIC_ID
+    assert services.topic(context, AclOperation.READ, "t") == "t"
+    assert services.topic(context, AclOperation.READ, "", topic_id) == "t"
+    assert services.topic(context, AclOperation.READ, "nowhere") == "nowhere", "that is asked of the partition"
+    assert code_of(services.topic, context, AclOperation.READ, "", b"?" * 16) is ErrorCode.UNKNOWN_TOPIC_ID
 
 
 def test_a_partition_that_this_node_leads(broker: LightBroker, services: Services) -> None:
     context = broker.context(ApiKey.FETCH, 13)
     broker.add("t")
-    assert services.partition(context, Operation.READ, "t", 0).topic == "t"
+    assert services.partition(context, AclOperation.READ, "t", 0).topic == "t"
     unknown, newer = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_LEADER_EPOCH
-    assert code_of(services.partition, context, Operation.READ, "t", 1) is unknown
-    assert code_of(services.partition, context, Operation.READ, "t", 0, 7) is newer
+    assert code_of(services.partition, context, AclOperation.READ, "t", 1) is unknown
+    assert code_of(services.partition, context, AclOperation.READ, "t", 0, 7) is newer
 
 
 @pytest.mark.parametrize(
     ("resource", "code"),
     [
-        (Resource.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
-        (Resource.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
-        (Resource.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
-        (Resource.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
-        (Resource.DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
-        (Resource.USER, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
+        (AclResourceType.TOPIC, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (AclResourceType.GROUP, ErrorCode.GROUP_AUTHORIZATION_FAILED),
+        (AclResourceType.CLUSTER, ErrorCode.CLUSTER_AUTHORIZATION_FAILED),
+        (AclResourceType.TRANSACTIONAL_ID, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED),
+        (AclResourceType.DELEGATION_TOKEN, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
+        (AclResourceType.USER, ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED),
     ],
 )
 def test_what_is_denied_is_told_by_its_resource(
-    broker: LightBroker, services: Services, resource: Resource, code: ErrorCode
+    broker: LightBroker, services: Services, resource: AclResourceType, code: ErrorCode
 ) -> None:
     context = broker.context(ApiKey.FETCH, 13)
-    assert services.allows(context, Operation.READ, resource, "x")
+    assert services.allows(context, AclOperation.READ, resource, "x")
     denying = services.authorizer = Denying()
-    assert not services.allows(context, Operation.READ, resource, "x")
-    assert code_of(services.authorise, context, Operation.READ, resource, "x") is code
-    asked = ("User:ANONYMOUS", "127.0.0.1", Operation.READ, resource, "x")
+    assert not services.allows(context, AclOperation.READ, resource, "x")
+    assert code_of(services.authorise, context, AclOperation.READ, resource, "x") is code
+    asked = ("User:ANONYMOUS", "127.0.0.1", AclOperation.READ, resource, "x")
     assert denying.asked == [asked, asked]
 
 
 def test_what_is_denied_is_not_resolved(broker: LightBroker, services: Services) -> None:
     context = broker.context(ApiKey.FETCH, 13)
     services.authorizer = Denying()
-    assert code_of(services.partition, context, Operation.READ, "nowhere", 0) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    assert code_of(services.partition, context, AclOperation.READ, "nowhere", 0) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
 # -- addresses

@@ -10,7 +10,7 @@ import pytest
 
 from pykafka_broker.cluster.acl_index import index_of
 from pykafka_broker.cluster.acls import create_acls, delete_acls
-from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
 from pykafka_broker.security.acls import StandardAuthorizer
@@ -83,7 +83,7 @@ def test_a_decision_among_very_many_is_a_few_look_ups(full: Cluster) -> None:
     authorizer = StandardAuthorizer(index_of(full.image))
     begun = time.process_time()
     for n in range(1000):
-        assert authorizer.allows(f"User:{n % 1000}", "h", Operation.READ, Resource.TOPIC, f"topic-{n}")
-        assert not authorizer.allows(f"User:{n % 1000}", "h", Operation.WRITE, Resource.TOPIC, f"topic-{n}")
-        assert not authorizer.allows_some(f"User:{n % 1000}", "h", Operation.WRITE, Resource.TOPIC)
+        assert authorizer.allows(f"User:{n % 1000}", "h", AclOperation.READ, AclResourceType.TOPIC, f"topic-{n}")
+        assert not authorizer.allows(f"User:{n % 1000}", "h", AclOperation.WRITE, AclResourceType.TOPIC, f"topic-{n}")
+        assert not authorizer.allows_some(f"User:{n % 1000}", "h", AclOperation.WRITE, AclResourceType.TOPIC)
     assert (time.process_time() - begun) / 3000 < 0.001

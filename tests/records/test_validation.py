@@ -51,7 +51,7 @@ def test_the_greatest_time_and_records_without_a_key() -> None:
     for codec in range(5):
         assert check(build_batch(records, codec=codec)).max_timestamp == 70
         refused = check(build_batch(records, codec=codec), KEYED).refused
-        assert [(one.number, one.reason) for one in refused] == [(1, WITHOUT_KEY), (4, WITHOUT_KEY)]
+        assert [(one.batch_index, one.reason) for one in refused] == [(1, WITHOUT_KEY), (4, WITHOUT_KEY)]
 
 
 def test_damage_is_refused() -> None:

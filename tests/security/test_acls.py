@@ -11,15 +11,15 @@ import logging
 import pytest
 
 from pykafka_broker.cluster.acl_index import AclIndex
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Authorizer, Operation, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Authorizer
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.values import ConfigError
-from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, PatternType
+from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
 from pykafka_broker.security.acls import HookedAuthorizer, StandardAuthorizer, super_users_of
 
-READ, WRITE, DESCRIBE = Operation.READ, Operation.WRITE, Operation.DESCRIBE
-TOPIC = Resource.TOPIC
+READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
+TOPIC = AclResourceType.TOPIC
 ALICE, HOST = "User:alice", "10.0.0.1"
 _ids = itertools.count(1)
 
@@ -42,7 +42,7 @@ def authorizer(*acls: AccessControlEntryRecord, **settings: object) -> StandardA
     return StandardAuthorizer(AclIndex(acls), **settings)  # type: ignore[arg-type]
 
 
-def may(one: StandardAuthorizer, operation: Operation = READ, name: str = "t", principal: str = ALICE) -> bool:
+def may(one: StandardAuthorizer, operation: AclOperation = READ, name: str = "t", principal: str = ALICE) -> bool:
     return one.allows(principal, HOST, operation, TOPIC, name)
 
 
@@ -91,16 +91,16 @@ def test_one_that_denies_counts_before_all_that_allow(denying: dict[str, object]
     assert may(one, WRITE) == (denying.get("operation") != AclOperation.ALL)
 
 
-@pytest.mark.parametrize("stronger", [READ, WRITE, Operation.DELETE, Operation.ALTER])
-def test_who_may_do_something_to_it_may_describe_it(stronger: Operation) -> None:
+@pytest.mark.parametrize("stronger", [READ, WRITE, AclOperation.DELETE, AclOperation.ALTER])
+def test_who_may_do_something_to_it_may_describe_it(stronger: AclOperation) -> None:
     one = authorizer(acl(stronger))
     assert may(one, DESCRIBE)
-    assert not may(one, Operation.DESCRIBE_CONFIGS)
+    assert not may(one, AclOperation.DESCRIBE_CONFIGS)
 
 
 def test_who_may_change_configs_may_see_them() -> None:
-    one = authorizer(acl(Operation.ALTER_CONFIGS))
-    assert may(one, Operation.DESCRIBE_CONFIGS)
+    one = authorizer(acl(AclOperation.ALTER_CONFIGS))
+    assert may(one, AclOperation.DESCRIBE_CONFIGS)
     assert not may(one, DESCRIBE)
 
 
@@ -126,7 +126,7 @@ def test_without_any_acl_for_it_the_setting_decides() -> None:
         acl(WRITE, "t", principal="User:bob"), acl(READ, "x", pattern=PatternType.PREFIXED), allow_if_no_acl=True
     )
     assert [may(one, WRITE, name) for name in ("t", "u", "xy")] == [False, True, False]
-    assert one.allows(ALICE, HOST, Operation.ALTER, Resource.CLUSTER, CLUSTER_NAME)
+    assert one.allows(ALICE, HOST, AclOperation.ALTER, AclResourceType.CLUSTER, CLUSTER_NAME)
 
 
 def test_what_was_decided_holds_until_an_acl_changes() -> None:
@@ -209,17 +209,17 @@ def test_the_rule_is_told_in_the_words_of_kafka() -> None:
     assert one.rule("User:root", HOST, READ, TOPIC, "x") == "SuperUser"
 
 
-QUESTION = ("User:a", "h", Operation.READ, Resource.TOPIC)
+QUESTION = ("User:a", "h", AclOperation.READ, AclResourceType.TOPIC)
 
 
 class Failing(Authorizer):
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         raise KeyError(name)
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         raise KeyError(principal)
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         raise KeyError(host)
 
 

@@ -8,16 +8,17 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.context import ConnectionContext, RequestContext
-from pykafka_broker.cluster.authorizer import AllowAll, Authorizer, Operation, Resource
+from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.effects import STANDARD_AUTHORIZERS, refusals
 from pykafka_broker.config.values import ConfigError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.security.acls import HookedAuthorizer, StandardAuthorizer, authorizer_of
 from tests.broker.api.real_broker import RealBroker
 
-QUESTION = ("10.0.0.1", Operation.READ, Resource.TOPIC)
+QUESTION = ("10.0.0.1", AclOperation.READ, AclResourceType.TOPIC)
 
 
 class Friendly:
@@ -35,14 +36,14 @@ class Friendly:
     def use_acls(self, standard: Authorizer) -> None:
         self.acls = standard
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         mine = principal == "User:bob" and name.startswith(self.settings["friendly.prefix"])
         return mine or self.acls.allows(principal, host, operation, resource, name)
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         return self.acls.allows_some(principal, host, operation, resource)
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         return self.acls.rule(principal, host, operation, resource, name)
 
 
@@ -98,8 +99,8 @@ def context(principal: str) -> RequestContext:
 
 def test_a_broker_asks_the_one_that_is_configured(tmp_path: Path) -> None:
     node = RealBroker(tmp_path, **{"authorizer.class.name": FRIENDLY, "friendly.prefix": "x"})
-    assert node.broker.services.allows(context("User:bob"), Operation.READ, Resource.TOPIC, "xy")
-    assert not node.broker.services.allows(context("User:bob"), Operation.READ, Resource.TOPIC, "y")
+    assert node.broker.services.allows(context("User:bob"), AclOperation.READ, AclResourceType.TOPIC, "xy")
+    assert not node.broker.services.allows(context("User:bob"), AclOperation.READ, AclResourceType.TOPIC, "y")
     authorizer = node.broker.services.authorizer
     assert authorizer is node.broker.metadata.controller.authorizer
     assert isinstance(authorizer, HookedAuthorizer)

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
-from pykafka_broker.cluster.authorizer import Operation, Resource
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.testing.security_spec import (
     Authority,
@@ -227,27 +227,41 @@ def parsed(sentence: str) -> list[tuple[object, ...]]:
     [
         (
             "alice may read topic orders",
-            ("User:alice", "*", ALLOW, Operation.READ, Resource.TOPIC, LITERAL, "orders"),
+            ("User:alice", "*", ALLOW, AclOperation.READ, AclResourceType.TOPIC, LITERAL, "orders"),
         ),
         (
             "bob may not write topic orders from 10.0.0.1",
-            ("User:bob", "10.0.0.1", DENY, Operation.WRITE, Resource.TOPIC, LITERAL, "orders"),
+            ("User:bob", "10.0.0.1", DENY, AclOperation.WRITE, AclResourceType.TOPIC, LITERAL, "orders"),
         ),
-        ("bob may read group team-*", ("User:bob", "*", ALLOW, Operation.READ, Resource.GROUP, PREFIXED, "team-")),
-        ("anyone may describe topic *", ("User:*", "*", ALLOW, Operation.DESCRIBE, Resource.TOPIC, LITERAL, "*")),
+        (
+            "bob may read group team-*",
+            ("User:bob", "*", ALLOW, AclOperation.READ, AclResourceType.GROUP, PREFIXED, "team-"),
+        ),
+        (
+            "anyone may describe topic *",
+            ("User:*", "*", ALLOW, AclOperation.DESCRIBE, AclResourceType.TOPIC, LITERAL, "*"),
+        ),
         (
             "alice  may\n idempotent-write cluster",
-            ("User:alice", "*", ALLOW, Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, LITERAL, "kafka-cluster"),
+            (
+                "User:alice",
+                "*",
+                ALLOW,
+                AclOperation.IDEMPOTENT_WRITE,
+                AclResourceType.CLUSTER,
+                LITERAL,
+                "kafka-cluster",
+            ),
         ),
         (
             "ANONYMOUS may write transactional-id tx 1",
-            ("User:ANONYMOUS", "*", ALLOW, Operation.WRITE, Resource.TRANSACTIONAL_ID, LITERAL, "tx 1"),
+            ("User:ANONYMOUS", "*", ALLOW, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, LITERAL, "tx 1"),
         ),
         (
             "alice may create-tokens user User:bob",
-            ("User:alice", "*", ALLOW, Operation.CREATE_TOKENS, Resource.USER, LITERAL, "User:bob"),
+            ("User:alice", "*", ALLOW, AclOperation.CREATE_TOKENS, AclResourceType.USER, LITERAL, "User:bob"),
         ),
-        ("alice may all topic t", ("User:alice", "*", ALLOW, 2, Resource.TOPIC, LITERAL, "t")),
+        ("alice may all topic t", ("User:alice", "*", ALLOW, 2, AclResourceType.TOPIC, LITERAL, "t")),
     ],
 )
 def test_a_sentence_is_an_acl(sentence: str, meaning: tuple[object, ...]) -> None:
@@ -256,7 +270,7 @@ def test_a_sentence_is_an_acl(sentence: str, meaning: tuple[object, ...]) -> Non
 
 @pytest.mark.parametrize("operations", ["read and describe", "read, describe", "read,describe", "read describe"])
 def test_several_operations_are_as_many_acls(operations: str) -> None:
-    assert [each[3] for each in parsed(f"alice may {operations} topic t")] == [Operation.READ, Operation.DESCRIBE]
+    assert [each[3] for each in parsed(f"alice may {operations} topic t")] == [AclOperation.READ, AclOperation.DESCRIBE]
 
 
 def test_who_may_do_anything_is_a_super_user() -> None:

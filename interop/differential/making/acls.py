@@ -10,17 +10,18 @@ from dataclasses import replace
 from typing import Any
 
 from interop.differential.steps import Step, of
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS, Operation, Resource
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 
 PREPARER = "preparer"  # the connection of who may do everything
 _LITERAL, _PREFIXED, _ANY, _ALL, _DENY, _ALLOW = 3, 4, 1, 2, 2, 3
 _NAMES = {
-    Resource.TOPIC: ("§a", "§a", "§b", "§c", "§d", "§none"),
-    Resource.GROUP: ("§g", "§g", "§h", "§i", "§o"),
-    Resource.TRANSACTIONAL_ID: ("§x", "§y"),
-    Resource.CLUSTER: (CLUSTER_NAME,),
+    AclResourceType.TOPIC: ("§a", "§a", "§b", "§c", "§d", "§none"),
+    AclResourceType.GROUP: ("§g", "§g", "§h", "§i", "§o"),
+    AclResourceType.TRANSACTIONAL_ID: ("§x", "§y"),
+    AclResourceType.CLUSTER: (CLUSTER_NAME,),
 }
-_OPERATIONS = OPERATIONS | {Resource.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE)}
+_OPERATIONS = OPERATIONS | {AclResourceType.TRANSACTIONAL_ID: (AclOperation.WRITE, AclOperation.DESCRIBE)}
 _EVERY_STEPS = 5
 STRANGER = of("host stranger")  # each lane's client has an address of its own
 
@@ -38,9 +39,9 @@ def with_changing_rights(rng: random.Random, steps: Sequence[Step]) -> list[Step
     return found
 
 
-def _at_first(rng: random.Random, kind: Resource) -> list[dict[str, Any]]:
+def _at_first(rng: random.Random, kind: AclResourceType) -> list[dict[str, Any]]:
     if rng.random() < 0.6:
-        return [_acl(kind, "*" if kind != Resource.CLUSTER else CLUSTER_NAME, _LITERAL, _ALL, _ALLOW)]
+        return [_acl(kind, "*" if kind != AclResourceType.CLUSTER else CLUSTER_NAME, _LITERAL, _ALL, _ALLOW)]
     return [_drawn(rng, kind) for _ in range(rng.randint(1, 4))]
 
 
@@ -60,10 +61,10 @@ def _changed(rng: random.Random) -> Step:
     return Step("DeleteAcls", 3, {"filters": [taken]}, PREPARER)
 
 
-def _drawn(rng: random.Random, kind: Resource) -> dict[str, Any]:
+def _drawn(rng: random.Random, kind: AclResourceType) -> dict[str, Any]:
     operation = rng.choice((_ALL, *_OPERATIONS[kind]))
     permission = rng.choice((_ALLOW, _ALLOW, _DENY))
-    if kind is Resource.CLUSTER:
+    if kind is AclResourceType.CLUSTER:
         return _acl(kind, CLUSTER_NAME, _LITERAL, operation, permission)
     name, pattern = rng.choice(((rng.choice(_NAMES[kind]), _LITERAL), ("*", _LITERAL), ("§", _PREFIXED)))
     return _acl(kind, name, pattern, operation, permission) | {
@@ -87,7 +88,7 @@ def _created(acls: list[dict[str, Any]]) -> Step:
     return Step("CreateAcls", 3, {"creations": acls}, PREPARER)
 
 
-def allowed(kind: Resource, name: str, operation: int) -> Step:
+def allowed(kind: AclResourceType, name: str, operation: int) -> Step:
     """The client may do that from now on."""
     return _created([_acl(kind, name, _LITERAL, operation, _ALLOW)])
 

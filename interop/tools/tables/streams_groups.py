@@ -57,6 +57,10 @@ def _alike(out: str) -> str:
     return sorted_lines(quoted.sub(lambda match: ", ".join(sorted(match[0].split(", "))), out))
 
 
+def _why_cut(out: str) -> str:
+    return re.sub("(?s)failed due to .*", "failed due to", out)
+
+
 LISTS = _sorted(
     "--list",
     "--list --state",
@@ -119,6 +123,32 @@ DESCRIPTIONS = _sorted(
     "--describe --group left --dry-run",
     UNREACHABLE + " --describe --group left",
 )
+FILES = [
+    *(
+        Step(
+            TOOL,
+            f"--reset-offsets --group to-reset --from-file {each}",
+            alike=_why_cut,
+            other_errors="Java's own words",
+        )
+        for each in (
+            "'{file:two,0,x}' --dry-run",
+            f"'{{file:two,7,2}}' --dry-run {QUICK}",
+            f"'{{file:unknown,0,2}}' --dry-run {QUICK}",
+            "'{file:}' --dry-run",
+            "/no/such/file --dry-run",
+        )
+    ),
+    *(
+        Step(TOOL, f"--reset-offsets {each} --dry-run", alike=_alike, untold=True)
+        for each in (
+            "--group to-reset --from-file '{file:to-reset,two,0,1}'",
+            "--group to-reset --from-file '{file:kept,two,0,1}'",
+            "--group to-reset --from-file '{file:two,x,1}'",
+            "--group kept --group to-reset --from-file '{file:kept,two,0,1\\nto-reset,two,1,2}'",
+        )
+    ),
+]
 RESETS = [
     *_sorted(
         *(
@@ -157,12 +187,26 @@ RESETS = [
                 "--input-topic two --to-earliest --members --dry-run",
                 "--from-file '{file:two,0,1}' --dry-run",
                 "--from-file '{file:two,0}' --dry-run",
+                "--from-file '{file:two,0,1\\ntwo,1,2}'",
+                "--from-file '{file:two,0,1\\ntwo,1,2}' --dry-run --export",
+                "--from-file '{file:\"two\",0,99}' --dry-run",
+                "--from-file '{file:two,0,-1}' --dry-run",
+                "--from-file '{file:one,0,2}' --dry-run",
+                "--from-file '{file:to-reset-words-repartition,0,0}' --dry-run",
+                "--from-file '{file:two,0,1}' --input-topic two --dry-run",
+                "--from-file '{file:two,0,1}' --all-input-topics --dry-run",
+                "--from-file '{file:two,0,1}' --to-earliest --dry-run",
                 "--input-topic two --to-earliest --dry-run --delete-all-internal-topics",
                 "--input-topic two --to-earliest --dry-run --delete-internal-topic to-reset-words-repartition",
             )
         ),
         "--reset-offsets --group kept --group to-reset --input-topic two --to-earliest --dry-run",
         "--reset-offsets --group kept --group to-reset --input-topic two --to-earliest --dry-run --export",
+        "--reset-offsets --group kept --group to-reset --from-file '{file:two,0,1}' --dry-run",
+        "--reset-offsets --group unknown --from-file '{file:two,0,1}' --dry-run",
+        "--reset-offsets --group live --from-file '{file:two,0,1}' --execute",
+        "--reset-offsets --group to-reset --from-file '{file:two,0,2\\ntwo,1,3}' --execute",
+        "--describe --group to-reset",
         "--reset-offsets --group unknown --input-topic two --to-earliest --dry-run",
         "--reset-offsets --group unknown --input-topic two --to-earliest --execute",
         "--reset-offsets --group live --input-topic two --to-earliest --execute",
@@ -222,7 +266,7 @@ DELETIONS = _sorted(
     Step("topics", "--list", alike=sorted_lines),
     "--list",
 )
-STEPS = [*LISTS, *DESCRIPTIONS, *RESETS, *DELETIONS]
+STEPS = [*LISTS, *DESCRIPTIONS, *FILES, *RESETS, *DELETIONS]
 STEPS += [
     Step("streams-groups", each)
     for each in (
@@ -253,6 +297,8 @@ IN_OUR_WORDS = {
     "--list --state PreparingRebalance",
     "--list --state nothing",
     "--list --verbose",
+    "--reset-offsets --group to-reset --from-file '{file:two,0,1\\ntwo,1,2}'",
+    "--reset-offsets --group to-reset --from-file '{file:two,0,1}' --to-earliest --dry-run",
     "--reset-offsets --group to-reset --input-topic two --dry-run",
     "--reset-offsets --group to-reset --input-topic two --to-earliest",
     "--reset-offsets --group to-reset --input-topic two --to-earliest --dry-run --delete-all-internal-topics",

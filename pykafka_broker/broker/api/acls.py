@@ -12,10 +12,11 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster import acls
-from pykafka_broker.cluster.authorizer import AllowAll, Operation, Resource, Rights
+from pykafka_broker.cluster.authorizer import AllowAll, Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_acls_request import CreateAclsRequest
 from pykafka_broker.protocol.messages.create_acls_response import CreateAclsResponse
@@ -38,7 +39,7 @@ def describe_acls(
     acls.check_known(
         request.resource_type_filter, request.pattern_type_filter, request.operation, request.permission_type
     )
-    services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
+    services.authorise(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER)
     if type(services.authorizer) is AllowAll:
         return DescribeAclsResponse(
             error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer is configured on the broker"
@@ -79,6 +80,6 @@ def delete_acls(
 
 
 def _check_rights(controller: Controller, context: RequestContext) -> None:
-    Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
+    Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
     if type(controller.authorizer) is AllowAll:
         raise ApiError(ErrorCode.SECURITY_DISABLED, _DISABLED)

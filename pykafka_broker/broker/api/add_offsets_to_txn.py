@@ -10,9 +10,9 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from pykafka_broker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
@@ -25,8 +25,8 @@ def add_offsets_to_txn(
     services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
 ) -> Answer[AddOffsetsToTxnResponse]:
     try:
-        services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
-        services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+        services.authorise(context, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
         code = services.transactions.add_partitions(
             request.transactional_id,
             request.producer_id,

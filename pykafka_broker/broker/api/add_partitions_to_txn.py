@@ -16,10 +16,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
@@ -54,7 +54,7 @@ def add_partitions_to_txn(
         response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=results)
         error = ErrorCode.CONCURRENT_TRANSACTIONS if _is_concurrent(codes) else ErrorCode.NONE
         return when_committed(response, services.transactions.committed(only.transactional_id, error))
-    if not services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER):
+    if not services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
         return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     results_of, claimed = [], []
     for one in request.transactions:
@@ -79,12 +79,12 @@ def _add(
     codes: dict[TopicPartition, ErrorCode] = {}
     is_client = context.api_version < BATCHED_FROM
     if is_client and not services.allows(
-        context, Operation.WRITE, Resource.TRANSACTIONAL_ID, transaction.transactional_id
+        context, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, transaction.transactional_id
     ):
         return defaultdict(lambda: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     refused = False
     for topic in transaction.topics:
-        denied = is_client and not services.allows(context, Operation.WRITE, Resource.TOPIC, topic.name)
+        denied = is_client and not services.allows(context, AclOperation.WRITE, AclResourceType.TOPIC, topic.name)
         for number in topic.partitions:
             code = ErrorCode.OPERATION_NOT_ATTEMPTED
             if denied:

@@ -17,7 +17,7 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, then
-from pykafka_broker.cluster.authorizer import Operation, Rights
+from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.config_changes import (
     ConfigOp,
     TooManyRecords,
@@ -30,7 +30,7 @@ from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Control
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
+from pykafka_broker.protocol.enums import AclOperation, AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import alter_configs_response as replaced
 from pykafka_broker.protocol.messages import incremental_alter_configs_response as changed
@@ -193,7 +193,7 @@ def _each(
                 raise ApiError(ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
             ops = list(ops_of(resource))
             check_ops(ops)
-            permit = partial(rights.require_config, Operation.ALTER_CONFIGS, *identity)
+            permit = partial(rights.require_config, AclOperation.ALTER_CONFIGS, *identity)
             if identity[0] in checked_first:
                 decided = alter(*identity, ops, permit)
             else:

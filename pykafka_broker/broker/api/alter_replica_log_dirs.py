@@ -13,9 +13,9 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
 from pykafka_broker.protocol.messages.alter_replica_log_dirs_response import (
@@ -29,7 +29,7 @@ from pykafka_broker.protocol.messages.alter_replica_log_dirs_response import (
 def alter_replica_log_dirs(
     services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
 ) -> Answer[AlterReplicaLogDirsResponse]:
-    may = services.allows(context, Operation.ALTER, Resource.CLUSTER)
+    may = services.allows(context, AclOperation.ALTER, AclResourceType.CLUSTER)
     topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
     for directory in request.dirs:
         for topic in directory.topics:

@@ -12,12 +12,12 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, all_of, when_committed
-from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
     AlterShareGroupOffsetsRequest,
@@ -42,7 +42,7 @@ def _alter_all(
     services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> Steps[Answer[AlterShareGroupOffsetsResponse]]:
     try:
-        group = yield from empty_group(services, context, Operation.READ, request.group_id)
+        group = yield from empty_group(services, context, AclOperation.READ, request.group_id)
     except ApiError as error:
         return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
     denied = {each.topic_name: why for each in request.topics if (why := _denial(services, context, each))}
@@ -65,7 +65,7 @@ def _alter_all(
 
 def _denial(services: Services, context: RequestContext, wanted: AlterShareGroupOffsetsRequestTopic) -> ApiError | None:
     try:
-        services.topic(context, Operation.READ, wanted.topic_name)
+        services.topic(context, AclOperation.READ, wanted.topic_name)
     except ApiError as error:
         return error
     return None

@@ -10,10 +10,11 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import quotas
-from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
+from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.alter_client_quotas_request import AlterClientQuotasRequest
 from pykafka_broker.protocol.messages.alter_client_quotas_response import AlterClientQuotasResponse
 from pykafka_broker.protocol.messages.describe_client_quotas_request import DescribeClientQuotasRequest
@@ -30,7 +31,7 @@ def describe_client_quotas(
     services: Services, context: RequestContext, request: DescribeClientQuotasRequest
 ) -> DescribeClientQuotasResponse:
     try:
-        services.authorise(context, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
+        services.authorise(context, AclOperation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER)
         found = quotas.describe_client_quotas(services.image, request.components, request.strict)
     except ApiError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
@@ -49,7 +50,7 @@ def alter_client_quotas(
     controller: Controller, context: RequestContext, request: AlterClientQuotasRequest
 ) -> Decision[AlterClientQuotasResponse]:
     try:
-        Rights(controller.authorizer, context).require(Operation.ALTER_CONFIGS, Resource.CLUSTER)
+        Rights(controller.authorizer, context).require(AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER)
     except ApiError as error:
         return Decision([], quotas.refusal(request, error))
     return quotas.alter_client_quotas(controller, request)

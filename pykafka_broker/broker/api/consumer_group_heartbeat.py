@@ -11,8 +11,8 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_response import ConsumerGroupHeartbeatResponse
@@ -25,7 +25,7 @@ def consumer_group_heartbeat(
     error = heartbeat_refusal(services, offers(services, "consumer"), request.group_id)
     if error is not ErrorCode.NONE:
         return ConsumerGroupHeartbeatResponse(error_code=error)
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     may_name(services, context, request.subscribed_topic_names or [])
     host = services.groups
     caller = host.caller(context, services.who_may_see(context))

@@ -14,10 +14,10 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster import delegation_tokens as tokens
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_delegation_token_request import CreateDelegationTokenRequest
 from pykafka_broker.protocol.messages.create_delegation_token_response import CreateDelegationTokenResponse
@@ -81,7 +81,7 @@ def _refusal_of_creation(
     if request.owner_principal_type is None and request.owner_principal_name:
         return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka stumbles over it
     if owner != context.connection.principal and not services.allows(
-        context, Operation.CREATE_TOKENS, Resource.USER, owner
+        context, AclOperation.CREATE_TOKENS, AclResourceType.USER, owner
     ):
         return ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED
     if len(request.renewers) > tokens.MAX_RENEWERS:
@@ -124,8 +124,8 @@ def describe_delegation_token(
 def _may_see(services: Services, context: RequestContext, token: DelegationTokenRecord) -> bool:
     return (
         tokens.has_part(token, context.connection.principal)
-        or services.allows(context, Operation.DESCRIBE, Resource.DELEGATION_TOKEN, token.token_id)
-        or services.allows(context, Operation.DESCRIBE_TOKENS, Resource.USER, token.owner)
+        or services.allows(context, AclOperation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, token.token_id)
+        or services.allows(context, AclOperation.DESCRIBE_TOKENS, AclResourceType.USER, token.owner)
     )
 
 

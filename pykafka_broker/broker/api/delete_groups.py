@@ -13,11 +13,11 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, all_of, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
@@ -47,7 +47,7 @@ def _deleted(
 def _delete(services: Services, context: RequestContext, group_id: str, states: list[ShareKey]) -> Steps[ErrorCode]:
     host = services.groups
     try:
-        services.authorise(context, Operation.DELETE, Resource.GROUP, group_id)
+        services.authorise(context, AclOperation.DELETE, AclResourceType.GROUP, group_id)
         if group_id:
             host.require(group_id)
         if isinstance(host.coordinator.groups.get(group_id), ShareGroup):

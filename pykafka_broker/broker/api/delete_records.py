@@ -20,9 +20,9 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps, shares
 from pykafka_broker.broker.waiting import Answer
-from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import DeleteRecordsRequest, DeleteRecordsTopic
 from pykafka_broker.protocol.messages.delete_records_response import (
@@ -99,7 +99,7 @@ def _delete(
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
     try:
-        found = services.partition(context, Operation.DELETE, topic, partition)
+        found = services.partition(context, AclOperation.DELETE, topic, partition)
         log = found.log
         if services.is_internal(topic):
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)

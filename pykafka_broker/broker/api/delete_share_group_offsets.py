@@ -11,11 +11,11 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, all_of, when_committed
-from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
 from pykafka_broker.protocol.messages.delete_share_group_offsets_response import (
@@ -38,7 +38,7 @@ def _deleted(
     services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
 ) -> Steps[Answer[DeleteShareGroupOffsetsResponse]]:
     try:
-        group = yield from empty_group(services, context, Operation.DELETE, request.group_id)
+        group = yield from empty_group(services, context, AclOperation.DELETE, request.group_id)
         if group is None:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
     except ApiError as error:
@@ -57,7 +57,7 @@ def _delete(
     services: Services, context: RequestContext, group: ShareGroup, name: str, states: list[ShareKey]
 ) -> Steps[DeleteShareGroupOffsetsResponseTopic]:
     try:
-        services.topic(context, Operation.READ, name)
+        services.topic(context, AclOperation.READ, name)
     except ApiError as error:
         return DeleteShareGroupOffsetsResponseTopic(name, ZERO_UUID, error.code, error.message)
     topic = services.image.topics.get(name)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import NOT_ASKED, Operation, Resource
+from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
@@ -36,8 +37,8 @@ def describe_cluster(
         )
     operations = NOT_ASKED
     if request.include_cluster_authorized_operations:
-        may_know = services.allows(context, Operation.DESCRIBE, Resource.CLUSTER)
-        operations = services.authorized_operations(context, Resource.CLUSTER) if may_know else 0
+        may_know = services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER)
+        operations = services.authorized_operations(context, AclResourceType.CLUSTER) if may_know else 0
     brokers = services.image.brokers
     nodes = services.nodes(context, fenced=request.include_fenced_brokers)
     return DescribeClusterResponse(

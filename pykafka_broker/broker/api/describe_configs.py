@@ -16,7 +16,6 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer
-from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.describe import (
     ConfigEntry,
@@ -31,7 +30,7 @@ from pykafka_broker.config.describe import (
 from pykafka_broker.config.values import ConfigType
 from pykafka_broker.errors import MALFORMED, ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.enums import AclOperation, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest
 from pykafka_broker.protocol.messages.describe_configs_response import (
@@ -69,7 +68,7 @@ def _described(
             yield None
         kind, name = resource.resource_type, resource.resource_name
         try:
-            services.rights(context).require_config(Operation.DESCRIBE_CONFIGS, kind, name)
+            services.rights(context).require_config(AclOperation.DESCRIBE_CONFIGS, kind, name)
             entries = _entries(services, kind, name)
         except ApiError as error:
             results.append(DescribeConfigsResult(error.code, error.message or "", kind, name))

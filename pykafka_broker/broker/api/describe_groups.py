@@ -11,9 +11,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import NOT_ASKED, Operation, Resource
+from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
@@ -30,13 +31,13 @@ def describe_groups(
         described = _describe(services, context, group_id)
         described.authorized_operations = NOT_ASKED
         if described.error_code == ErrorCode.NONE and request.include_authorized_operations:
-            described.authorized_operations = services.authorized_operations(context, Resource.GROUP, group_id)
+            described.authorized_operations = services.authorized_operations(context, AclResourceType.GROUP, group_id)
         groups.append(described)
     return when_committed(DescribeGroupsResponse(groups=groups), services.groups.committed(*request.groups))
 
 
 def _describe(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
-    if not services.allows(context, Operation.DESCRIBE, Resource.GROUP, group_id):
+    if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.GROUP, group_id):
         return DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id)
     host = services.groups
     error = host.refusal(group_id)

@@ -13,11 +13,11 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
 from pykafka_broker.protocol.messages.describe_log_dirs_response import (
@@ -41,7 +41,7 @@ def describe_log_dirs(
 def _described(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Steps[DescribeLogDirsResponse]:
-    if not services.allows(context, Operation.DESCRIBE, Resource.CLUSTER):
+    if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
         return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # told from version 3 on
     if request.topics is None:
         wanted = [partition for partition in services.logs.partitions() if partition[0] != CLUSTER_METADATA]

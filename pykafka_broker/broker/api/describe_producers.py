@@ -10,10 +10,10 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest
 from pykafka_broker.protocol.messages.describe_producers_response import (
     DescribeProducersResponse,
@@ -41,7 +41,7 @@ def describe_producers(
 def _partition(services: Services, context: RequestContext, topic: str, partition: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
-        services.authorise(context, Operation.READ, Resource.TOPIC, topic)
+        services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, topic)
         log = services.replicas.replica(topic, partition).log
     except ApiError as error:
         # Kafka's sentence comes with a topic that it has never heard of, not with a partition that a topic lacks.

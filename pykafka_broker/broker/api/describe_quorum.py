@@ -11,9 +11,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer
-from pykafka_broker.cluster.authorizer import Operation, Resource, denial
+from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest
 from pykafka_broker.protocol.messages.describe_quorum_response import (
@@ -32,8 +33,8 @@ _NODES_FROM = 2
 def describe_quorum(
     services: Services, context: RequestContext, request: DescribeQuorumRequest
 ) -> Answer[DescribeQuorumResponse]:
-    if not services.allows(context, Operation.DESCRIBE, Resource.CLUSTER):
-        error = denial(Resource.CLUSTER)
+    if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
+        error = denial(AclResourceType.CLUSTER)
         return DescribeQuorumResponse(error_code=error.code, error_message=error.message)
     topics = []
     found = False

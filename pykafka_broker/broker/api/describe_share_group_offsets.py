@@ -13,11 +13,12 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, all_of, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource, denial
+from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT, ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
     DescribeShareGroupOffsetsRequest,
@@ -49,7 +50,7 @@ def _described(
         try:
             if not is_enabled(services.image.features):
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-            services.authorise(context, Operation.DESCRIBE, Resource.GROUP, wanted.group_id)
+            services.authorise(context, AclOperation.DESCRIBE, AclResourceType.GROUP, wanted.group_id)
             if wanted.group_id:
                 services.groups.require(wanted.group_id)
             topics = yield from _topics(services, context, wanted)
@@ -79,7 +80,9 @@ def _topics(
         asked = [(name, sorted(numbers)) for name, numbers in known.values()]
     topics = []
     for name, numbers in asked:
-        if not services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, log=wanted.topics is not None):
+        if not services.allows(
+            context, AclOperation.DESCRIBE, AclResourceType.TOPIC, name, log=wanted.topics is not None
+        ):
             if wanted.topics is not None:
                 topics.append(_denied(name, numbers))
             continue
@@ -93,7 +96,7 @@ def _topics(
 
 
 def _denied(name: str, numbers: list[int]) -> DescribeShareGroupOffsetsResponseTopic:
-    error = denial(Resource.TOPIC)
+    error = denial(AclResourceType.TOPIC)
     partitions = [
         DescribeShareGroupOffsetsResponsePartition(
             number, UNINITIALIZED, error_code=error.code, error_message=error.message

@@ -13,10 +13,10 @@ from pykafka_broker.broker.api.metadata import offline_replicas
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_topic_partitions_request import DescribeTopicPartitionsRequest
 from pykafka_broker.protocol.messages.describe_topic_partitions_response import (
@@ -44,14 +44,16 @@ def describe_topic_partitions(
     page = _Page(services.image, limit)
     refused: list[str] = []
     for name in sorted(name for name in asked or services.image.topics if name >= first):
-        if services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name, log=bool(asked)):
+        if services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, name, log=bool(asked)):
             page.add(name, start if name == first else 0)
         elif asked:
             refused.append(name)
         if page.next is not None and not asked:
             break
     for topic in page.topics:
-        topic.topic_authorized_operations = services.authorized_operations(context, Resource.TOPIC, topic.name or "")
+        topic.topic_authorized_operations = services.authorized_operations(
+            context, AclResourceType.TOPIC, topic.name or ""
+        )
     page.topics += [
         DescribeTopicPartitionsResponseTopic(ErrorCode.TOPIC_AUTHORIZATION_FAILED, name) for name in refused
     ]

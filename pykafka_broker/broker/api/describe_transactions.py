@@ -10,9 +10,9 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from pykafka_broker.protocol.messages.describe_transactions_response import (
@@ -34,7 +34,7 @@ def describe_transactions(
 
 def _state(services: Services, context: RequestContext, name: str) -> TransactionState:
     try:
-        services.authorise(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name)
+        services.authorise(context, AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, name)
         if not name:
             return TransactionState(ErrorCode.INVALID_REQUEST, name)
         transaction = services.transactions.transaction(name)
@@ -44,7 +44,7 @@ def _state(services: Services, context: RequestContext, name: str) -> Transactio
         return TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
     topics: dict[str, list[int]] = {}
     for topic, partition in sorted(services.transactions.unwritten(name, transaction)):
-        if topic in topics or services.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic):
+        if topic in topics or services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic):
             topics.setdefault(topic, []).append(partition)
     return TransactionState(
         transactional_id=name,

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
-from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
+from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.elections import elect_leaders as decide
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from pykafka_broker.protocol.messages.elect_leaders_response import ElectLeadersResponse
 
@@ -20,5 +21,5 @@ from pykafka_broker.protocol.messages.elect_leaders_response import ElectLeaders
 def elect_leaders(
     controller: Controller, context: RequestContext, request: ElectLeadersRequest
 ) -> Decision[ElectLeadersResponse]:
-    Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
+    Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
     return decide(controller, request)

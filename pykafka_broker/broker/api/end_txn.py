@@ -12,10 +12,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions.coordinator import ProducerReply
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.end_txn_response import EndTxnResponse
@@ -28,7 +28,7 @@ BUMPING_FROM = 5
 def end_txn(services: Services, context: RequestContext, request: EndTxnRequest) -> Answer[EndTxnResponse]:
     version = context.api_version
     try:
-        services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
+        services.authorise(context, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
         reply = services.transactions.end_transaction(
             request.transactional_id,
             request.producer_id,

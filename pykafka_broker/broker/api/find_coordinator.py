@@ -15,21 +15,21 @@ from pykafka_broker.broker.coordinator_log import partition_for
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, Operation, Resource, denial
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, denial
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.errors import MALFORMED
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import CoordinatorType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse
 
 GROUP, TRANSACTION, SHARE = CoordinatorType
 TOPICS: dict[int, str] = {GROUP: CONSUMER_OFFSETS, TRANSACTION: TRANSACTION_STATE, SHARE: SHARE_GROUP_STATE}
-RIGHTS: dict[int, tuple[Operation, Resource]] = {
-    GROUP: (Operation.DESCRIBE, Resource.GROUP),
-    TRANSACTION: (Operation.DESCRIBE, Resource.TRANSACTIONAL_ID),
-    SHARE: (Operation.CLUSTER_ACTION, Resource.CLUSTER),  # only brokers look for it
+RIGHTS: dict[int, tuple[AclOperation, AclResourceType]] = {
+    GROUP: (AclOperation.DESCRIBE, AclResourceType.GROUP),
+    TRANSACTION: (AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID),
+    SHARE: (AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER),  # only brokers look for it
 }
 BATCHED_FROM = 4
 SHARE_FROM = 6

@@ -10,8 +10,9 @@ from typing import Protocol, TypeVar
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import NOT_ASKED, Operation, Resource
+from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 
 HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
@@ -54,19 +55,21 @@ def describe_each(
         try:
             if not is_enabled:
                 raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-            services.authorise(context, Operation.DESCRIBE, Resource.GROUP, group_id)
+            services.authorise(context, AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
             if not group_id:
                 raise ApiError(ErrorCode.INVALID_GROUP_ID)
             services.groups.require(group_id)
             described = describe(group_id)
             if not all(
-                services.allows(context, Operation.DESCRIBE, Resource.TOPIC, topic)
+                services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
                 for topic in dict.fromkeys(topics_of(described))
             ):
                 raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, HIDDEN_TOPICS)
             described.authorized_operations = NOT_ASKED
             if request.include_authorized_operations:
-                described.authorized_operations = services.authorized_operations(context, Resource.GROUP, group_id)
+                described.authorized_operations = services.authorized_operations(
+                    context, AclResourceType.GROUP, group_id
+                )
         except ApiError as error:
             described = kind(error.code, error.message, group_id)
         groups.append(described)

@@ -8,9 +8,10 @@ from collections.abc import Collection
 
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import AllowAll, Operation, Resource
+from pykafka_broker.cluster.authorizer import AllowAll
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 
 FEATURES = {"consumer": "group.version", "streams": "streams.version"}
@@ -31,7 +32,7 @@ def may_name(services: Services, context: RequestContext, topics: Collection[str
     may_hold(services, topics)
     if type(services.authorizer) is not AllowAll:
         for name in topics:
-            services.authorise(context, Operation.DESCRIBE, Resource.TOPIC, name)
+            services.authorise(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
 
 
 def may_hold(services: Services, texts: Collection[str]) -> None:

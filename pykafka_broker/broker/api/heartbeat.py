@@ -10,8 +10,8 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatResponse
@@ -19,7 +19,7 @@ from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatRespons
 
 @handles(ApiKey.HEARTBEAT)
 def heartbeat(services: Services, context: RequestContext, request: HeartbeatRequest) -> Answer[HeartbeatResponse]:
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     host = services.groups
     error = host.refusal(request.group_id) if request.group_id else ErrorCode.NONE
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

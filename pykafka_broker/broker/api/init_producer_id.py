@@ -13,10 +13,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, all_of, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions.coordinator import ProducerReply
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.init_producer_id_response import InitProducerIdResponse
@@ -67,8 +67,8 @@ def _check_rights(services: Services, context: RequestContext, request: InitProd
     """Whoever may write to any topic may do so idempotently (KIP-679)."""
     rights, transactional_id = services.rights(context), request.transactional_id
     if transactional_id is not None:
-        rights.require(Operation.WRITE, Resource.TRANSACTIONAL_ID, transactional_id)
+        rights.require(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id)
         if request.enable2_pc:
-            rights.require(Operation.TWO_PHASE_COMMIT, Resource.TRANSACTIONAL_ID, transactional_id)
-    elif not rights.allow_some(Operation.WRITE, Resource.TOPIC):
-        rights.require(Operation.IDEMPOTENT_WRITE, Resource.CLUSTER, log=False)
+            rights.require(AclOperation.TWO_PHASE_COMMIT, AclResourceType.TRANSACTIONAL_ID, transactional_id)
+    elif not rights.allow_some(AclOperation.WRITE, AclResourceType.TOPIC):
+        rights.require(AclOperation.IDEMPOTENT_WRITE, AclResourceType.CLUSTER, log=False)

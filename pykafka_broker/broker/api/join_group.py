@@ -11,9 +11,9 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, Future
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.groups.classic import join_refusal
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
@@ -23,7 +23,7 @@ _NO_PROTOCOL_FROM = 7
 
 @handles(ApiKey.JOIN_GROUP)
 def join_group(services: Services, context: RequestContext, request: JoinGroupRequest) -> Answer[JoinGroupResponse]:
-    if not services.allows(context, Operation.READ, Resource.GROUP, request.group_id):
+    if not services.allows(context, AclOperation.READ, AclResourceType.GROUP, request.group_id):
         protocol_name = None if context.api_version >= _NO_PROTOCOL_FROM else ""
         return JoinGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED, protocol_name=protocol_name)
     host, now = services.groups, context.now

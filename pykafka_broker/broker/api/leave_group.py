@@ -11,8 +11,8 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, then
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
 from pykafka_broker.protocol.messages.leave_group_response import LeaveGroupResponse
@@ -22,7 +22,7 @@ MEMBERS_FROM = 3
 
 @handles(ApiKey.LEAVE_GROUP)
 def leave_group(services: Services, context: RequestContext, request: LeaveGroupRequest) -> Answer[LeaveGroupResponse]:
-    if not services.allows(context, Operation.READ, Resource.GROUP, request.group_id):
+    if not services.allows(context, AclOperation.READ, AclResourceType.GROUP, request.group_id):
         return LeaveGroupResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     host, now = services.groups, context.now
     if context.api_version < MEMBERS_FROM:

@@ -12,10 +12,9 @@ from collections.abc import Iterable
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
 from pykafka_broker.protocol.messages.list_config_resources_response import (
@@ -36,7 +35,7 @@ _LISTED = (
 def list_config_resources(
     services: Services, context: RequestContext, request: ListConfigResourcesRequest
 ) -> ListConfigResourcesResponse:
-    services.authorise(context, Operation.DESCRIBE_CONFIGS, Resource.CLUSTER)
+    services.authorise(context, AclOperation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER)
     types: Iterable[int] = [ConfigResourceType.CLIENT_METRICS] if context.api_version == 0 else request.resource_types
     if any(kind not in _LISTED for kind in types):
         return ListConfigResourcesResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)

@@ -11,8 +11,8 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
 
@@ -21,13 +21,14 @@ from pykafka_broker.protocol.messages.list_groups_response import ListedGroup, L
 def list_groups(services: Services, context: RequestContext, request: ListGroupsRequest) -> Answer[ListGroupsResponse]:
     states = {state.lower() for state in request.states_filter}
     types = {type_.lower() for type_ in request.types_filter}
-    sees_all = services.allows(context, Operation.DESCRIBE, Resource.CLUSTER, log=False)
+    sees_all = services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER, log=False)
     response = ListGroupsResponse(
         groups=[
             ListedGroup(group.group_id, group.protocol_type, group.state_name, group.type_name)
             for group in services.groups.listed().groups.values()
             if (not states or _asked_as(group.state_name) in states) and (not types or group.type_name in types)
-            if sees_all or services.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id, log=False)
+            if sees_all
+            or services.allows(context, AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id, log=False)
         ]
     )
     return when_committed(response, services.groups.shards.all_committed())

@@ -20,7 +20,6 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps, are_many, shares
 from pykafka_broker.broker.waiting import Answer
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -31,6 +30,8 @@ from pykafka_broker.protocol.enums import (
     LATEST,
     LATEST_TIERED,
     MAX_TIMESTAMP,
+    AclOperation,
+    AclResourceType,
     IsolationLevel,
 )
 from pykafka_broker.protocol.errors import ErrorCode
@@ -61,7 +62,7 @@ _MOST_BEGUN = 8  # look-ups that take long
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 _NONE = -1
 _NO_OFFSETS: list[int] = []  # shared by all answers; nobody changes it
-_DESCRIBE_TOPIC = (Operation.DESCRIBE, Resource.TOPIC)
+_DESCRIBE_TOPIC = (AclOperation.DESCRIBE, AclResourceType.TOPIC)
 
 
 @handles(ApiKey.LIST_OFFSETS)

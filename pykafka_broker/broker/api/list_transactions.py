@@ -14,10 +14,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.transactions.coordinator import TransactionFilters, matching_transactions
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from pykafka_broker.protocol.messages.list_transactions_response import ListTransactionsResponse, TransactionState
@@ -39,7 +39,7 @@ def list_transactions(
         transaction_states=[
             TransactionState(name, transaction.producer_id, transaction.state.title)
             for name, transaction in found
-            if services.allows(context, Operation.DESCRIBE, Resource.TRANSACTIONAL_ID, name)
+            if services.allows(context, AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, name)
         ],
     )
     return when_committed(response, services.transactions.all_committed())

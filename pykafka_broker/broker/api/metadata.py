@@ -19,10 +19,11 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import NOT_ASKED, Operation, Resource
+from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import (
@@ -118,9 +119,9 @@ class _Answer:
             return False
         missing = [name for name, _ in names if name is not None and name not in topics and name != CLUSTER_METADATA]
         missing = [name for name in missing if self._may_see(name, log=False)]
-        if missing and not self._rights.allow(Operation.CREATE, Resource.CLUSTER, log=False):
+        if missing and not self._rights.allow(AclOperation.CREATE, AclResourceType.CLUSTER, log=False):
             self._uncreatable = {
-                name for name in missing if not self._rights.allow(Operation.CREATE, Resource.TOPIC, name)
+                name for name in missing if not self._rights.allow(AclOperation.CREATE, AclResourceType.TOPIC, name)
             }
         missing = [name for name in missing if name not in self._uncreatable]
         if missing:
@@ -152,15 +153,15 @@ class _Answer:
         )
 
     def _may_see(self, name: str, *, log: bool = True) -> bool:
-        return self._rights.allow(Operation.DESCRIBE, Resource.TOPIC, name, log=log)
+        return self._rights.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, name, log=log)
 
     def _of_cluster(self) -> int:
-        if not self._rights.allow(Operation.DESCRIBE, Resource.CLUSTER):
+        if not self._rights.allow(AclOperation.DESCRIBE, AclResourceType.CLUSTER):
             return 0
-        return self._rights.operations(Resource.CLUSTER)
+        return self._rights.operations(AclResourceType.CLUSTER)
 
     def _of_topic(self, name: str) -> int:
-        return self._rights.operations(Resource.TOPIC, name) if self._topic_operations else NOT_ASKED
+        return self._rights.operations(AclResourceType.TOPIC, name) if self._topic_operations else NOT_ASKED
 
     def _by_id(self, topic_id: bytes) -> Generator[None, None, MetadataResponseTopic]:
         topic = self._services.image.topics_by_id.get(topic_id)

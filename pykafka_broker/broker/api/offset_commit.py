@@ -17,9 +17,9 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import then
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
 from pykafka_broker.protocol.messages.offset_commit_response import (
@@ -29,8 +29,8 @@ from pykafka_broker.protocol.messages.offset_commit_response import (
 )
 
 TOPIC_IDS_FROM = 10
-_READ_GROUP = (Operation.READ, Resource.GROUP)
-_READ_TOPIC = (Operation.READ, Resource.TOPIC)
+_READ_GROUP = (AclOperation.READ, AclResourceType.GROUP)
+_READ_TOPIC = (AclOperation.READ, AclResourceType.TOPIC)
 _DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 

@@ -12,8 +12,8 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, then
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_delete_request import OffsetDeleteRequest, OffsetDeleteRequestTopic
 from pykafka_broker.protocol.messages.offset_delete_response import (
@@ -28,7 +28,7 @@ def offset_delete(
     services: Services, context: RequestContext, request: OffsetDeleteRequest
 ) -> Answer[OffsetDeleteResponse]:
     group_id = request.group_id
-    if not services.allows(context, Operation.DELETE, Resource.GROUP, group_id):
+    if not services.allows(context, AclOperation.DELETE, AclResourceType.GROUP, group_id):
         return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
     host = services.groups
     if group_id:
@@ -36,7 +36,7 @@ def offset_delete(
     readable: list[OffsetDeleteRequestTopic] = []
     denied: list[OffsetDeleteRequestTopic] = []
     for topic in request.topics:
-        may = services.allows(context, Operation.READ, Resource.TOPIC, topic.name)
+        may = services.allows(context, AclOperation.READ, AclResourceType.TOPIC, topic.name)
         (readable if may else denied).append(topic)
     answer = host.answer(group_id, host.coordinator.offset_requests.delete(OffsetDeleteRequest(group_id, readable)))
     return then(answer, partial(_with, denied)) if denied else answer

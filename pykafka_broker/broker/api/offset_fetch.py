@@ -13,8 +13,8 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_fetch_request import (
     OffsetFetchRequest,
@@ -85,7 +85,7 @@ def _of_one_group(services: Services, context: RequestContext, request: OffsetFe
 def _fetch(
     services: Services, context: RequestContext, group: OffsetFetchRequestGroup, request: OffsetFetchRequest
 ) -> OffsetFetchResponseGroup:
-    if not services.allows(context, Operation.DESCRIBE, Resource.GROUP, group.group_id):
+    if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id):
         return OffsetFetchResponseGroup(group.group_id, [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
     make_room(services, context)
     error = services.groups.refusal(group.group_id)
@@ -112,7 +112,7 @@ def _may_see(
     name = topic.name if image is None else image.name
     if not name and context.api_version >= TOPIC_IDS_FROM:
         return True
-    return services.allows(context, Operation.DESCRIBE, Resource.TOPIC, name)
+    return services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
 
 
 def _hidden(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:

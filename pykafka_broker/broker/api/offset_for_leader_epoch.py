@@ -11,9 +11,9 @@ from __future__ import annotations
 from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
     OffsetForLeaderEpochRequest,
     OffsetForLeaderPartition,
@@ -30,7 +30,7 @@ def offset_for_leader_epoch(
     services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
     # Followers may ask about any topic.
-    is_follower = services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER, log=False)
+    is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, log=False)
     return OffsetForLeaderEpochResponse(
         topics=[
             OffsetForLeaderTopicResult(
@@ -48,7 +48,7 @@ def _end_offset(
     answer = EpochEndOffset(partition=wanted.partition)
     try:
         if not is_follower:
-            services.authorise(context, Operation.DESCRIBE, Resource.TOPIC, topic)
+            services.authorise(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
         log = services.replicas.leader(topic, wanted.partition, wanted.current_leader_epoch).log
         answer.leader_epoch, answer.end_offset = log.leader_epoch_end(wanted.leader_epoch)
     except ApiError as error:

@@ -11,9 +11,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import replication_control
-from pykafka_broker.cluster.authorizer import Operation, Resource, Rights, denial
+from pykafka_broker.cluster.authorizer import Rights, denial
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
 from pykafka_broker.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
 from pykafka_broker.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
@@ -28,9 +29,9 @@ from pykafka_broker.protocol.messages.list_partition_reassignments_response impo
 def list_partition_reassignments(
     services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
 ) -> ListPartitionReassignmentsResponse:
-    if services.allows(context, Operation.DESCRIBE, Resource.CLUSTER):
+    if services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
         return replication_control.list_partition_reassignments(services.image, request)
-    error = denial(Resource.CLUSTER)
+    error = denial(AclResourceType.CLUSTER)
     # What was asked for is named all the same, as by Kafka.
     topics = [
         OngoingTopicReassignment(topic.name, [OngoingPartitionReassignment(each) for each in topic.partition_indexes])
@@ -43,5 +44,5 @@ def list_partition_reassignments(
 def alter_partition_reassignments(
     controller: Controller, context: RequestContext, request: AlterPartitionReassignmentsRequest
 ) -> Decision[AlterPartitionReassignmentsResponse]:
-    Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
+    Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
     return replication_control.alter_partition_reassignments(controller, request)

@@ -40,10 +40,10 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps, shares
 from pykafka_broker.broker.waiting import Answer, Future, all_of, lost
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import (
@@ -64,7 +64,7 @@ INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themsel
 ALL = -1  # acks
 _ACKS = (ALL, 0, 1)
 _BYTES_A_STEP = 64 << 10  # compressed, of batches each of which takes less than a step
-_WRITE_TOPIC = (Operation.WRITE, Resource.TOPIC)
+_WRITE_TOPIC = (AclOperation.WRITE, AclResourceType.TOPIC)
 _REFUSALS_OF_A_LOG = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,

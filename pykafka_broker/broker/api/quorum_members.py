@@ -13,10 +13,11 @@ from pykafka_broker.broker.metadata_source import Quorum
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import registration
-from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
+from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest
 from pykafka_broker.protocol.messages.add_raft_voter_response import AddRaftVoterResponse
@@ -31,13 +32,13 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
 def unregister_broker(
     controller: Controller, context: RequestContext, request: UnregisterBrokerRequest
 ) -> Decision[UnregisterBrokerResponse]:
-    Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
+    Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
     return registration.unregister_broker(controller, request)
 
 
 @handles(ApiKey.ADD_RAFT_VOTER)
 def add_raft_voter(services: Services, context: RequestContext, request: AddRaftVoterRequest) -> AddRaftVoterResponse:
-    services.authorise(context, Operation.ALTER, Resource.CLUSTER)
+    services.authorise(context, AclOperation.ALTER, AclResourceType.CLUSTER)
     _check_cluster(services, request.cluster_id)
     if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Add voter request didn't include a valid voter")
@@ -58,7 +59,7 @@ def add_raft_voter(services: Services, context: RequestContext, request: AddRaft
 def remove_raft_voter(
     services: Services, context: RequestContext, request: RemoveRaftVoterRequest
 ) -> RemoveRaftVoterResponse:
-    services.authorise(context, Operation.ALTER, Resource.CLUSTER)
+    services.authorise(context, AclOperation.ALTER, AclResourceType.CLUSTER)
     _check_cluster(services, request.cluster_id)
     if request.voter_id < 0 or request.voter_directory_id == ZERO_UUID:
         raise ApiError(ErrorCode.INVALID_REQUEST, "Remove voter request didn't include a valid voter")

@@ -32,12 +32,13 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_reader import ACQUIRE_MODES, Found, Refused, ShareReader
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Resource, denial
+from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
 from pykafka_broker.coordinators.share.share_partition import AckBatch
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import (
@@ -49,7 +50,7 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
 
 _EMPTY = Refused(ErrorCode.NONE, None)
 _NOTHING: list[AcquiredRecords] = []  # never changed
-_DENIAL = Refused(denial(Resource.TOPIC).code, denial(Resource.TOPIC).message)
+_DENIAL = Refused(denial(AclResourceType.TOPIC).code, denial(AclResourceType.TOPIC).message)
 
 
 @handles(ApiKey.SHARE_FETCH)

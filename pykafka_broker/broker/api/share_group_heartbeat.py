@@ -16,10 +16,10 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 def share_group_heartbeat(
     services: Services, context: RequestContext, request: ShareGroupHeartbeatRequest
 ) -> Answer[ShareGroupHeartbeatResponse]:
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     may_name(services, context, request.subscribed_topic_names or [])
     error = heartbeat_refusal(services, is_enabled(services.image.features), request.group_id)
     if error is not ErrorCode.NONE:

@@ -8,24 +8,24 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.slices import Steps
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 
 NOT_HOSTED = "This server does not host this topic-partition."
 
 
 def empty_group(
-    services: Services, context: RequestContext, operation: Operation, group_id: str
+    services: Services, context: RequestContext, operation: AclOperation, group_id: str
 ) -> Steps[ShareGroup | None]:
     """Return the group, or None if there is none of that name, once it is certain that this node is its coordinator.
     Raises what forbids a change of its offsets.
     """
     if not is_enabled(services.image.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-    services.authorise(context, operation, Resource.GROUP, group_id)
+    services.authorise(context, operation, AclResourceType.GROUP, group_id)
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
     services.groups.require(group_id)

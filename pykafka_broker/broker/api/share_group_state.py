@@ -16,11 +16,11 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.waiting import Answer, Future, R, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import (
     delete_share_group_state_response,
@@ -73,7 +73,7 @@ def _answer(
     """
     if not request.topics:
         return []
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     refused = None if is_enabled(services.image.features) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
     def answer(key: ShareKey, asked: Any) -> Any:

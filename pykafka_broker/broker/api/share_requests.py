@@ -13,12 +13,13 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.share_host import is_enabled
 from pykafka_broker.broker.share_partitions import Taken
 from pykafka_broker.broker.slices import Steps
-from pykafka_broker.cluster.authorizer import Operation, Resource, denial
+from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import Member
 from pykafka_broker.coordinators.share.share_group import MAX_MEMBER_ID
 from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW, AckBatch
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_acknowledge_request import AcknowledgeTopic, ShareAcknowledgeRequest
 from pykafka_broker.protocol.messages.share_fetch_request import FetchTopic, ShareFetchRequest
@@ -45,7 +46,7 @@ def member_of(
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if request.group_id is None:
         raise ApiError(ErrorCode.INVALID_REQUEST)
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     return request.group_id, request.member_id
@@ -54,7 +55,7 @@ def member_of(
 def may_read(services: Services, context: RequestContext, topic_id: bytes) -> bool:
     """Whether that is not denied; a topic that there is not is refused for that, by whoever looks for it."""
     topic = services.image.topics_by_id.get(topic_id)
-    return topic is None or services.allows(context, Operation.READ, Resource.TOPIC, topic.name)
+    return topic is None or services.allows(context, AclOperation.READ, AclResourceType.TOPIC, topic.name)
 
 
 def has_acknowledgements(topics: Iterable[FetchTopic]) -> bool:
@@ -101,7 +102,7 @@ def acknowledge(
                 raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
             _check(batches, may_renew)
             if not may_read(services, context, topic_id):
-                raise denial(Resource.TOPIC)
+                raise denial(AclResourceType.TOPIC)
             key = ShareKey(group_id, topic_id, partition)
             services.shares.partitions.partition_of(key)
             if not batches:

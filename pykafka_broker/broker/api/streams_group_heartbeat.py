@@ -12,10 +12,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, all_of, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, are_plain, name_problem
 from pykafka_broker.coordinators.streams.topology import MISSING_INTERNAL_TOPICS, mentioned
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
@@ -26,7 +26,7 @@ from pykafka_broker.protocol.messages.streams_group_heartbeat_response import St
 def streams_group_heartbeat(
     services: Services, context: RequestContext, request: StreamsGroupHeartbeatRequest
 ) -> Answer[StreamsGroupHeartbeatResponse]:
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     error = heartbeat_refusal(services, offers(services, "streams"), request.group_id)
     if error is not ErrorCode.NONE:
         return StreamsGroupHeartbeatResponse(error_code=error)
@@ -68,9 +68,11 @@ def _problem(services: Services, context: RequestContext, topology: Topology) ->
 
 def _create(services: Services, context: RequestContext, topics: list[CreatableTopic]) -> str:
     """Create internal topics, all of which the client must be allowed to create; returns what went wrong."""
-    if not services.allows(context, Operation.CREATE, Resource.CLUSTER, log=False):
+    if not services.allows(context, AclOperation.CREATE, AclResourceType.CLUSTER, log=False):
         denied = [
-            one.name for one in topics if not services.allows(context, Operation.CREATE, Resource.TOPIC, one.name)
+            one.name
+            for one in topics
+            if not services.allows(context, AclOperation.CREATE, AclResourceType.TOPIC, one.name)
         ]
         if denied:
             return f"Unauthorized to CREATE on topics {', '.join(denied)}"

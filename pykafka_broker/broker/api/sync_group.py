@@ -11,8 +11,8 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer, Future
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.messages.sync_group_response import SyncGroupResponse
@@ -26,7 +26,7 @@ def sync_group(services: Services, context: RequestContext, request: SyncGroupRe
         request.protocol_type is None or request.protocol_name is None
     ):
         return SyncGroupResponse(error_code=ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     host, now = services.groups, context.now
     error = host.refusal(request.group_id)
     if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:

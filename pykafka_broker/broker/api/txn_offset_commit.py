@@ -16,9 +16,9 @@ from pykafka_broker.broker.joining import Joined, refused_join
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import DONE, Answer, lost, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequest,
@@ -50,8 +50,8 @@ def txn_offset_commit(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> Answer[TxnOffsetCommitResponse]:
     try:
-        services.authorise(context, Operation.WRITE, Resource.TRANSACTIONAL_ID, request.transactional_id)
-        services.authorise(context, Operation.READ, Resource.GROUP, request.group_id)
+        services.authorise(context, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
     except ApiError as error:
         return TxnOffsetCommitResponse(topics=_all(request.topics, error.code))
     known, refused = _split(services, context, request)
@@ -118,7 +118,7 @@ def _split(
     """The partitions that exist and may be read, and the answer for the others."""
     known, refused = [], []
     for topic in request.topics:
-        if not services.allows(context, Operation.READ, Resource.TOPIC, topic.name):
+        if not services.allows(context, AclOperation.READ, AclResourceType.TOPIC, topic.name):
             refused += _all([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             continue
         there: list[TxnOffsetCommitRequestPartition] = []

@@ -10,10 +10,11 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster import scram
-from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
+from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.alter_user_scram_credentials_request import AlterUserScramCredentialsRequest
 from pykafka_broker.protocol.messages.alter_user_scram_credentials_response import AlterUserScramCredentialsResponse
 from pykafka_broker.protocol.messages.describe_user_scram_credentials_request import (
@@ -30,7 +31,7 @@ def describe_user_scram_credentials(
     services: Services, context: RequestContext, request: DescribeUserScramCredentialsRequest
 ) -> DescribeUserScramCredentialsResponse:
     try:
-        services.authorise(context, Operation.DESCRIBE, Resource.CLUSTER)
+        services.authorise(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER)
     except ApiError as error:
         results = [DescribeUserScramCredentialsResult("", error.code, error.message) for _ in request.users or ()]
         return DescribeUserScramCredentialsResponse(0, error.code, error.message, results)
@@ -43,7 +44,7 @@ def alter_user_scram_credentials(
     controller: Controller, context: RequestContext, request: AlterUserScramCredentialsRequest
 ) -> Decision[AlterUserScramCredentialsResponse]:
     try:
-        Rights(controller.authorizer, context).require(Operation.ALTER, Resource.CLUSTER)
+        Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
     except ApiError as error:
         return Decision([], scram.refusal(request, error))
     return scram.alter_user_scram_credentials(controller, request)

@@ -16,9 +16,9 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
 from pykafka_broker.broker.transaction_markers import write_marker
 from pykafka_broker.broker.waiting import Answer, when_committed
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
 from pykafka_broker.protocol.messages.write_txn_markers_response import (
@@ -44,8 +44,8 @@ class _Outcome(NamedTuple):
 def write_txn_markers(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
 ) -> Answer[WriteTxnMarkersResponse]:
-    if not services.allows(context, Operation.ALTER, Resource.CLUSTER, log=False):
-        services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    if not services.allows(context, AclOperation.ALTER, AclResourceType.CLUSTER, log=False):
+        services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     return services.slices.reply(_written(services, request), outlives_client=True)
 
 

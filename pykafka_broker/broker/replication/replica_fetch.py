@@ -18,8 +18,8 @@ from pykafka_broker.broker.partition_reader import PartitionReader
 from pykafka_broker.broker.replication.replica_news import ReplicaNews
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.slices import Steps
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
@@ -37,7 +37,7 @@ class ReplicaReader(PartitionReader):
         self._throttle = None if replication is None else replication.leader_throttle
         self._replica_id = replica_id
         self.broker_epoch = broker_epoch
-        self._is_follower = services.allows(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+        self._is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
         self.named: set[Key] = set()  # about which the request says something that is not noted yet
         self.news: ReplicaNews | None = None
         self.has_news = False  # high watermark or start of one of them are beyond what the follower was told

@@ -1,8 +1,8 @@
-"""`__cluster_metadata-0` on a node that does not lead it: what was fetched of it, and what of that is committed.
+"""`__cluster_metadata-0` on a node that follows it: the fetched log, and the committed part of it.
 
-Rule: the image holds what is committed and nothing else, so a start begins with the newest snapshot and goes on when
-the leader has told the high watermark. What is committed is never cut off. A snapshot of the leader's is written and
-synced before the log begins anew behind it, so wherever a crash comes, one of both is there.
+Rule: the image holds committed records and nothing else, so a start begins with the newest snapshot and continues when
+the leader has told the high watermark. Committed records are never cut off. A snapshot of the leader is written and
+synced before the log begins anew behind it, so wherever a crash comes, either the old log or the snapshot is there.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class FollowedLog(MetadataLog):
 
     # -- what the leader has sent
 
-    def take(self, records: Buffer, wall: int) -> None:
+    def append_fetched(self, records: Buffer, wall: int) -> None:
         """Append fetched batches.
 
         Raises:
@@ -160,7 +160,7 @@ class FollowedLog(MetadataLog):
         self._go_to(self._load_snapshot(self._replay))
         self.bytes_since_snapshot = 0
 
-    def go_on_with(self, image: MetadataImage) -> None:
+    def continue_with(self, image: MetadataImage) -> None:
         """Continue with the same image in another object."""
         self._replay.image = image
 

@@ -1,10 +1,10 @@
-"""What the leader of the metadata log gives to those who follow it (KIP-595): Fetch v4-v18, FetchSnapshot v0-v1.
+"""The leader's answers to nodes that follow the metadata log (KIP-595): Fetch v4-v18, FetchSnapshot v0-v1.
 
-Rule: only what is committed is given, which is what the one voter has synced, so no observer ever has to give anything
-back. Whoever asks in another epoch is told who leads in which; whoever has another history, where that parts from this
-one; whoever lacks what is no longer in the log, which snapshot to take instead.
-Versions of Fetch: 12 epochs of what was fetched before, 13 topics by id, 16 addresses, 18 the high watermark that the
-observer knows: it is answered as soon as there is a higher one.
+Rule: only committed records are given, those that the single voter has synced, so no observer ever has to give anything
+back. A node in another epoch is told the leader and its epoch; a node with another history, where it parts from this
+log; a node that needs records no longer in the log, which snapshot to fetch instead. Versions of Fetch: 12 epochs of
+the last fetched records, 13 topics by id, 16 addresses, 18 the high watermark that the observer knows: a higher one is
+answered at once.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ it, and answers of an older epoch are not looked at.
 
 The requests of the observer and its answers know the protocol: the metadata log is topic id 1 with one partition,
 answers without it count as refusals.
+
+The only reader is in another layer (`broker`).
 """
 
 from __future__ import annotations
@@ -236,7 +238,7 @@ class Observer:
         self._timeout_ms = config.controller_quorum_fetch_timeout_ms
         self._backoff_ms = config.controller_quorum_retry_backoff_ms
         self._listener = roles.bootstrap[0].listener if roles.bootstrap else "CONTROLLER"
-        self._lines: dict[Address, _Connection] = {}
+        self._connections: dict[Address, _Connection] = {}
         self._lost: Leader | None = None  # the last one, while nobody is known
         self._download: Download | None = None
         self._follower: ObserverListener
@@ -249,13 +251,13 @@ class Observer:
     def start(self, follower: ObserverListener) -> None:
         """Begin to fetch."""
         self._follower = follower
-        self._go_on()
+        self._send_due()
 
     def close(self) -> None:
         """Stop fetching."""
         self._closed, self._due = True, None
-        for line in list(self._lines.values()):
-            self._hang_up(line)
+        for connection in list(self._connections.values()):
+            self._close_connection(connection)
 
     def next_deadline(self) -> int | None:
         """Return the time of the next request."""
@@ -263,24 +265,26 @@ class Observer:
 
     def on_deadline(self, now: int) -> None:
         """Send due requests."""
-        self._go_on()
+        self._send_due()
 
     # -- asking
 
-    def _go_on(self) -> None:
+    def _send_due(self) -> None:
         self._due = None
         if self._closed:
             return
-        for address in self._whom():
-            line = self._lines.get(address)
-            if line is None:
-                line = self._lines[address] = _Connection(address, self._peers.open(address, self._client_id))
-            if not line.waits and line.not_before <= self._clock.now:
-                self._ask(line)
-            if not line.waits and (self._due is None or line.not_before < self._due):
-                self._due = line.not_before
+        for address in self._targets():
+            connection = self._connections.get(address)
+            if connection is None:
+                connection = self._connections[address] = _Connection(
+                    address, self._peers.open(address, self._client_id)
+                )
+            if not connection.waits and connection.not_before <= self._clock.now:
+                self._send(connection)
+            if not connection.waits and (self._due is None or connection.not_before < self._due):
+                self._due = connection.not_before
 
-    def _whom(self) -> list[Address]:
+    def _targets(self) -> list[Address]:
         if self.leader is not None:
             return [self.leader.address]
         known = [*self._roles.bootstrap, *voter_addresses(self._log.voters, self._listener)]
@@ -288,75 +292,77 @@ class Observer:
             known.append(self._lost.address)
         return list(dict.fromkeys(known))
 
-    def _ask(self, line: _Connection) -> None:
-        line.waits = True
+    def _send(self, connection: _Connection) -> None:
+        connection.waits = True
         if self._download is not None and self.leader is not None:
             request = self._requests.fetch_snapshot(self._download)
-            answered = partial(self._on_snapshot_part, line, self._download)
-            line.peer.send(request, answered, self._timeout_ms)
+            answered = partial(self._on_snapshot_part, connection, self._download)
+            connection.peer.send(request, answered, self._timeout_ms)
         else:
-            answered = partial(self._on_fetch, line, self._log.log.log_end_offset)
-            line.peer.send(self._requests.fetch(), answered, self._timeout_ms, versions=_FETCH_VERSIONS)
+            answered = partial(self._on_fetch, connection, self._log.log.log_end_offset)
+            connection.peer.send(self._requests.fetch(), answered, self._timeout_ms, versions=_FETCH_VERSIONS)
 
-    def _answered(self, line: _Connection) -> bool:
+    def _answered(self, connection: _Connection) -> bool:
         """Take note of an answer, and return whether the answer is still wanted."""
-        line.waits = False
-        return not line.closed and not self._closed
+        connection.waits = False
+        return not connection.closed and not self._closed
 
-    def _pause(self, line: _Connection) -> None:
-        line.failures += 1
-        pause = min(self._backoff_ms * line.failures, _LONGEST_PAUSE_MS)
-        line.not_before = self._clock.now + pause
+    def _pause(self, connection: _Connection) -> None:
+        connection.failures += 1
+        pause = min(self._backoff_ms * connection.failures, _LONGEST_PAUSE_MS)
+        connection.not_before = self._clock.now + pause
 
-    def _hang_up(self, line: _Connection) -> None:
-        del self._lines[line.address]
-        line.closed = True
-        line.peer.close()
+    def _close_connection(self, connection: _Connection) -> None:
+        del self._connections[connection.address]
+        connection.closed = True
+        connection.peer.close()
 
     # -- answers
 
-    def _on_fetch(self, line: _Connection, asked_at: int, reply: Message | LinkError) -> None:
-        if not self._answered(line):
+    def _on_fetch(self, connection: _Connection, asked_at: int, reply: Message | LinkError) -> None:
+        if not self._answered(connection):
             return
         if isinstance(reply, LinkError):
-            self._failed(line, str(reply))
+            self._failed(connection, str(reply))
         else:
             answer = read_fetch(reply, self._listener)
-            self._learn(line, answer)
+            self._learn(connection, answer)
             if answer.error in _FOREIGN:
-                self._follower.on_refusal(f"{line.address.host}:{line.address.port} answers {answer.error.name}")
-                self._pause(line)
+                self._follower.on_refusal(
+                    f"{connection.address.host}:{connection.address.port} answers {answer.error.name}"
+                )
+                self._pause(connection)
             elif answer.error is not ErrorCode.NONE:
-                self._refused(line, answer)
+                self._refused(connection, answer)
             elif answer.epoch == self._log.epoch and asked_at == self._log.log.log_end_offset:
-                line.failures = line.not_before = 0
-                self._follow(line, answer)
-        self._go_on()
+                connection.failures = connection.not_before = 0
+                self._follow(connection, answer)
+        self._send_due()
 
-    def _refused(self, line: _Connection, answer: FetchAnswer) -> None:
+    def _refused(self, connection: _Connection, answer: FetchAnswer) -> None:
         """Handle an answer from a node without the lead, or without the lead in the epoch."""
-        leads = self.leader is not None and self.leader.address == line.address
+        leads = self.leader is not None and self.leader.address == connection.address
         if leads and answer.error is ErrorCode.FENCED_LEADER_EPOCH:
             return  # the answer has told the epoch of its lead
-        self._pause(line)
+        self._pause(connection)
         if leads:
-            self._lose(answer.error.name)
+            self._leader_lost(answer.error.name)
 
-    def _failed(self, line: _Connection, why: str) -> None:
-        self._pause(line)
-        if self.leader is not None and self.leader.address == line.address:
-            self._lose(why)
+    def _failed(self, connection: _Connection, why: str) -> None:
+        self._pause(connection)
+        if self.leader is not None and self.leader.address == connection.address:
+            self._leader_lost(why)
 
     # -- who leads
 
-    def _learn(self, line: _Connection, answer: FetchAnswer) -> None:
+    def _learn(self, connection: _Connection, answer: FetchAnswer) -> None:
         """Learn epoch and leader from an answer."""
         log = self._log
         leader_id = answer.leader_id
         if answer.epoch < log.epoch or answer.epoch < 0 or (answer.epoch == log.epoch and leader_id == NO_LEADER):
             return
         if answer.epoch > log.epoch and self.leader is not None:
-            self._lose(f"epoch {answer.epoch} has begun")
+            self._leader_lost(f"epoch {answer.epoch} has begun")
         leads = answer.error is ErrorCode.NONE
         try:
             log.enter(answer.epoch, leader_id)
@@ -365,30 +371,30 @@ class Observer:
             return
         if self.leader is not None or leader_id == NO_LEADER:
             return
-        address = answer.address or self._roles.voters.get(leader_id) or (line.address if leads else None)
+        address = answer.address or self._roles.voters.get(leader_id) or (connection.address if leads else None)
         lost = self._lost
         if address is None or (lost is not None and not leads and (lost.id, lost.epoch) == (leader_id, answer.epoch)):
             return  # other nodes don't know yet that this leader is lost
-        self._found(Leader(leader_id, answer.epoch, address))
+        self._enter_leader(Leader(leader_id, answer.epoch, address))
 
-    def _found(self, leader: Leader) -> None:
+    def _enter_leader(self, leader: Leader) -> None:
         logger.info("node %d at %s:%d leads the quorum, epoch %d", leader.id, *leader.address[:2], leader.epoch)
         self.leader, self._lost = leader, None
-        for line in list(self._lines.values()):
-            if line.address != leader.address:
-                self._hang_up(line)
+        for connection in list(self._connections.values()):
+            if connection.address != leader.address:
+                self._close_connection(connection)
             else:
-                line.not_before = 0
+                connection.not_before = 0
         self._follower.on_leader(leader)
 
-    def _lose(self, why: str) -> None:
+    def _leader_lost(self, why: str) -> None:
         logger.info("the leader of the quorum is unknown: %s", why)
         self._lost, self.leader, self._download = self.leader, None, None
         self._follower.on_leader(None)
 
     # -- the log
 
-    def _follow(self, line: _Connection, answer: FetchAnswer) -> None:
+    def _follow(self, connection: _Connection, answer: FetchAnswer) -> None:
         """Follow the leader's answer."""
         log = self._log
         try:
@@ -398,45 +404,45 @@ class Observer:
             if answer.diverging is not None:
                 log.truncate_to(*answer.diverging)
             elif answer.records:
-                log.take(answer.records, self._clock.wall)
+                log.append_fetched(answer.records, self._clock.wall)
         except MetadataError as error:
             self._follower.on_refusal(str(error))
-            self._pause(line)
+            self._pause(connection)
         except (CorruptBatch, ApiError, OSError) as error:
             offset = log.log.log_end_offset
             level = logging.DEBUG if self._trouble_at == offset else logging.WARNING
             logger.log(level, "records fetched from offset %d of the metadata log on: %s", offset, error)
             self._trouble_at = offset
-            self._pause(line)
+            self._pause(connection)
         if log.raise_high_watermark(answer.high_watermark):
             self._follower.on_progress()
 
-    def _on_snapshot_part(self, line: _Connection, download: Download, reply: Message | LinkError) -> None:
-        if not self._answered(line):
+    def _on_snapshot_part(self, connection: _Connection, download: Download, reply: Message | LinkError) -> None:
+        if not self._answered(connection):
             return
         if isinstance(reply, LinkError):
-            self._failed(line, str(reply))
+            self._failed(connection, str(reply))
         elif download is self._download:
             part = read_snapshot(reply)
             if part.error is ErrorCode.NONE and download.add(part):
-                line.failures = line.not_before = 0
+                connection.failures = connection.not_before = 0
                 if download.whole:
-                    self._install(line, download)
+                    self._install(connection, download)
             else:
                 self._download = None
                 if part.error in _NOT_FOUND or part.error is ErrorCode.NONE:
-                    self._pause(line)  # the next fetch names the present snapshot
+                    self._pause(connection)  # the next fetch names the present snapshot
                 else:
-                    self._failed(line, part.error.name)
-        self._go_on()
+                    self._failed(connection, part.error.name)
+        self._send_due()
 
-    def _install(self, line: _Connection, download: Download) -> None:
+    def _install(self, connection: _Connection, download: Download) -> None:
         self._download = None
         try:
             self._log.install(download.end_offset, download.epoch, bytes(download.data), self._clock.wall)
         except (MetadataError, ApiError, OSError) as error:
             logger.warning("The snapshot of the metadata up to %d is not used: %s", download.end_offset, error)
-            self._pause(line)
+            self._pause(connection)
             return
         logger.info("The metadata begins with the leader's snapshot up to %d", download.end_offset)
         self._log.raise_high_watermark(download.end_offset)

@@ -104,8 +104,7 @@ class ConsumerProtocol:
             ApiError: The refusal of the heartbeat.
         """
         if self._is_idle(group, request, caller) and not self._has_old_rights(group, caller, now):
-            self.keep_alive(group, request.member_id, now)
-            result.reply = self._reply(group, request.member_id, request.member_epoch)
+            result.reply = self._answer(group, request.member_id, request.member_epoch, now)
             return
         member_id = request.member_id or self._table.new_id()
         self.check_room(group, member_id)
@@ -117,8 +116,7 @@ class ConsumerProtocol:
         change.reconcile(change.retarget(), request.topic_partitions)
         member = change.member
         self._clocks.follow_state(group, before, member, now)
-        self.keep_alive(group, member_id, now)
-        reply = result.reply = self._reply(group, member_id, member.epoch)
+        reply = result.reply = self._answer(group, member_id, member.epoch, now)
         if claim.joins or _is_full(request) or member.assigned != before.assigned:
             reply.assignment = _as_reply(member.assigned)
 
@@ -147,9 +145,13 @@ class ConsumerProtocol:
             return False
         return any(rights_are_old(self._table, resolved, now) for resolved in group.regexes.values())
 
-    def _reply(self, group: ConsumerGroup, member_id: str, epoch: int) -> ConsumerGroupHeartbeatResponse:
-        interval = self._table.group_settings(group.group_id).consumer_heartbeat_interval_ms
-        return ConsumerGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=interval)
+    def _answer(self, group: ConsumerGroup, member_id: str, epoch: int, now: int) -> ConsumerGroupHeartbeatResponse:
+        """Start the member's session anew, and return the answer to a heartbeat."""
+        settings = self._table.group_settings(group.group_id)
+        self._clocks.keep_alive(group, member_id, now + settings.consumer_session_timeout_ms)
+        return ConsumerGroupHeartbeatResponse(
+            member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms
+        )
 
     def check_room(self, group: ConsumerGroup, member_id: str) -> None:
         """Raise GROUP_MAX_SIZE_REACHED for a new member of a full group."""
@@ -254,10 +256,8 @@ class ConsumerProtocol:
             return member.classic.session_timeout_ms
         return self._table.group_settings(group.group_id).consumer_session_timeout_ms
 
-    def keep_alive(self, group: ConsumerGroup, member_id: str, now: int, session_ms: int | None = None) -> None:
+    def keep_alive(self, group: ConsumerGroup, member_id: str, now: int, session_ms: int) -> None:
         """Start the member's session anew."""
-        if session_ms is None:
-            session_ms = self._table.group_settings(group.group_id).consumer_session_timeout_ms
         self._clocks.keep_alive(group, member_id, now + session_ms)
 
     def on_timer(self, key: TimerKey, group: ConsumerGroup, result: CoordinatorResult[Any], now: int) -> None:

@@ -4,7 +4,8 @@ Rule: a call decides and returns a `CoordinatorResult`; `replay` is how its reco
 become state. One coordinator holds the groups of all logs of `__consumer_offsets` that this node leads; the host knows
 which logs those are. An empty group of another kind makes way for a new group. Classic requests go to classic groups,
 and to consumer groups that classic members may join (KIP-848). A ConsumerGroupHeartbeat converts a classic group with
-members if the migration policy allows it; a group of any other kind counts as missing.
+members if the migration policy allows it; a group of any other kind counts as missing. The one reader is the host in
+`broker/`, another layer.
 """
 
 from __future__ import annotations

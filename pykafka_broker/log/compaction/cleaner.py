@@ -1,8 +1,9 @@
-"""Which partition is cleaned next, and what happens around it.
+"""The choice of the next partition to clean, and the life of a cleaning (Kafka: LogCleanerManager).
 
 Rule: the log with the greatest share of dirty bytes comes first, if that share is above `min.cleanable.dirty.ratio` or
-its oldest dirty record above `max.compaction.lag.ms`. Only what is complete, synced, decided (below the last stable
-offset) and older than `min.compaction.lag.ms` is cleaned. A partition that can't be cleaned is set aside and named.
+its oldest dirty record above `max.compaction.lag.ms`. Only segments that are complete, synced, decided (below the last
+stable offset) and older than `min.compaction.lag.ms` are cleaned. A partition that can't be cleaned is logged and left
+alone (`uncleanable`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""What cleaning one partition is asked to do, and what it answers: plain data, fit to go to another process."""
+"""The request for a cleaning and its result: plain data, fit to go to another process.
+
+This small module is apart because a process that cleans imports it under the same name as the broker.
+"""
 
 from __future__ import annotations
 

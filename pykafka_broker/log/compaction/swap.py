@@ -1,7 +1,7 @@
-"""Putting cleaned segments in the place of those they replace.
+"""The exchange of old segments for cleaned ones.
 
-Rule: the new files are on disk before this begins. Names change in an order from which a crash leaves either all of the
-old segments or a `.swap` log, which is complete and takes its place at the next start.
+Rule: the new files are on disk before the exchange begins. Names change in an order from which a crash leaves either
+all of the old segments or a `.swap` log, which is complete and takes its place at the next start.
 """
 
 from __future__ import annotations

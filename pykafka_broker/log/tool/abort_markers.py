@@ -1,7 +1,7 @@
-"""A transaction index held against the markers in the log itself.
+"""A comparison of a transaction index with the markers in the log.
 
-Rule: an entry names an ABORT marker of its segment, and every aborted transaction of which there are records has an
-entry that reaches back to the first of them. This holds whatever retention and compaction have taken away.
+Rule: an entry names an ABORT marker of its segment, and every aborted transaction with records has an entry that
+reaches back to its first record. This holds whatever retention and compaction have taken away.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """`pykafka-broker log dump|verify|repair DIR`.
 
-Rule: the exit code is 0 if all is well or mended, 1 if something is damaged, 2 if the question makes no sense.
+Rule: the exit code is 0 if all is well or mended, 1 if something is damaged, 2 if the arguments make no sense. Each
+command is imported when it runs.
 """
 
 from __future__ import annotations

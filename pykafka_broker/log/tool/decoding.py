@@ -67,7 +67,7 @@ def is_kept_for(topic: str) -> bool:
     return topic == METADATA_TOPIC or topic in _KEYED
 
 
-def senseless(topic: str, key: bytes | None, value: bytes | None) -> str | None:
+def unreadable(topic: str, key: bytes | None, value: bytes | None) -> str | None:
     """Return the reason for which a coordinator can't read a record, or None.
 
     A coordinator passes over a key of an unknown type, which belongs to a newer release.
@@ -155,7 +155,7 @@ def text(data: bytes | None) -> str | None:
 # -- records that their coordinator can't read
 
 
-def senseless_records(topic: str, batch: ScannedBatch) -> Iterator[tuple[int, str]]:
+def unreadable_records(topic: str, batch: ScannedBatch) -> Iterator[tuple[int, str]]:
     """Yield the offset of each unreadable record and the reason; the batch's own offset if the records can't be told
     apart.
     """
@@ -164,16 +164,16 @@ def senseless_records(topic: str, batch: ScannedBatch) -> Iterator[tuple[int, st
         return
     try:
         for record in iter_records(batch.data, header):
-            reason = senseless(topic, record.key, record.value)
+            reason = unreadable(topic, record.key, record.value)
             if reason is not None:
                 yield record.offset, reason
     except CorruptBatch as error:
         yield header.base_offset, str(error)
 
 
-def without_senseless(topic: str, batch: ScannedBatch) -> Buffer:
+def without_unreadable(topic: str, batch: ScannedBatch) -> Buffer:
     """Return the batch with the readable records."""
-    found = {offset for offset, _ in senseless_records(topic, batch)}
+    found = {offset for offset, _ in unreadable_records(topic, batch)}
     if not found:
         return batch.data
     header = batch.header
@@ -190,12 +190,12 @@ def without_senseless(topic: str, batch: ScannedBatch) -> Buffer:
     return rewrite(header, data, kept, header.delete_horizon_ms) if kept else empty_batch(header)
 
 
-def take_out(fs: FileSystem, topic: str, source: str, target: str) -> None:
+def write_readable(fs: FileSystem, topic: str, source: str, target: str) -> None:
     """Write the readable records of a sound segment to another file."""
     old, new = fs.open(source, writable=False), fs.open(target, create=True)
     written = 0
     for batch in scan(old, source, 0, old.size(), verify=False):
-        data = without_senseless(topic, batch)
+        data = without_unreadable(topic, batch)
         new.write_at(data, written)
         written += len(data)
     new.sync()

@@ -1,4 +1,7 @@
-"""What is in the files, one row for each batch, record, index entry and checkpoint line."""
+"""The content of the files, one row for each batch, record, index entry and checkpoint line.
+
+Only the command reads this module, when it is asked for a dump.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Making a damaged data directory one that a broker starts on.
+"""The repair of a damaged data directory, so that a broker starts on it.
 
-Rule: nothing is thrown away. A log is cut at the first batch that is damaged; what is cut off, and the segments after
-it, stay beside it in files that end in `.damaged`. Indexes, snapshots and leader epochs are made anew.
+Rule: nothing is thrown away. A log is cut at the first damaged batch; the rest of the segment, and the segments after
+it, stay beside the log in files that end in `.damaged`. Indexes, snapshots and leader epochs are rebuilt.
+
+Only the command reads this module, when it is asked for a repair.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ from pykafka_broker.log.loading import FolderRecovery, Offsets
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
-from pykafka_broker.log.tool.decoding import is_kept_for, senseless_records, take_out
+from pykafka_broker.log.tool.decoding import is_kept_for, unreadable_records, write_readable
 from pykafka_broker.log.tool.directory import (
     BOOTSTRAP_FILE,
     QUORUM_STATE,
@@ -114,7 +116,7 @@ def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
         return {"type": "error", "file": folder.name, "problem": f"left as it is: {old}"}
     kept = cut + [_move_aside(fs, path) for path in found.doubled]
     kept += [*_put_aside(fs, damages), *_put_metadata_aside(folder), *_name_again(folder, ids)]
-    kept += _take_out_senseless(folder)
+    kept += _remove_unreadable(folder)
     end = max(found.end, _end_of_snapshots(folder))
     if end > found.end:  # the snapshot goes further than the rest of the log, which begins anew behind it
         kept += [_move_aside(fs, path) for path in folder.files(".log")]
@@ -236,16 +238,16 @@ def _end_of_snapshots(folder: Folder) -> int:
     return max((each.end_offset for each in found if each.problem() is None), default=0)
 
 
-def _take_out_senseless(folder: Folder) -> Iterator[str]:
+def _remove_unreadable(folder: Folder) -> Iterator[str]:
     """Take the unreadable records out of a coordinator's log."""
     if not is_kept_for(folder.topic) or folder.is_metadata:
         return
     for path in folder.files(".log"):
         handle = folder.fs.open(path, writable=False)
         batches = scan(handle, path, 0, handle.size(), verify=False)
-        if any(True for batch in batches for _ in senseless_records(folder.topic, batch)):
+        if any(True for batch in batches for _ in unreadable_records(folder.topic, batch)):
             aside = _move_aside(folder.fs, path)
-            take_out(folder.fs, folder.topic, f"{folder.path}/{aside}", path)
+            write_readable(folder.fs, folder.topic, f"{folder.path}/{aside}", path)
             yield aside
 
 
@@ -313,7 +315,7 @@ def _damage(folder: Folder, path: str, markers: AbortMarkers, *, after: int | No
             if batch.header.base_offset < end:
                 return DamagedLog(path, batch.position, f"offset {batch.header.base_offset} after {end - 1}"), end
             if folder.is_metadata:
-                for offset, reason in senseless_records(folder.topic, batch):
+                for offset, reason in unreadable_records(folder.topic, batch):
                     return DamagedLog(path, batch.position, f"the record at offset {offset}: {reason}"), end
             markers.learn(batch)
             end = batch.header.next_offset

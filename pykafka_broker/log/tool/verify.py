@@ -1,8 +1,10 @@
-"""Is everything in a data directory as it should be?
+"""A check of everything in a data directory.
 
 Rule: the batches are the truth. Their CRCs, offsets and epochs are checked first; then every index, snapshot and
-checkpoint is held against them. A finding is an `error` if records are lost or unreadable, and a `warning` if a broker
-that starts on the directory mends it by itself.
+checkpoint is compared with them. A finding is an `error` if records are lost or unreadable, and a `warning` if a broker
+that starts on the directory mends the fault by itself.
+
+Only the command reads this module, when it is asked for a check.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ from pykafka_broker.log.producer_state import (
 )
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
-from pykafka_broker.log.tool.decoding import is_kept_for, senseless_records
+from pykafka_broker.log.tool.decoding import is_kept_for, unreadable_records
 from pykafka_broker.log.tool.directory import (
     QUORUM_STATE,
     Folder,
@@ -151,7 +153,7 @@ class PartitionCheck:
         if header.partition_leader_epoch > latest:
             self._epochs.append((header.partition_leader_epoch, header.base_offset))
         if self._is_kept:
-            for offset, reason in senseless_records(self._folder.topic, batch):
+            for offset, reason in unreadable_records(self._folder.topic, batch):
                 self._found(
                     "error", path, f"byte {batch.position}: the record at offset {offset} makes no sense: {reason}"
                 )

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
@@ -23,7 +23,7 @@ WITH_ACLS = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-TOPIC, CLUSTER = Resource.TOPIC, Resource.CLUSTER
+TOPIC, CLUSTER = AclResourceType.TOPIC, AclResourceType.CLUSTER
 LITERAL, PREFIXED = 3, 4
 ANY, MATCH, READ, ALLOW, DENY = 1, 2, 3, 3, 2
 TOO_MANY = "Unable to perform excessively large batch operation."
@@ -75,7 +75,7 @@ def test_what_is_created_is_described_once_and_is_there_after_a_restart(node: Re
     assert described(node) == there
     node.restart()
     assert described(node) == there
-    assert node.broker.services.authorizer.allows("User:alice", "h", Operation.READ, TOPIC, "uu")
+    assert node.broker.services.authorizer.allows("User:alice", "h", AclOperation.READ, TOPIC, "uu")
 
 
 NAMES_OF_CLUSTER = "The only valid name for the CLUSTER resource is kafka-cluster"
@@ -149,7 +149,7 @@ def filled(node: RealBroker) -> RealBroker:
         acl("t", resource_pattern_type=PREFIXED),
         acl("*"),
         acl("*", resource_pattern_type=PREFIXED),
-        acl("t", resource_type=Resource.GROUP, principal="User:bob", host="10.0.0.1"),
+        acl("t", resource_type=AclResourceType.GROUP, principal="User:bob", host="10.0.0.1"),
         acl("t", 4, DENY),
     )
     return node
@@ -219,7 +219,7 @@ def test_too_many_at_once_are_none(node: RealBroker) -> None:
         [],
     )
     assert delete(node, wanted(TOPIC, "nothing"), wanted(TOPIC)) == [refused] * 2
-    assert [len(found) for _, _, found in delete(node, wanted(TOPIC, "one"), wanted(Resource.GROUP))] == [1, 0]
+    assert [len(found) for _, _, found in delete(node, wanted(TOPIC, "one"), wanted(AclResourceType.GROUP))] == [1, 0]
     assert [len(found) for _, _, found in delete(node, wanted())] == [10_000]
 
 

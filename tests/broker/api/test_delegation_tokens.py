@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.context import ConnectionContext
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.delegation_tokens import MAX_RENEWERS
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_delegation_token_request import (
     CreatableRenewers,
@@ -26,7 +26,7 @@ from tests.broker.api.real_broker import HOST, NOW, PORT, RealBroker
 
 NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 NEW = {"create": 3, "describe": 3, "renew": 2, "expire": 2}
-Right = tuple[str, Operation, Resource, str]
+Right = tuple[str, AclOperation, AclResourceType, str]
 
 
 class Allows:
@@ -35,13 +35,13 @@ class Allows:
     def __init__(self, *allowed: Right) -> None:
         self.allowed = allowed
 
-    def allows(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> bool:
+    def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         return (principal, operation, resource, name) in self.allowed
 
-    def allows_some(self, principal: str, host: str, operation: Operation, resource: Resource) -> bool:
+    def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
         return False
 
-    def rule(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str:
+    def rule(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> str:
         return "DefaultDeny"
 
 
@@ -134,7 +134,7 @@ def test_without_a_secret_key_tokens_are_disabled(tmp_path: Path) -> None:
 
 
 def test_the_answer_names_owner_and_requester(node: Asking) -> None:
-    node.allow(("User:alice", Operation.CREATE_TOKENS, Resource.USER, "User:bob"))
+    node.allow(("User:alice", AclOperation.CREATE_TOKENS, AclResourceType.USER, "User:bob"))
     made = node.create("bob", "User:carol")
     assert made.error_code == 0
     assert (made.principal_type, made.principal_name) == ("User", "bob")
@@ -186,7 +186,7 @@ def test_nobody_s_tokens_are_none(node: Asking) -> None:
 
 
 def test_who_has_a_part_in_a_token_sees_it(node: Asking) -> None:
-    node.allow(("User:alice", Operation.CREATE_TOKENS, Resource.USER, "User:bob"))
+    node.allow(("User:alice", AclOperation.CREATE_TOKENS, AclResourceType.USER, "User:bob"))
     node.create("bob", "User:carol")
     for name in ("alice", "bob", "carol"):
         node.be(name)
@@ -199,10 +199,10 @@ def test_who_has_a_part_in_a_token_sees_it(node: Asking) -> None:
 def test_others_see_it_by_a_right(node: Asking) -> None:
     first, second = node.create(), node.create()
     node.be("bob")
-    node.allow(("User:bob", Operation.DESCRIBE, Resource.DELEGATION_TOKEN, first.token_id))
+    node.allow(("User:bob", AclOperation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, first.token_id))
     (token,) = node.describe("alice").tokens
     assert (token.token_id, token.hmac) == (first.token_id, first.hmac)
-    node.allow(("User:bob", Operation.DESCRIBE_TOKENS, Resource.USER, "User:alice"))
+    node.allow(("User:bob", AclOperation.DESCRIBE_TOKENS, AclResourceType.USER, "User:alice"))
     assert {token.token_id for token in node.describe("alice").tokens} == {first.token_id, second.token_id}
     assert node.seen("bob") == []
 

@@ -8,8 +8,8 @@ import pytest
 
 from pykafka_broker.broker.api.fetch import fetch
 from pykafka_broker.broker.purgatory import Parked
-from pykafka_broker.cluster.authorizer import Operation
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
@@ -216,16 +216,16 @@ def test_it_needs_the_right_of_a_broker(
     broker: LightBroker, follower: Follower, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     append(broker)
-    asked: list[Operation] = []
+    asked: list[AclOperation] = []
 
-    def allows(context: object, operation: Operation, *rest: object) -> bool:
+    def allows(context: object, operation: AclOperation, *rest: object) -> bool:
         asked.append(operation)
         return False
 
     monkeypatch.setattr(broker.services, "allows", allows)
     data = only(follower.ask(0))
     assert (data.error_code, len(data.records)) == (ErrorCode.TOPIC_AUTHORIZATION_FAILED, 0)
-    assert asked == [Operation.CLUSTER_ACTION]
+    assert asked == [AclOperation.CLUSTER_ACTION]
 
 
 def test_older_versions_name_the_replica_elsewhere(broker: LightBroker, follower: Follower) -> None:

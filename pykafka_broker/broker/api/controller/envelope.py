@@ -16,9 +16,9 @@ from pykafka_broker.broker.controller_routes import CONTROLLERS, FORWARDED
 from pykafka_broker.broker.router import PendingReply, Pieces, handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.default_principal_data import DefaultPrincipalData
 from pykafka_broker.protocol.messages.envelope_request import EnvelopeRequest
@@ -32,7 +32,7 @@ _NO_PORT = 0
 
 @handles(ApiKey.ENVELOPE, CONTROLLERS)
 def envelope(services: Services, context: RequestContext, request: EnvelopeRequest) -> Answer[EnvelopeResponse]:
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     client = _client_of(context.connection, request)
     frame = memoryview(bytes(request.request_data))
     if len(frame) < _VERSION.size or _VERSION.unpack_from(frame)[0] not in FORWARDED:

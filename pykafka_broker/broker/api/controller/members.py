@@ -11,9 +11,9 @@ from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting import Answer
 from pykafka_broker.cluster import registration
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
@@ -26,7 +26,7 @@ from pykafka_broker.protocol.messages.controller_registration_response import Co
 def register_broker(
     services: Services, context: RequestContext, request: BrokerRegistrationRequest
 ) -> Answer[BrokerRegistrationResponse]:
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     role = services.controlling
 
     def decide(
@@ -41,7 +41,7 @@ def register_broker(
 def heartbeat(
     services: Services, context: RequestContext, request: BrokerHeartbeatRequest
 ) -> Answer[BrokerHeartbeatResponse]:
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     role = services.controlling
 
     def decide(
@@ -56,7 +56,7 @@ def heartbeat(
 def register_controller(
     services: Services, context: RequestContext, request: ControllerRegistrationRequest
 ) -> Answer[ControllerRegistrationResponse]:
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
 
     def decide(
         controller: Controller, context: RequestContext, request: ControllerRegistrationRequest

@@ -9,9 +9,10 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.controller_routes import CONTROLLERS
 from pykafka_broker.broker.router import handles
 from pykafka_broker.cluster import registration, replication_control
-from pykafka_broker.cluster.authorizer import Operation, Resource, Rights
+from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
 from pykafka_broker.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
 from pykafka_broker.protocol.messages.alter_partition_request import AlterPartitionRequest
@@ -24,7 +25,7 @@ from pykafka_broker.protocol.messages.assign_replicas_to_dirs_response import As
 def alter(
     controller: Controller, context: RequestContext, request: AlterPartitionRequest
 ) -> Decision[AlterPartitionResponse]:
-    Rights(controller.authorizer, context).require(Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    Rights(controller.authorizer, context).require(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     return replication_control.alter_partition(controller, request)
 
 
@@ -32,7 +33,7 @@ def alter(
 def assign(
     controller: Controller, context: RequestContext, request: AssignReplicasToDirsRequest
 ) -> Decision[AssignReplicasToDirsResponse]:
-    Rights(controller.authorizer, context).require(Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    Rights(controller.authorizer, context).require(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     return replication_control.assign_replicas_to_dirs(controller, request)
 
 
@@ -40,5 +41,5 @@ def assign(
 def allocate(
     controller: Controller, context: RequestContext, request: AllocateProducerIdsRequest
 ) -> Decision[AllocateProducerIdsResponse]:
-    Rights(controller.authorizer, context).require(Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    Rights(controller.authorizer, context).require(AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     return registration.allocate_producer_ids(controller, request)

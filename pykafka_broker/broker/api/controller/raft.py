@@ -12,9 +12,9 @@ from pykafka_broker.broker.controller_routes import CONTROLLERS
 from pykafka_broker.broker.purgatory import Parked
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
 from pykafka_broker.protocol.messages.fetch_snapshot_request import FetchSnapshotRequest
@@ -24,7 +24,7 @@ from pykafka_broker.protocol.messages.fetch_snapshot_response import FetchSnapsh
 @handles(ApiKey.FETCH, CONTROLLERS)
 def fetch(services: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked:
     try:
-        services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+        services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
         return _fetched(services, context, request)
     except ApiError as error:  # it names no partitions
         return FetchResponse(error_code=error.code)
@@ -48,7 +48,7 @@ def _fetched(services: Services, context: RequestContext, request: FetchRequest)
 
 @handles(ApiKey.FETCH_SNAPSHOT, CONTROLLERS)
 def fetch_snapshot(services: Services, context: RequestContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     quorum = services.controlling.quorum
     try:
         return quorum.fetch_snapshot(request, context.api_version, context.connection.listener)

@@ -10,11 +10,11 @@ from pykafka_broker.broker.context import RequestContext
 from pykafka_broker.broker.controller_routes import CONTROLLERS
 from pykafka_broker.broker.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.cluster.authorizer import Operation, Resource
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import begin_quorum_epoch_response as begun
 from pykafka_broker.protocol.messages import end_quorum_epoch_response as ended
@@ -33,7 +33,7 @@ _ANYBODY = -1
 
 def _quorum(services: Services, context: RequestContext, request: Asking) -> RaftLeader:
     """Raises what is wrong with the whole request."""
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     quorum = services.controlling.quorum
     quorum.check_cluster(request.cluster_id)
     if [(topic.topic_name, len(topic.partitions)) for topic in request.topics] != [(CLUSTER_METADATA, 1)]:
@@ -126,7 +126,7 @@ def end_epoch(
 def update_voter(
     services: Services, context: RequestContext, request: UpdateRaftVoterRequest
 ) -> UpdateRaftVoterResponse:
-    services.authorise(context, Operation.CLUSTER_ACTION, Resource.CLUSTER)
+    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     quorum = services.controlling.quorum
     quorum.check_cluster(request.cluster_id)
     address = quorum.endpoint(context.connection.listener)
