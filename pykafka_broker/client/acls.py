@@ -45,7 +45,7 @@ class ResourcePattern(NamedTuple):
         return f"ResourcePattern(resourceType={self.type.name}, name={self.name}, patternType={self.pattern_type.name})"
 
 
-class AccessControlEntry(NamedTuple):
+class AclEntry(NamedTuple):
     """A principal, a host, an operation, and allow or deny (Kafka: AccessControlEntry).
 
     The text is that of Kafka's tools.
@@ -67,7 +67,7 @@ class AclBinding(NamedTuple):
     """An ACL, or a filter of ACLs (Kafka: AclBinding, AclBindingFilter)."""
 
     pattern: ResourcePattern = ResourcePattern()
-    entry: AccessControlEntry = AccessControlEntry()
+    entry: AclEntry = AclEntry()
 
 
 async def describe_acls(client: Client, wanted: AclBinding) -> list[AclBinding]:
@@ -117,9 +117,9 @@ def _pattern(told: Any) -> ResourcePattern:
     return ResourcePattern(kind, told.resource_name, _known(PatternType, told.pattern_type))
 
 
-def _entry(told: Any) -> AccessControlEntry:
+def _entry(told: Any) -> AclEntry:
     operation, permission_type = _known(AclOperation, told.operation), _known(AclPermissionType, told.permission_type)
-    return AccessControlEntry(told.principal, told.host, operation, permission_type)
+    return AclEntry(told.principal, told.host, operation, permission_type)
 
 
 def _known(kind: type[_E], value: int) -> _E:

@@ -1,8 +1,8 @@
 """The broker's configuration: every key of Kafka, typed, from layers in Kafka's precedence.
 
-Rule: an instance never changes. Static layers (file, environment, command line) are merged before they get here; what
-AlterConfigs changes at run time is laid on top with `with_dynamic`, cluster-wide default first, this broker's own last
-(KIP-226).
+Rule: an instance never changes. Static layers (file, environment, command line) are merged before they get here;
+changes by AlterConfigs at run time are laid on top with `with_dynamic`, cluster-wide default first, this broker's own
+last (KIP-226).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What this broker makes of each config key.
+"""The effect of each config key in this broker.
 
-Rule: a key is *honoured* when code outside this package reads it (a test looks for the place); *refused* when to ignore
-it would promise something that is not there; *no effect* when it is accepted because nothing here depends on it. Who
-makes a key work adds it to the honoured ones.
+Rule: a key is *honoured* when code outside this package reads it (a test looks for the place); *refused* when ignoring
+it would promise something that does not exist; *no effect* when it is accepted because nothing here depends on it. A
+key that begins to work is added to the honoured ones.
 """
 
 from __future__ import annotations

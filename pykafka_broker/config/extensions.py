@@ -1,7 +1,7 @@
 """Settings that Kafka does not have: their names begin with `pykafka.`.
 
-Rule: nothing of them is in an answer to a client. Without one this broker passes for the newest release, and does for
-speed and comfort what docs/differences.md lists as different from Kafka.
+Rule: no answer to a client shows them. Without any, this broker behaves as the newest release, with the differences for
+speed and comfort that docs/differences.md lists.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A group's configuration: its overrides over the broker's values (KIP-848, KIP-932, KIP-1071).
 
-Rule: an instance never changes. A stored override that no longer fits the broker's limits is drawn to the nearest one,
+Rule: an instance never changes. A stored override outside of the broker's limits is moved to the nearest allowed value,
 so that a narrowed limit holds for every group at once.
 """
 

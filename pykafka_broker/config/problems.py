@@ -1,6 +1,6 @@
-"""What is wrong with values that are fine each by itself (KafkaConfig.validateValues).
+"""Contradictions between values that are valid each by itself (KafkaConfig.validateValues).
 
-Rule: Kafka's sentence, which names the keys and what they must be.
+Rule: the texts are Kafka's sentences, which name the keys and their condition.
 """
 
 from __future__ import annotations

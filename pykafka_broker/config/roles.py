@@ -1,4 +1,4 @@
-"""What a node is in its cluster, from Kafka's own keys (KIP-500): `process.roles`, the controllers, their listeners.
+"""A node's roles in its cluster, from Kafka's own keys (KIP-500): `process.roles`, the controllers, their listeners.
 
 Rule: a node is a controller for others only where one of `controller.listener.names` is among its `listeners`; without
 that it is alone, and its own controller.

@@ -1,8 +1,8 @@
-"""Records that a topic has, compared with records that it should have.
+"""Records of a topic, compared with expected records.
 
-Rule: only fields that an expected record names are compared. Records of one partition are compared in their order;
-between partitions there is no order, so there each expected record is searched for among all of them. The text of a
-difference is never longer than a person reads: lines and their number are cut.
+Rule: only fields that an expected record names are compared. Records of one partition are compared in order; between
+partitions there is no order, so each expected record is searched for among all of them. The text of a difference is
+never longer than a person reads: lines and their number are cut.
 """
 
 from __future__ import annotations

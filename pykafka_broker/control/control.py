@@ -1,7 +1,7 @@
-"""What operations may reach.
+"""Everything that operations may reach.
 
-Rule: an operation asks Kafka's questions through `inside`; what no client can ask (time, state, faults) it asks of the
-parts named here. Whatever moves something does it in a turn (`in_turn`), so that who waits for it is answered.
+Rule: an operation asks Kafka's questions through `inside`; for things that no client can ask (time, state, faults) it
+uses the parts named here. Every change is made in a turn (`in_turn`), so that waiting requests are answered.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Groups as the control API shows them.
 
-Rule: read from the coordinator as it is now, without a request, so that it can be looked at after every turn.
+Rule: groups are read from the coordinator as they are now, without a request, so that they can be looked at after every
+turn.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Requests of Kafka's protocol from inside the process.
 
-Rule: what an operation does to topics, records and groups it asks for as a client would, through the router, so that
-there is one way in and the same checks. It may do everything, is not counted among the requests of clients, and faults
-pass it by.
+Rule: an operation asks for topics, records and groups as a client would, through the router, so that there is one way
+in and the same checks. These requests have all rights, are not counted among the requests of clients, and meet no
+faults.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The control door as something that the process opens beside its listeners."""
+"""The control API as something that the process opens beside its listeners."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong at the control door, as HTTP tells it (RFC 9457)."""
+"""Errors of the control API, as HTTP tells them (RFC 9457)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Records of a partition, decoded.
 
-Rule: what is read is what a consumer of that isolation level would see: no control records, with read_committed nothing
-of an aborted transaction and nothing beyond the last stable offset. The log may start within a batch (DeleteRecords),
-and records of that batch that lie below the log's start are deleted ones.
+Rule: the records are those that a consumer of the isolation level would see: no control records, with read_committed
+nothing of an aborted transaction and nothing beyond the last stable offset. The log may start within a batch
+(DeleteRecords), and records of that batch below the log's start are deleted ones.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How many records a topic has, asked again and again.
+"""The number of records in a topic, asked again and again.
 
-Rule: what has been counted is not read again; only what was appended since is, and of that only the headers of batches
-where they are enough.
+Rule: counted records are not read again; only later ones are, and of these only the headers of batches where headers
+are enough.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What holds on one listener.
+"""The settings of one listener.
 
 Rule: the closest setting wins, as Kafka documents it ("Security, listener configuration"): for a mechanism of this
 listener, for this listener, for all: `listener.name.<name>.<mechanism>.<key>`, `listener.name.<name>.<key>`, `<key>`,

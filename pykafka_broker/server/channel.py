@@ -1,12 +1,12 @@
 """Both directions of one stream of frames.
 
-Rule: a channel reads only while what it has read can be served, so a peer that does not take its answers, or whose
-request waits, is held up by TCP and costs no memory. A turn serves one channel no more than its share. Whatever goes
-wrong, the channel is closed and no other one notices: `except Exception` stands here and in the router.
+Rule: a channel reads only while the received requests can be served: a peer that does not take its answers, or whose
+request waits, is held up by TCP and costs no memory. A turn serves one channel no more than its share. Every failure
+closes the channel and no other: `except Exception` stands here and in the router.
 
 Why not a transport of asyncio: on the bare socket an answer leaves by `send` and `sendfile` in the same call that
-served the request, and an idle channel owns no buffer. What a socket is watched for is changed only when it tells of
-something that is not wanted now, which saves system calls.
+served the request, and an idle channel owns no buffer. The watched events of a socket are changed only when the socket
+reports an unwanted one, which saves system calls.
 """
 
 from __future__ import annotations

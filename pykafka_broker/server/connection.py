@@ -1,10 +1,10 @@
 """One client connection.
 
-Rule: requests are served one after the other and answered in their order. While an answer is parked nothing more is
-served for this connection, and only for this one. A parked request that yields (a fetch) is answered as soon as another
-arrives, unless `pykafka.strict.parked.fetch` says that nobody yields. One that is muted, for a client that is above its
-quota, gets what it is owed, and until its time has come nothing is read from it or served, not even what has arrived.
-When another broker takes the place of this one, what has arrived is served first (`serve_received`).
+Rule: requests are served one after the other and answered in order. While an answer is parked, no further request of
+this connection is served; other connections go on. A parked request that yields (a fetch) is answered as soon as
+another arrives, unless `pykafka.strict.parked.fetch` says that none yields. A muted connection, whose client is above
+its quota, gets the answers that are due; until its time has come nothing is read and no request is served, received
+ones included. When another broker takes over, received requests are served first (`serve_received`).
 """
 
 from __future__ import annotations

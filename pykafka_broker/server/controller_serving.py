@@ -1,6 +1,7 @@
-"""Who serves the connections of a controller's listeners.
+"""The server of connections to a controller's listeners.
 
-Rule: everything is the server's own but the router: what may be asked there is another matter.
+Rule: everything is the server's own but the router, since other requests are allowed there. Imported by the first such
+listener.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What stands at a URL: a small document that is read now and then, from a file or over HTTP.
+"""Small documents behind URLs, read now and then, from a file or over HTTP.
 
-Rule: the first reading is waited for, since nobody is served yet; a later one over HTTP is done by a thread of its own,
-one at a time, and the loop is told when it has ended. What can't be read leaves the content as it was.
+Rule: the first reading blocks, since no client is served yet; a later one over HTTP is done by a thread of its own, one
+at a time, and the loop is told of its end. A failed reading leaves the content as it was.
 """
 
 from __future__ import annotations

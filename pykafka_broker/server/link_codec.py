@@ -1,6 +1,6 @@
-"""Requests as bytes and answers from bytes, as a client has them.
+"""Requests as bytes and answers from bytes, for clients.
 
-Rule: versions are chosen here: the highest that the peer serves, this project knows, and the caller can do with.
+Rule: versions are chosen here: the highest one that the peer serves, this project knows, and the caller accepts.
 """
 
 from __future__ import annotations

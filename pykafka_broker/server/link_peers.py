@@ -1,6 +1,7 @@
 """Links to other nodes, for machines that know no sockets (`peers.py`).
 
-Rule: a test may cut this node off from others; each of them does so for the connections that it makes itself.
+Rule: a test may cut this node off from others; each node does so for the connections that it makes itself. Imported by
+a node in a cluster.
 """
 
 from __future__ import annotations

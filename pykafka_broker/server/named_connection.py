@@ -1,7 +1,7 @@
-"""A client's connection to a listener with neither TLS nor SASL, where `principal.builder.class` names the clients.
+"""Connections to a listener with neither TLS nor SASL, where `principal.builder.class` names the clients.
 
-Rule: before its first request is served the client has the name that the class gives it; one that it refuses is
-disconnected.
+Rule: before its first request is served the client gets its name from the class; a client that the class refuses is
+disconnected. Imported by the first listener that has such a class.
 """
 
 from __future__ import annotations

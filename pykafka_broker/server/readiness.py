@@ -1,9 +1,8 @@
-"""Which sockets are ready, as long as they are.
+"""The sockets that are ready.
 
-Rule: whoever watches many sockets is told of all that are ready in one call. `EpollLoop` is asyncio's loop with one
-epoll for its own descriptors and for these: what concerns the loop goes its usual way, the rest is told at once, and
-one look at the system serves both. On any other loop, as on platforms without epoll, each socket that is ready is told
-by itself.
+Rule: a watcher of many sockets is told of all ready ones in one call. `EpollLoop` is asyncio's loop with one epoll for
+its own descriptors and for these: events of the loop take the usual way, the rest is told at once, and one system call
+serves both. On any other loop, as on platforms without epoll, each ready socket is told by itself.
 """
 
 from __future__ import annotations

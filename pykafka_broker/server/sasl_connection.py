@@ -1,9 +1,9 @@
-"""A client connection of a listener with SASL.
+"""A client's connection to a listener with SASL.
 
-Rule: until the client has authenticated every frame is the exchange's (`security/sasl/exchange.py`) to admit; then it
-is a connection like any other. A refusal is kept back for `connection.failed.authentication.delay.ms`, in which nothing
-more is read and nobody else waits, and ends the connection. Each failure is one line in the log, without what the
-client has sent.
+Rule: until the client has authenticated, the exchange (`security/sasl/exchange.py`) decides about every frame; then the
+connection is like any other. A refusal is kept back for `connection.failed.authentication.delay.ms`, in which nothing
+more is read and no other client waits, and ends the connection. Each failure is one line in the log, without the
+client's bytes. Imported by the first listener with SASL.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """SIGTERM, SIGINT and SIGHUP, from the first line of the command to the last.
 
-Rule: the first one ends the broker in an orderly way, whenever it comes; those after it are ignored. A terminal, a
-parent and an impatient user may each send one, and a shutdown that is cut off leaves a recovery to the next start.
+Rule: the first signal ends the broker in an orderly way, at any time; later ones are ignored. A terminal, a parent and
+an impatient user may each send one, and an interrupted shutdown costs the next start a recovery.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The clock of a process.
 
 Rule: the system's clocks are read here and nowhere else below `cli/`. `tick` is called at the start of each turn of the
-server, so everything that one turn does happens at one time.
+server, so everything in one turn happens at one time.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """TLS over a socket that does not block.
 
-Rule: bytes go through OpenSSL in memory, so that no call of it ever waits, and after every call what it wants to say is
-sent, alerts too. What was encrypted and not taken by the socket is reported as not sent: whoever sends comes back with
-bytes that begin with the same ones, as a `Channel` does, and is then told how many of them were encrypted. A client
-that has not sent a whole record costs no memory of OpenSSL's, and one that does not speak TLS never reaches it.
+Rule: bytes go through OpenSSL in memory, so that no call of it ever waits, and after every call its output is sent,
+alerts too. Encrypted bytes that the socket did not take are reported as not sent: the caller comes back with bytes that
+begin with the same ones, as a `Channel` does, and is then told how many of them were encrypted. A client that has not
+sent a whole record costs no memory of OpenSSL, and a client that does not speak TLS never reaches it.
 
-Why not OpenSSL on the socket itself: it asks the system twice for each record, and a librdkafka makes two of each
-message. Sending would cost a quarter less, receiving from such a client costs nearly twice as much.
+Why not OpenSSL on the socket itself: it makes two system calls for each record, and a librdkafka makes two records of
+each message. Sending would cost a quarter less, receiving from such a client nearly twice as much.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from pykafka_broker.client.acls import (
-    AccessControlEntry,
     AclBinding,
+    AclEntry,
     ResourcePattern,
     create_acls,
     delete_acls,
@@ -54,7 +54,7 @@ _NO_RESOURCE = (
     "--delegation-token <Delegation Token ID>"
 )
 
-Wanted = dict[ResourcePattern, list[AccessControlEntry]]
+Wanted = dict[ResourcePattern, list[AclEntry]]
 
 
 class Nonsense(Exception):
@@ -177,10 +177,10 @@ def principals(given: Iterable[str] | None) -> list[str]:
     return found
 
 
-def _entries(options: argparse.Namespace, operations: Iterable[AclOperation]) -> list[AccessControlEntry]:
+def _entries(options: argparse.Namespace, operations: Iterable[AclOperation]) -> list[AclEntry]:
     operations = list(operations)
     return [
-        AccessControlEntry(principal, host.strip(), operation, permission)
+        AclEntry(principal, host.strip(), operation, permission)
         for permission, who, hosts in (
             (AclPermissionType.ALLOW, options.allow_principal, options.allow_host),
             (AclPermissionType.DENY, options.deny_principal, options.deny_host),
@@ -198,7 +198,7 @@ def _operations(options: argparse.Namespace) -> list[AclOperation]:
     return [known.get(each, AclOperation.UNKNOWN) for each in given]
 
 
-def _check_operations(kind: AclResourceType, entries: Iterable[AccessControlEntry]) -> None:
+def _check_operations(kind: AclResourceType, entries: Iterable[AclEntry]) -> None:
     allowed = {AclOperation.ALL, *(AclOperation(each) for each in _SUPPORTED[AclResourceType(kind)])}
     if any(each.operation not in allowed for each in entries):
         listed = ", ".join(each.name for each in sorted(allowed))

@@ -12,7 +12,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
-from pykafka_broker.client.acls import AccessControlEntry, AclBinding, ResourcePattern
+from pykafka_broker.client.acls import AclBinding, AclEntry, ResourcePattern
 from pykafka_broker.client.errors import Unusable
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.testing import KafkaBroker
@@ -255,7 +255,7 @@ def acl(
 ) -> AclBinding:
     kind = pattern.get("kind", PatternType.LITERAL)
     return AclBinding(
-        ResourcePattern(AclResourceType.TOPIC, name, kind), AccessControlEntry("User:alice", "*", operation, permission)
+        ResourcePattern(AclResourceType.TOPIC, name, kind), AclEntry("User:alice", "*", operation, permission)
     )
 
 
@@ -270,7 +270,7 @@ def test_nobody_may_write_to_a_copy_and_all_is_to_read() -> None:
         acl(AclOperation.READ, ALLOW, "ord", kind=PatternType.PREFIXED),
         AclBinding(
             ResourcePattern(AclResourceType.GROUP, "orders", PatternType.LITERAL),
-            AccessControlEntry("User:bob", "*", AclOperation.READ, ALLOW),
+            AclEntry("User:bob", "*", AclOperation.READ, ALLOW),
         ),
     ]
     assert mirrored(FLOW, given) == [

@@ -1,4 +1,4 @@
-"""What a cluster of several nodes looks like from here, and what befalls it."""
+"""A cluster of several nodes as this node sees it, and incidents of it."""
 
 from __future__ import annotations
 

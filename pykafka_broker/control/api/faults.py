@@ -1,4 +1,4 @@
-"""Faults: what clients have to cope with on purpose."""
+"""Faults: trouble that clients have to cope with, on purpose."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups and how far they have read."""
+"""Groups and their positions."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What befalls a cluster: leaders and coordinators that move, members that are gone, disks that are full.
+"""Incidents: leaders and coordinators that move, members that are gone, disks that are full.
 
-An incident is made as the broker itself would meet it, so that what follows is what always follows.
+An incident happens as the broker itself would meet it, so that the usual consequences follow.
 """
 
 from __future__ import annotations

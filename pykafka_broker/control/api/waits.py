@@ -1,7 +1,7 @@
-"""Waiting for something to be so, and saying that it is.
+"""Waits for a state, and assertions about it.
 
-A wait ends as soon as it is so, or with status 408 that says how it was instead; an assertion that does not hold ends
-with 417. Nobody polls: the broker looks after each of its turns.
+A wait ends as soon as the state is reached, or with status 408 that says what was found instead; a failed assertion
+ends with 417. Nothing polls: the broker looks after each of its turns.
 """
 
 from __future__ import annotations

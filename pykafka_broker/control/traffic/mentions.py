@@ -1,7 +1,7 @@
-"""Which topics, partitions, groups and transactional ids a message is about.
+"""The topics, partitions, groups and transactional ids of a message.
 
-Rule: that is read off the schema's names, which say the same everywhere; the few that say it otherwise stand here by
-name. A topic that is named by its id is looked up; one that nobody knows is nobody's.
+Rule: the schema's names decide, which mean the same everywhere; the few exceptions are listed by name. A topic that is
+named by its id is looked up; an unknown one is ignored.
 """
 
 from __future__ import annotations

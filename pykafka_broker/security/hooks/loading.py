@@ -1,9 +1,9 @@
-"""Making an object of a class that a configuration names.
+"""Objects of classes that a configuration names.
 
-Rule: a class of Python is written `package.module:Class`, so that it is never taken for one of Java. It is looked for
-as any import is, and in the working directory. Each broker makes one object for a setting, without arguments, and tells
-it all static settings by `configure`, if it has such a method; `close` is called at the end, likewise. What code raises
-that is not ours is told in one line with the name of the class, so `except Exception` stands here.
+Rule: a class of Python is written `package.module:Class`, so that it is never taken for one of Java. It is imported as
+usual, also from the working directory. Each broker makes one object for a setting, without arguments, and passes all
+static settings to `configure`, if the class has such a method; likewise `close` is called at the end. An unexpected
+exception of the class is told in one line with the name of the class, so `except Exception` stands here.
 """
 
 from __future__ import annotations

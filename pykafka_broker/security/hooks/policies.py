@@ -1,9 +1,9 @@
 """`create.topic.policy.class.name` and `alter.config.policy.class.name` as classes of Python.
 
-Rule: a policy has no opinion unless it raises `PolicyViolation`; the client is answered POLICY_VIOLATION with its text.
-It may raise `ApiError` for another of Kafka's errors. What else it raises is its defect: nothing is changed, the client
-gets UNKNOWN_SERVER_ERROR with the class and the error, and the log the whole of it. It is asked on the loop that serves
-everybody, so it must not wait for anything.
+Rule: a policy allows everything unless it raises `PolicyViolation`; the client is answered POLICY_VIOLATION with its
+text. It may raise `ApiError` for another of Kafka's errors. Any other exception is a defect of the policy: nothing is
+changed, the client gets UNKNOWN_SERVER_ERROR with the class and the error, and the log the whole traceback. Policies
+run on the loop that serves all clients, so they must not wait. Imported by a broker with a policy.
 """
 
 from __future__ import annotations

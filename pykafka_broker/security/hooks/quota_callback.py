@@ -1,8 +1,8 @@
 """`client.quota.callback.class` as a class of Python, in the place of Java's `ClientQuotaCallback`.
 
-Rule: it says which quota a client has, for each request anew, so that what it says holds at once; it is told the quotas
-that are set in the metadata and may do with them what it likes. Counting, throttle times and muting are the broker's. A
-hook that fails has set no limit, and the log says why.
+Rule: the class is asked for a client's quota at each request, so that its answer holds at once; it is told the quotas
+that are set in the metadata and may use or ignore them. Counting, throttle times and muting are the broker's. A hook
+that fails has set no limit, and the log says why.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""How much clients may do, and how long they wait when they have done more.
+"""How much clients may do, and how long they wait after doing more.
 
-Rule: sans-IO. Time comes in with each call, what comes out is a number of milliseconds; who is held up by it, and how,
-is decided above. Imported when the first quota is there.
+Rule: sans-IO. Time comes in with each call, a number of milliseconds comes out; the layer above decides which client
+waits, and how. Imported when the first quota is set.
 """

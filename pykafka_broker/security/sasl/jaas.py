@@ -1,9 +1,8 @@
 """Login modules as `sasl.jaas.config` names them.
 
 Rule: the text is read as Kafka reads it (`JaasConfig`, over Java's StreamTokenizer): `Class flag key=value ... ;` with
-one module. On a broker it is looked for under the listener and the mechanism only:
-`listener.name.<listener>.<mechanism>.sasl.jaas.config`. What is wrong is told without the text, in which there are
-passwords.
+one module. On a broker the key has the listener and the mechanism in its name:
+`listener.name.<listener>.<mechanism>.sasl.jaas.config`. An error never shows the text, which may contain passwords.
 """
 
 from __future__ import annotations

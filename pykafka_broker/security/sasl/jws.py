@@ -1,7 +1,7 @@
 """Tokens in compact form (RFC 7515): parts in base64 between dots, the first two of them objects in JSON.
 
-Rule: anybody may send one, so it is read strictly and nothing of it is in an error: no name twice, no number that is
-none, no time that no calendar has.
+Rule: anybody may send a token, so it is read strictly and no error shows any of it: repeated names, numbers that are
+none and impossible times are refused.
 """
 
 from __future__ import annotations

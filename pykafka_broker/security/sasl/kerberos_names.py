@@ -1,8 +1,10 @@
-"""Who a Kerberos principal is here: `sasl.kerberos.principal.to.local.rules`.
+"""Names of Kerberos principals: `sasl.kerberos.principal.to.local.rules`.
 
-Rule: the first rule that applies gives the name; one that still has a realm or a host in it is none, and so is a
-principal that no rule applies to. `DEFAULT` is the first component of a principal of the broker's own realm;
+Rule: the first rule that applies gives the name. A result that still has a realm or a host in it is refused, and so is
+a principal that no rule applies to. `DEFAULT` is the first component of a principal of the broker's own realm;
 `RULE:[n:format](regex)s/from/to/g/L` is for principals of n components: $0 is the realm, $1 the first component.
+
+A module of its own, since the rules need no Kerberos library.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """PLAIN: name and password in one token (RFC 4616).
 
-Rule: the accounts are the options `user_NAME="PASSWORD"` of the listener's PlainLoginModule, or what a class of Python
-says (`hooks/login.py`). A password is compared in constant time, and a name that there is not is refused in the same
-words.
+Rule: the accounts are the options `user_NAME="PASSWORD"` of the listener's PlainLoginModule, or a class of Python
+decides (`hooks/login.py`). A password is compared in constant time, and an unknown name is refused in the same words as
+a wrong password.
 """
 
 from __future__ import annotations

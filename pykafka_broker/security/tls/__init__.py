@@ -1,4 +1,4 @@
-"""TLS: stores of keys and certificates, the contexts made of them, and the names that certificates give to clients.
+"""TLS: stores of keys and certificates, the contexts made of them, and the names of clients in certificates.
 
-Rule: what is wrong with a store is told as a `ConfigError` that names the setting, and never shows a password or a key.
+Rule: a mistake in a store is a `ConfigError` that names the setting, and never shows a password or a key.
 """
