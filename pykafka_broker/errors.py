@@ -1,6 +1,6 @@
-"""The two kinds of error that are not our bug.
+"""The two kinds of error that are no defect of the broker.
 
-Rule: an `ApiError` becomes an error code in a reply and the connection goes on; a `FrameError` closes that connection.
+Rule: an `ApiError` becomes an error code in a reply and the connection goes on; a `FrameError` closes the connection.
 Anything else that is raised while a request is served is a defect of the broker: it is logged and answered with
 UNKNOWN_SERVER_ERROR.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pykafka_broker.protocol.errors import ErrorCode
 
-# With INVALID_REQUEST, where there is nothing more to say.
+# The text of an INVALID_REQUEST without a more exact reason.
 MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the message was sent to an "
     "incompatible broker. See the broker logs for more details."
@@ -29,4 +29,4 @@ class ApiError(Exception):
 
 
 class FrameError(Exception):
-    """A broken connection: bytes can't be trusted any more, so the connection is closed and the text logged once."""
+    """A connection whose bytes can't be trusted any more: the connection is closed, and the text is logged once."""

@@ -1,10 +1,10 @@
-"""What not every operating system has.
+"""Functions that not every operating system has.
 
-Rule: a call, a flag or a module that Linux, macOS or Windows lacks is asked for here and nowhere else; where it is
-missing, the same is done by a plainer way, or it is not done and the text says what that costs. What the event loop has
-of the kind is in `server/readiness.py`.
+Rule: a call, a flag or a module that Linux, macOS or Windows lacks is used here and nowhere else. Where it is missing,
+a plainer way does the same, or nothing is done and the docstring says what that costs. The differences in waiting for
+sockets are in `server/readiness.py`.
 
-Windows: a file is opened so that it may be renamed and removed while it is open, as elsewhere; a directory may not.
+Windows: an open file may be renamed and removed, as on other systems; a directory with an open file may not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ HOLDS_FOLDERS = _WINDOWS  # a folder can't be renamed while a file in it is open
 
 # -- sockets
 
-MORE: int = getattr(socket, "MSG_MORE", 0)  # the answer goes on: a file follows its header in the same packet
+MORE: int = getattr(socket, "MSG_MORE", 0)  # more follows: a file is sent in one packet with its header
 SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", None)
 
 # -- signals
@@ -41,11 +41,11 @@ SEND_FILE: Callable[[int, int, int, int], int] | None = getattr(os, "sendfile", 
 STOP_SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
 )
-# Signals for another process: to end in that way (Windows ends it at once for any other), or at once.
+# Signals to another process: STOP ends it in an orderly way, KILL at once. Windows has no other orderly signal.
 STOP: int = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
 CONTINUE: int | None = getattr(signal, "SIGCONT", None)  # ends a SIGSTOP
-# Of subprocess.Popen: Ctrl-C at the terminal is for the parent alone.
+# Arguments of subprocess.Popen, so that Ctrl-C at the terminal reaches the parent alone.
 PROCESS_GROUP: int | None = None if _WINDOWS else 0
 CREATION_FLAGS: int = 0x200 if _WINDOWS else 0  # a new process group
 HAS_CPU_TIMER = hasattr(signal, "setitimer") and hasattr(signal, "SIGVTALRM")
@@ -56,14 +56,14 @@ _OPENED = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os,
 
 
 def open_file(path: str, flags: int, mode: int = 0o644) -> int:
-    """Return a descriptor, inherited by no other program."""
+    """Open a file, and return a descriptor that no other program inherits."""
     if _WINDOWS:
         return _open_shared(path, flags)
     return os.open(path, flags | _OPENED, mode)
 
 
 def _open_shared(path: str, flags: int) -> int:
-    """Open on Windows, so others may rename and remove the file meanwhile (FILE_SHARE_DELETE)."""
+    """Open a file on Windows so that it may be renamed and removed meanwhile (FILE_SHARE_DELETE)."""
     import ctypes
     import msvcrt
 
@@ -101,7 +101,7 @@ write_at: Callable[[int, bytes | bytearray | memoryview, int], int] = getattr(os
 def allocate(fd: int, size: int) -> None:
     """Make the file at least `size` bytes long.
 
-    Where the system can't promise room for it, the file only has its length.
+    Where the system can't reserve room on the disk, only the length of the file changes.
     """
     if hasattr(os, "posix_fallocate"):
         os.posix_fallocate(fd, 0, size)
@@ -134,7 +134,7 @@ def sync_directory(path: str) -> None:
 
 
 def lock(fd: int) -> None:
-    """Lock exclusively until `unlock` or the end of the process; `BlockingIOError` for a locked file."""
+    """Lock a file exclusively until `unlock` or the end of the process. Raises BlockingIOError for a locked file."""
     if fcntl is not None:
         fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return
@@ -160,7 +160,7 @@ def unlock(fd: int) -> None:
 
 
 def disk_usage(path: str) -> tuple[int, int]:
-    """Return the bytes in all, and the bytes still free for the process."""
+    """Return the size of a disk in bytes, and the bytes that are free for the process."""
     if hasattr(os, "statvfs"):
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize

@@ -89,7 +89,7 @@ def stored_keys_module(messages: list[Message]) -> str:
     """The records of the metadata log, the coordinators' topics and the remote log's topic, by their type number."""
     lines = [
         MARK,
-        '"""What stands in Kafka\'s own topics, by the type number in a record. Classes load on first use."""',
+        '"""The records of Kafka\'s own topics, by the type number in a record. Classes load on first use."""',
         "",
         "from __future__ import annotations",
         "",

@@ -1,4 +1,4 @@
-"""Contradictions between values that are valid each by itself (KafkaConfig.validateValues).
+"""Contradictions between values that are valid each by itself (Kafka: KafkaConfig.validateValues).
 
 Rule: the texts are Kafka's sentences, which name the keys and their condition.
 """
@@ -29,7 +29,7 @@ def problems(config: BrokerConfig) -> Iterator[str]:
     if 0 < config.queued_max_request_bytes < config.socket_request_max_bytes:
         yield "queued.max.request.bytes must be larger or equal to socket.request.max.bytes"
     is_broker = "broker" in (config.process_roles or ("broker",))
-    if is_broker and config.replica_selector_class not in (None, "", RACK_AWARE):  # Kafka has no other
+    if is_broker and config.replica_selector_class not in (None, "", RACK_AWARE):  # Kafka comes with no other class
         yield f"replica.selector.class: class {config.replica_selector_class} cannot be found"
     yield from _login_problems(config)
     yield from cordon_problems(config)
@@ -56,9 +56,9 @@ def cordon_problems(config: BrokerConfig) -> Iterator[str]:
 
 
 def _membership_problems(config: BrokerConfig) -> Iterator[str]:
-    """Yield mistakes of a broker under other controllers.
+    """Yield mistakes of a broker whose controllers are other nodes.
 
-    It has to find them, and they and other brokers have to find it.
+    The broker has to find the controllers; the controllers and other brokers have to find the broker.
     """
     voters = sorted(int(text.strip().partition("@")[0]) for text in config.controller_quorum_voters)
     if not voters and not config.controller_quorum_bootstrap_servers:
@@ -117,7 +117,7 @@ def _connection_problems(config: BrokerConfig) -> Iterator[str]:
 
 
 def _outside_limits(config: BrokerConfig, name: str) -> Iterator[str]:
-    """Yield a broker-wide value of a group key outside the limits for groups."""
+    """Yield a sentence if the broker-wide value of a group key is outside the limits for groups."""
     least, most = limits_of(name)
     if least is not None and config[name] < config[least]:
         yield f"{name} must be greater than or equal to {least}"

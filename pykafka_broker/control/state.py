@@ -1,13 +1,13 @@
 """The whole state of the broker: emptied, copied, and replaced.
 
-Rule: state is never changed in place. The files in the directories are put aside, another broker is started on what
-stands there then, and takes over all connections within one turn of the loop. Requests that clients had sent by then
-are answered by the old broker or dropped, and clients see what they would see if their topics and coordinators had
-moved. If the new broker can't be started, everything is put back.
+Rule: state is never changed in place. The files in the data directories are put aside, and the new content is laid in
+their place. Another broker is started on it, and takes over all connections within one turn of the event loop. Requests
+that clients had sent by then are answered by the old broker or dropped. Clients see what they would see if their topics
+and coordinators had moved. If the new broker can't be started, everything is put back.
 
-A broker has its directories only while it is the process's broker: later nothing that it has begun touches a directory,
-and nobody hears of the results. Topics that outlive a reset are new ones without records, with the same names,
-partitions and settings. A cluster keeps its metadata, so its settings are taken back by more records.
+A broker may use the directories only while it is the broker of the process. Afterwards no job that it has begun touches
+a directory, and the results of its jobs are dropped. Topics that outlive a reset are new topics without records, with
+the same names, partitions and settings. A cluster keeps its metadata log, so further records undo its settings.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from pykafka_broker.server.serving import BrokerShare, Running, start_broker
 
 
 class DataDirLease:
-    """A broker's use of the data directories, from the start to `end`.
+    """A broker's right to use the data directories, from its start to `end`.
 
-    Jobs go to `submit`.
+    submit: takes the broker's jobs.
     """
 
     def __init__(self, submit: Submit) -> None:
@@ -53,7 +53,7 @@ class DataDirLease:
 
     @property
     def share(self) -> BrokerShare:
-        """Return the part of the process the broker is given."""
+        """Return the broker's access to the files, and to the threads for its jobs."""
         return BrokerShare(self.files, lambda job: self._submit(_Job(job, self)))
 
     def next(self) -> DataDirLease:
@@ -66,7 +66,7 @@ class DataDirLease:
 
 
 class _Job:
-    """A job of a broker, which does nothing once the lease has ended."""
+    """A job of a broker; the job does nothing once the broker's lease has ended."""
 
     __slots__ = ("_job", "_tenure")
 
@@ -87,6 +87,7 @@ class _Job:
             self._job.failed(error)
 
 
+# The kinds of records that can be kept at a reset, with the names by which to keep them.
 KEPT = {
     RecordType.CONFIG: "configs",
     RecordType.CLIENT_QUOTA: "quotas",
@@ -100,7 +101,7 @@ SETTINGS = frozenset({*KEPT.values()} - {"topics"})
 
 
 def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
-    """Return the records to be committed in the empty cluster, for everything in `keep`."""
+    """Return the records with which an empty cluster gets back everything in `keep`."""
     if not {*KEPT.values()} & {*keep}:
         return []
     image, controller = node.image, node.led_metadata.controller
@@ -123,7 +124,7 @@ def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion
 def settings_taken_back(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
     """Return records to restore the settings of a cluster's first start, except for `keep`.
 
-    Settings of topics go with their topics.
+    The settings of topics are not among them: they go with their topics.
     """
     image, controller = node.image, node.led_metadata.controller
     directory = node.logs.directory_of_metadata_log().path
@@ -147,7 +148,7 @@ def _settings(records: Iterable[ApiMessageAndVersion], keep: Collection[str]) ->
 
 
 def _removal(message: Any) -> Message:
-    """Return the record taking a setting back."""
+    """Return the record that removes a setting."""
     if isinstance(message, ConfigRecord):
         return ConfigRecord(message.resource_type, message.resource_name, message.name, None)
     if isinstance(message, ClientQuotaRecord):
@@ -164,8 +165,8 @@ _UNFINISHED = "."  # names of unfinished or removed images begin so
 class BrokerState:
     """The state of the broker of a process.
 
-    clearing: further things that a reset forgets, by the name with which each can be kept; always: things that can't be
-    kept.
+    clearing: functions by which a reset clears further things, by the name with which each thing can be kept.
+    always: functions that clear things that can't be kept.
     """
 
     def __init__(self, running: Running, tenure: DataDirLease) -> None:
@@ -261,7 +262,7 @@ class BrokerState:
             raise Problem(409, "this node is one of a cluster: its state is not its own to exchange")
 
     def _require_room(self) -> None:
-        """Refuse on a full disk: no broker starts on a full disk, neither the new nor then the old."""
+        """Refuse on a full disk: neither the new broker nor, after its failure, the old broker could start."""
         for directory in self._directories:
             path = f"{directory}/{_ROOM}"
             try:

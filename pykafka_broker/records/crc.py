@@ -1,8 +1,8 @@
-"""CRC-32C. Rule: the extension module is loaded without the package around it.
+"""CRC-32C, by the extension module of the package `crc32c`.
 
-The package's `__init__` builds a command line and asks for its own version, which parses the metadata of installed
-distributions: 20 to 40 ms of a start that may take 250. Where the extension isn't found as expected, the package is
-imported the ordinary way.
+Rule: the extension module is loaded without the package around it. The package's `__init__` builds a command line and
+asks for its own version, which parses the metadata of installed distributions: 20 to 40 ms of a start that may take
+250. Where the extension isn't found as expected, the package is imported the ordinary way.
 """
 
 from __future__ import annotations

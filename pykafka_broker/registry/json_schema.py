@@ -1,10 +1,11 @@
-"""JSON Schema, draft 4 to 2020-12; draft 7 where the schema does not say: references, comparison, validity.
+"""JSON Schema from draft 4 to 2020-12: references, comparison, validity. A schema without `$schema` is of draft 7.
 
-Rule: nothing is fetched. A reference leads into the schema itself, or to a named schema among its references; any other
-is refused. What is valid under the old schema has to be valid under the new one. An object's content model is open if
-it allows any other property, partially open if others must fit a schema, closed if none is allowed. A property that is
-added to an open content model is incompatible: data of the old schema may use it for something else. Of combined
-schemas (`allOf`, `anyOf`, `oneOf`), each old part needs a new one; each new part of `allOf` needs an old one.
+Rule: nothing is fetched. A reference leads into the schema itself, to one of the schemas registered as its references,
+or to a metaschema, which counts as any schema; other references are refused. Data that is valid under the old schema
+has to be valid under the new schema. An object's content model is open if it allows any other property, partially open
+if other properties must fit a schema, closed if it allows none. A property that is added to an open content model is
+incompatible: data of the old schema may use its name for something else. Combined schemas are compared by their parts:
+each old part of `anyOf` and `oneOf` needs a new part, each new part of `allOf` needs an old part.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
 
 class Subschema(NamedTuple):
-    """A schema, and the document of the schema's references."""
+    """A schema, and the document in which its references are looked up."""
 
     schema: Json
     document: SchemaDocument
 
 
 class Library:
-    """Documents by reference name, and by `$id`."""
+    """The referenced documents, by reference name and by `$id`."""
 
     def __init__(self, found: Mapping[str, Json]) -> None:
         self._documents = {name: SchemaDocument(name, schema, self) for name, schema in found.items()}
@@ -47,7 +48,7 @@ class Library:
 
 
 class SchemaDocument:
-    """A text. id: the document's own name, empty without."""
+    """A whole schema. id: its `$id`, or "" without."""
 
     def __init__(self, name: str, schema: Json, library: Library) -> None:
         self.schema = schema
@@ -58,14 +59,14 @@ class SchemaDocument:
         self._base = urldefrag(self.id or name).url
 
     def check(self) -> None:
-        """Check for references to nowhere. Raises InvalidSchema."""
+        """Raise InvalidSchema if a reference leads nowhere."""
         for found in _schemas(self.schema):
             for word in _REFERENCES:
                 if isinstance(found.get(word), str):
                     self.follow(found[word])
 
     def follow(self, reference: str) -> Subschema:
-        """Return the target of a reference. Raises InvalidSchema."""
+        """Return the target of a reference. Raises InvalidSchema if it leads nowhere."""
         uri, fragment = urldefrag(reference)
         if not uri or urljoin(self._base, uri) == self._base:
             return self._within(fragment, reference)
@@ -76,7 +77,7 @@ class SchemaDocument:
             if name in self._named and not fragment:
                 return Subschema(self._named[name], self)
         if uri.startswith(_METASCHEMAS):
-            return Subschema(True, self)  # a schema in a schema: any
+            return Subschema(True, self)  # the value is itself a schema, and counts as any value
         raise InvalidSchema(f"the reference {reference} leads nowhere")
 
     def _within(self, fragment: str, reference: str) -> Subschema:
@@ -97,7 +98,7 @@ class SchemaDocument:
 
 
 def target(node: Subschema) -> Subschema:
-    """Return the target of a reference, or the schema without a reference. A circle of references is open."""
+    """Follow references to the first schema without one. A circle of references counts as an open schema."""
     seen = set()
     while isinstance(node.schema, dict) and isinstance(node.schema.get("$ref"), str):
         if id(node.schema) in seen:
@@ -108,7 +109,7 @@ def target(node: Subschema) -> Subschema:
 
 
 def _schemas(schema: Json) -> Iterator[dict[str, Json]]:
-    """Yield every object in the schema, also the values of properties."""
+    """Yield every object in the schema, except those under `enum`, `const`, `default` and `examples`."""
     waiting = [schema]
     while waiting:
         found = waiting.pop()
@@ -211,7 +212,7 @@ def _required_now(new: Subschema, now: Subschema, name: str, path: str) -> list[
 
 
 def _schema_for(node: Subschema, name: str) -> Subschema | None:
-    """Return the schema of an unnamed property, None if forbidden."""
+    """Return the schema for a property without one of its own; None if such a property is forbidden."""
     for pattern, schema in node.schema.get("patternProperties", {}).items():
         if _matches(pattern, name):
             return Subschema(schema, node.document)
@@ -220,12 +221,12 @@ def _schema_for(node: Subschema, name: str) -> Subschema | None:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Tell whether a name matches; a pattern with a possibly long run never matches."""
+    """Tell whether a name matches. A pattern that might run for long counts as no match."""
     if "(" in pattern or len(_REPEATS.findall(pattern)) > _MOST_REPEATS or len(name) > _LONGEST_NAME:
         return False
     try:
         return re.search(pattern, name) is not None
-    except re.error:  # a pattern of JavaScript
+    except re.error:  # valid in JavaScript alone
         return False
 
 
@@ -370,7 +371,7 @@ def _parts(node: Subschema, word: str) -> list[Subschema]:
 
 
 def _without(node: Subschema, words: tuple[str, ...]) -> Subschema:
-    """Return the rest of a combined schema."""
+    """Return a schema without `words`, `anyOf` and `oneOf`."""
     if not any(word in node.schema for word in (*words, *_SUMS)):
         return node
     rest = {word: value for word, value in node.schema.items() if word not in (*words, *_SUMS)}
@@ -414,7 +415,7 @@ def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[st
 
 
 class Comparison:
-    """A comparison of schemas. Pairs under comparison count as compatible: schemas may contain themselves."""
+    """A comparison of schemas. A pair under comparison counts as compatible: schemas may contain themselves."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], list[str]] = {}
@@ -468,7 +469,7 @@ class Comparison:
 
 
 def is_open(schema: Json) -> bool:
-    """Tell whether any value is valid."""
+    """Tell whether every value is valid under the schema."""
     return schema is True or (isinstance(schema, dict) and schema.keys() <= _ANNOTATIONS)
 
 

@@ -1,6 +1,6 @@
-"""What one release of Kafka served, by its own word: versions, error codes, config keys and features.
+"""The releases of Kafka, as recorded from their own answers: API versions, error codes, config keys and features.
 
-Rule: facts about Kafka only, as `data.json` records them; what this broker does to pass for a release stands in
+Rule: facts about Kafka only, as `data.json` records them. How this broker emulates a release is in
 `broker/requests/emulation.py`. The file is read once, on first use, and only by a broker that emulates.
 """
 
@@ -12,14 +12,19 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 Versions = tuple[int, int]
-Feature = tuple[int, int, int]  # lowest and highest level, and the one in force in a new cluster
+Feature = tuple[int, int, int]  # lowest and highest level, and the level of a new cluster
 Definition = tuple[str, str | None]  # type and default of a config key, as texts
 
 
 class Release(NamedTuple):
-    """`name` is what it is chosen by; `version` the patch release that was recorded. `apis` are its ranges of versions,
-    `last_error` its highest error code, `broker` and `topic` the definitions of its config keys,
-    `features` the levels it knew: none before 3.3, whose brokers were ZooKeeper's.
+    """A release of Kafka.
+
+    name: the name by which users choose the release: "2.8".
+    version: the patch release that was recorded: "2.8.2".
+    apis: the lowest and the highest version of each API, by API key.
+    last_error: the highest error code.
+    broker, topic: the definitions of the config keys.
+    features: the levels by feature; none before 3.3, whose brokers used ZooKeeper.
     """
 
     name: str
@@ -36,17 +41,19 @@ class Release(NamedTuple):
 
     @property
     def answers_api_versions(self) -> bool:
-        """0.8 and 0.9 do not know the question (KIP-35)."""
+        """Whether brokers know the ApiVersions request (KIP-35): 0.8 and 0.9 do not."""
         return _API_VERSIONS in self.apis
 
 
 _API_VERSIONS = 18
-_TWO_NUMBERS_BEFORE = (0, 10)  # and since 1.0
+_TWO_NUMBERS_BEFORE = (0, 10)  # two numbers name a release before 0.10, and since 1.0
 
 
 def release(name: str) -> Release:
-    """The release of that name: its number, with or without that of a patch ("2.8", "2.8.1"), or the beginning of it
-    ("0.10"), which is the newest of those. Raises ValueError.
+    """Return the release of a name. Raises ValueError.
+
+    A name is the number of a release, with or without a patch number ("2.8", "2.8.1"), or the beginning of several
+    numbers ("0.10"), which stands for the newest of these releases.
     """
     known = _releases()
     wanted = name.strip().split(".")
@@ -59,7 +66,7 @@ def release(name: str) -> Release:
 
 
 def release_names() -> list[str]:
-    """What `release` takes, from the oldest to the newest."""
+    """Return the names of all releases, from the oldest to the newest."""
     return list(_releases())
 
 

@@ -1,10 +1,11 @@
-"""Taking connections from the sockets that listen, within the limits on connections.
+"""Accepting connections on the listening sockets, within the limits on connections.
 
-Rule: a connection above `max.connections` or `max.connection.creation.rate` waits in the backlog of its listener, and
-so do all behind it: nobody is refused. One too many from an address (`max.connections.per.ip`) is accepted and closed,
-as with Kafka. All limits may change at run time. Many connections that come at once are taken in turns.
+Rule: a connection above `max.connections` or `max.connection.creation.rate` waits in the backlog of its listener, with
+all connections behind it; none is refused. A connection above the limit of its address (`max.connections.per.ip`) is
+accepted and closed, as with Kafka. All limits may change at run time. Many connections that come at once are accepted
+in several turns of the event loop.
 
-Its only reader is the server: limits and backlog are a concept of their own.
+The server alone reads this module: limits and backlog are a concept of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _OVERRIDES = "max.connections.per.ip.overrides"
 
 
 class ConnectionLimit:
-    """Limits for some connections: how many, and how many more a second. None stands for no limit."""
+    """The limits of one listener, or of all: open connections, and new ones a second. None stands for no limit."""
 
     __slots__ = ("_allowance", "_burst", "_counted", "_rate", "count", "most")
 
@@ -122,7 +123,11 @@ class ConnectionQuota:
         return max(self._all.pause_ms(now), self._listeners[listener].pause_ms(now))
 
     def enter(self, host: str, listener: str) -> int | None:
-        """Count a connection; return the limit of the address where the limit is exceeded."""
+        """Count a new connection.
+
+        Returns:
+            The limit of the address if the connection exceeds it: the connection then counts for the rates alone.
+        """
         limits = self._all, self._listeners[listener]
         for each in limits:
             each.enter()
@@ -147,7 +152,7 @@ class ConnectionQuota:
 
 
 def _own(config: BrokerConfig, listener: str, key: str) -> int | None:
-    """Return the value set for the listener alone."""
+    """Return the value set for the listener alone, None without one."""
     if not any(name.endswith(key) for name in config.extras):
         return None
     from pykafka_broker.security.listener_settings import ListenerSettings
@@ -179,9 +184,12 @@ Adopt = Callable[[socket.socket, tuple[str, int], Listener], None]
 
 
 class Accepting:
-    """All sockets listening.
+    """The listening sockets.
 
-    Args: `follow` is called before limits are checked, `on_pause` when there is a new deadline.
+    Args:
+        follow: called before limits are checked, to apply changed limits.
+        adopt: called with each accepted connection.
+        on_pause: called when there is a new deadline.
     """
 
     def __init__(
@@ -201,7 +209,7 @@ class Accepting:
         self._adopt = adopt
         self._acceptors: list[_Acceptor] = []
         self._on = False
-        self.next_deadline: int | None = None  # a new connection has to wait until then
+        self.next_deadline: int | None = None  # until then new connections have to wait
         self._on_pause = on_pause
 
     def add(self, sock: socket.socket, listener: Listener) -> None:
@@ -218,14 +226,14 @@ class Accepting:
         return [acceptor.listener for acceptor in self._acceptors]
 
     def go_on(self) -> None:
-        """Take connections, or check for room again."""
+        """Accept connections from now on; after a pause, check for room again."""
         self._on = True
         for acceptor in self._acceptors:
             if not acceptor.watched:
                 self._watch(acceptor)
 
     def close(self) -> None:
-        """Take no more connections."""
+        """Accept no more connections, and close the sockets."""
         self._on = False
         acceptors, self._acceptors = self._acceptors, []
         for acceptor in acceptors:
@@ -251,7 +259,7 @@ class Accepting:
         listener, quota, now = acceptor.listener, self._quota, self._clock.now
         for _ in range(_ACCEPTED_AT_ONCE):
             if quota.full(listener.name):
-                self._look_away(acceptor)  # until another has closed
+                self._look_away(acceptor)  # until another connection has closed
                 return
             if pause := quota.pause_ms(listener.name, now):
                 self._look_away(acceptor)
@@ -276,7 +284,7 @@ class Accepting:
 
 
 class _Acceptor:
-    """A socket listening, as a source of connections."""
+    """A listening socket, as a source of connections."""
 
     def __init__(self, sock: socket.socket, listener: Listener, on_connect: Callable[[_Acceptor], None]) -> None:
         self.sock = sock

@@ -1,6 +1,7 @@
-"""Requests as bytes and answers from bytes, for clients.
+"""Requests as bytes and answers from bytes, for the client side of a connection.
 
-Rule: versions are chosen here: the highest one that the peer serves, this project knows, and the caller accepts.
+Rule: the version of each request is chosen here. It is the highest that the peer serves and the caller accepts; a
+caller without a range accepts all stable versions of this project.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _GREETING = SPECS[ApiKey.API_VERSIONS]
 
 
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str | None) -> Pieces:
-    """Return length prefix, header and body.
+    """Return a request as bytes: length prefix, header and body.
 
-    Raises NotServed if this version has no room for a field that is set.
+    Raises NotServed if the version has no room for a field that is set.
     """
     spec = SPECS[request.API_KEY]
     pieces: Pieces = [b""]
@@ -54,9 +55,9 @@ def correlation_id_of(frame: Buffer) -> int:
 
 
 def decode_response(frame: Buffer, spec: ApiSpec, version: int) -> Message:
-    """Return a decoded answer.
+    """Decode an answer.
 
-    Raises FrameError if the frame is something else.
+    Raises FrameError if the frame is not the whole answer.
     """
     try:
         _header, body = ResponseHeader.read(frame, 0, spec.response_header_version(version))
@@ -69,10 +70,10 @@ def decode_response(frame: Buffer, spec: ApiSpec, version: int) -> Message:
 
 
 class Greeting:
-    """The request for the peer's versions, with which every connection begins (KIP-35, KIP-511).
+    """The request for the peer's versions, the first on every connection (KIP-35, KIP-511).
 
-    A peer that does not know our version of this request answers in version 0 and, if it is newer than 2.3, says which
-    versions it knows; then the request is repeated.
+    A peer that does not know our version of this request refuses it, with an answer in version 0. From 2.4 on, this
+    answer names the versions that the peer knows. The request is then repeated in the newest of them, or in version 0.
     """
 
     def __init__(self) -> None:
@@ -85,7 +86,7 @@ class Greeting:
     def answered(self, frame: Buffer) -> dict[int, Versions] | None:
         """Return the versions the peer serves by API key, or None if the request has to be repeated.
 
-        Raises FrameError if the peer refuses to tell.
+        Raises FrameError if the peer answers another error, or refuses a second time.
         """
         code = _ERROR_CODE.unpack_from(frame, 4)[0] if len(frame) >= 6 else None
         refused = code == ErrorCode.UNSUPPORTED_VERSION
@@ -102,7 +103,12 @@ class Greeting:
 
 
 def choose_version(served: dict[int, Versions], spec: ApiSpec, wanted: Versions | None) -> int:
-    """Return the highest version in common; `wanted` are the lowest and highest the caller accepts."""
+    """Return the highest version that both sides accept. Raises NotServed.
+
+    Args:
+        wanted: the lowest and the highest version that the caller accepts; None for all stable versions of this
+            project.
+    """
     ours = (spec.min_version, spec.stable_max_version) if wanted is None else wanted
     theirs = served.get(spec.api_key)
     if theirs is None:

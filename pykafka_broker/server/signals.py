@@ -14,22 +14,22 @@ from pykafka_broker.system import STOP_SIGNALS
 
 
 class StopSignals:
-    """The signals to end the process, caught from now on.
+    """The signals that end the process, caught from the construction on.
 
-    `asked` says that one has come.
+    asked: whether the process has been asked to end.
     """
 
     def __init__(self) -> None:
         self.asked = False
         self._stop: Callable[[], object] | None = None
         for number in STOP_SIGNALS:
-            if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            if number.name != "SIGHUP" or signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                 signal.signal(number, self._on_signal)
 
     def hand_to(self, stop: Callable[[], object]) -> None:
         """Call `stop` at the first signal, or at once after an earlier signal.
 
-        The call comes between any two lines of the main thread.
+        After a signal, the call comes between any two lines of the main thread.
         """
         self._stop = stop
         if self.asked:

@@ -1,6 +1,6 @@
-"""Requests of clients and faults in their way, as methods.
+"""Methods for the requests of clients, and for faults that disturb them.
 
-Rule: a method is one operation of the control API and says no more than it; a wait in vain raises `WaitTimeout`.
+Rule: a method is one operation of the control API and adds nothing to it. A wait without success raises `WaitTimeout`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Fault:
         return int(wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"])
 
     def remove(self) -> int:
-        """End the fault and return the hits; held requests are carried out now. A second call does nothing."""
+        """End the fault and return its hits; held requests are carried out now. A second call does nothing."""
         return int(self._control.call("DELETE", f"/faults/{self.id}")["hits"])
 
     def __enter__(self) -> Fault:
@@ -118,7 +118,7 @@ class Faults:
 
         Args:
             seed: the same seed gives the same faults.
-            rate: the share of all requests, 0 to 1.
+            rate: the share of all requests, 0 to 1; 0 ends the chaos.
         """
         found: ChaosState = self._control.call("POST", "/chaos", {"seed": seed, "rate": float(rate)})
         return found
@@ -171,7 +171,7 @@ class Traffic(Handle):
         bodies: bool = False,
         limit: int = 1000,
     ) -> list[SeenRequest]:
-        """Return the last requests of clients with the answers.
+        """Return the last requests of clients with their answers.
 
         Args:
             since: a datetime, seconds since 1970 as `time.time()` has them, or milliseconds as an int.

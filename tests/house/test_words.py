@@ -19,7 +19,6 @@ DOUBLE_NAMES = 7  # public class names that stand for several classes
 # First lines that begin so, by folder.
 PRONOUN_LINES = {
     "broker": 142,
-    "releases": 1,
 }
 
 

@@ -1,10 +1,10 @@
 """CreateDelegationToken, DescribeDelegationToken v0-v3, RenewDelegationToken, ExpireDelegationToken v0-v2 (KIP-48).
 
-Behaviour: a token is for a client that has said who it is, and not with another token; anybody else is answered
-DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, whatever was asked for. Renewing and expiring is a matter of owner and renewers
-and needs no right. Who asks for the tokens of nobody (an empty list) is given none, who asks for those of all (null)
-the ones that it may see. Where this node refuses the times are -1, where the controller does they are 0, as with Kafka.
-Versions: 3 names the requester too, and may ask for a token of another owner (KIP-373).
+Behaviour: requests are for clients that have authenticated, and not with a token; other clients are answered
+DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, whatever they ask for. Owner and renewers may renew and expire a token, without
+any ACL. An empty list of owners is answered with no tokens, null with all tokens that the client may see. The times in
+a refusal are -1 if this node refuses, and 0 if the controller refuses, as with Kafka. Versions: 3 names the requester
+too, and may ask for a token of another owner (KIP-373).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def _refusal_of_creation(
     if not _may_ask(services, context):
         return _NOT_ALLOWED
     if request.owner_principal_type is None and request.owner_principal_name:
-        return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka stumbles over it
+        return ErrorCode.UNKNOWN_SERVER_ERROR  # as Kafka, which fails on the missing type
     if owner != context.connection.principal and not services.allows(
         context, AclOperation.CREATE_TOKENS, AclResourceType.USER, owner
     ):
@@ -94,7 +94,7 @@ def _refusal_of_creation(
 def _named(
     response: CreateDelegationTokenResponse, context: RequestContext, owner: str
 ) -> CreateDelegationTokenResponse:
-    """With who was to own the token, and who asked."""
+    """Add the owner to an answer, and the requester where the version has room."""
     response.principal_type, _, response.principal_name = owner.partition(":")
     if context.api_version >= _REQUESTER_FROM:
         kind, _, name = context.connection.principal.partition(":")
@@ -189,7 +189,7 @@ def expire_delegation_token(
 
 
 def _may_ask(services: Services, context: RequestContext) -> bool:
-    """Whether the client has said who it is, otherwise than by a token."""
+    """Whether the client has authenticated, and not with a token."""
     connection = context.connection
     if connection.forwarded:
         return not connection.by_token

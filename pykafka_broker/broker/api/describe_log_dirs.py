@@ -1,9 +1,9 @@
 """DescribeLogDirs v0-v5 (KIP-113, KIP-827).
 
-Behaviour: each directory with the size of every log in it, none of which is loaded for that, and the room on its disk;
-partitions that are asked for and are not here are left out. A directory that is offline has KAFKA_STORAGE_ERROR and
-nothing else. Null topics means all, an empty list none. Versions: 3 an error of the whole, 4 total and usable bytes, 5
-whether the directory is cordoned.
+Behaviour: the answer has each directory with the room on its disk and the size of every log in it; no log is loaded for
+that. Partitions that are asked for and are not here are left out. An offline directory has KAFKA_STORAGE_ERROR and
+nothing else. Null topics mean all topics, an empty list none. Versions: 3 an error of the whole answer, 4 total and
+usable bytes, 5 whether the directory is cordoned.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _described(
     services: Services, context: RequestContext, request: DescribeLogDirsRequest
 ) -> Steps[DescribeLogDirsResponse]:
     if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
-        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # told from version 3 on
+        return DescribeLogDirsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)  # sent from version 3 on
     if request.topics is None:
         wanted = [partition for partition in services.logs.partitions() if partition[0] != CLUSTER_METADATA]
     else:
@@ -70,7 +70,12 @@ def _described(
 def _directory(
     services: Services, directory: LogDirectory, partitions: list[TopicPartition], wanted: list[TopicPartition]
 ) -> DescribeLogDirsResult:
-    """`partitions` are those of `wanted` that are in this directory; others may be on their way to it."""
+    """Describe a directory.
+
+    Args:
+        partitions: the wanted partitions that are in the directory.
+        wanted: all wanted partitions, some of which may be moving to the directory.
+    """
     result = DescribeLogDirsResult(log_dir=directory.path)
     if not directory.online:
         result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
@@ -80,7 +85,7 @@ def _directory(
         try:
             size = services.logs.size_of((topic, partition))
         except ApiError:
-            return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)  # it has just failed
+            return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)  # the directory has just failed
         topics.setdefault(topic, []).append(DescribeLogDirsPartition(partition, size, 0, False))
     for topic, partition in wanted:
         move = services.logs.moves.get((topic, partition))

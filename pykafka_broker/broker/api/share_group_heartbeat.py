@@ -1,8 +1,8 @@
 """ShareGroupHeartbeat v1 (KIP-932).
 
 Behaviour: epoch 0 joins, -1 leaves; the answer carries an assignment when there is a new one. Partitions that the group
-has never read get their state in between, so the first answer to a member has its partitions already (Kafka's has none
-yet, and its member waits for a heartbeat interval), unless that takes a commit or another node.
+has never read are given a state while the heartbeat is served, and the first answer to a member assigns them already.
+If a state needs a commit or another node, the partitions are assigned with a later heartbeat, as always in Kafka.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def _beat(
 
 
 def _initialize(services: Services, group_id: str) -> bool:
-    """Give the partitions a state that have none. Returns whether some have got one at once; of others the members hear
-    with their next heartbeats.
+    """Give a state to the partitions without one. Returns whether some have their state at once; members are assigned
+    the others with later heartbeats.
     """
     share = services.groups.coordinator.share
     if not share.uninitialized(group_id):
@@ -77,8 +77,11 @@ def _initialize(services: Services, group_id: str) -> bool:
 
 
 def _initializing(services: Services, group: ShareGroup) -> Steps[None]:
-    """A node that was away, and has not heard that another one coordinates the group, must not ask for states: that
-    would reset those of partitions whose records members have accepted. So a record is committed before.
+    """Ask for the states of a group's partitions; in a replicated log, commit a record before.
+
+    A node was away, another node coordinates the group by now, and the first node has not heard of that. If the first
+    node asked for states, it would reset the states of partitions whose records members have accepted. It can't
+    commit the record, so it never asks.
     """
     host, share = services.groups, services.groups.coordinator.share
     group_id, fenced = group.group_id, services.groups.has_replicas(group.group_id)

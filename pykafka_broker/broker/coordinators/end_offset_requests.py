@@ -1,7 +1,7 @@
-"""Where partitions end that other brokers lead (ListOffsets).
+"""The end offsets of partitions that other brokers lead (ListOffsets).
 
-Rule: a question is the future of its answer. What can't be heard has no offset, and nobody asks twice; a
-question to a broker that does not lead the partition any more ends at once.
+Rule: a question is the future of its answer. A question that can't be answered ends with `UNKNOWN` and is not sent
+again. A question to a broker that does not lead the partition any more ends at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _CONSUMER = -1  # replica id
 
 
 class Question(Future[int]):
-    """The end of one partition for read_committed consumers; `UNKNOWN` if its leader does not say."""
+    """The high watermark of a partition at its leader; `UNKNOWN` if the leader does not say."""
 
     __slots__ = ("partition",)
 
@@ -33,7 +33,7 @@ class Question(Future[int]):
 
 
 class EndOffsetRequests(RequestBatcher[Question]):
-    """All of one node."""
+    """The questions of a node to other brokers."""
 
     client_id = "end-offsets-%d"
     versions = (1, 11)

@@ -1,9 +1,10 @@
-"""Tells the controller which log directory of this node has which replica (KIP-858).
+"""The log directories of this node's replicas, as reported to the controller (KIP-858).
 
-Rule: one request is under way, with all that is known by then. What the controller does not take is told again. A
-controller in this process hears of each change at once, so that the answer to a creation covers the directories too.
-With one directory another node's controller knows by itself, until another disk is in its place. Which directories are
-offline or cordoned is none of this module's business (`on_change`).
+Rule: one request is under way at a time, and the next request carries everything known by then. A replica that the
+controller has not taken is reported again. A controller in this process hears of each change at once, so that the
+answer to the creation of a topic covers the directories too. A controller on another node assigns the directory of a
+node with a single directory itself: such a node reports a replica only if the metadata names another directory, as
+after an exchange of the disk. Offline and cordoned directories are reported elsewhere (`on_change`).
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ _Replica = tuple[bytes, int]  # topic id and partition
 
 
 class AssignmentsManager:
-    """The directories of one node's replicas, as its controller knows them (Kafka: AssignmentsManager).
+    """The reports of a node to its controller: the directory of each replica (Kafka: AssignmentsManager).
 
-    on_change: called when other directories are offline or cordoned than before.
+    on_change: called when a directory has failed, when other directories are cordoned than before, and when the
+    metadata version changes.
     """
 
     def __init__(self, node: Node) -> None:
@@ -57,17 +59,17 @@ class AssignmentsManager:
     # -- what the controller is to know
 
     def start(self) -> None:
-        """Tell the controller where the logs are, now that they are as the metadata wants them."""
+        """Begin to report. Called once the node has the logs that the metadata wants."""
         self._started = True
         self._node.replicas.on_made = self.assign_directory
         self._compare_all()
         self._tell()
 
     def follow(self, delta: MetadataDelta) -> None:
-        """Tell the controller where new logs are. Called after every change, when the partitions have followed it."""
+        """Report new logs. Called after each change of the metadata, once the partitions have followed the change."""
         if not self._started:
             return
-        if METADATA_VERSION in delta.features:  # the new one may be the first that knows directories
+        if METADATA_VERSION in delta.features:  # the new version may be the first that knows directories
             self._compare_all()
             self.on_change()
         if self._tells_each:
@@ -76,7 +78,7 @@ class AssignmentsManager:
         self._tell()
 
     def assign_directory(self, key: TopicPartition) -> None:
-        """Tell the controller the directory of a log that was moved or made, or stays where it is after all."""
+        """Report the directory of a log that was made or moved."""
         if not self._started:
             return
         topic = self._node.image.topics.get(key[0])
@@ -86,11 +88,14 @@ class AssignmentsManager:
             self._tell()
 
     def prepare_move(self, key: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
-        """Tell the controller that a log is going to `target`.
+        """Report that a log is about to move to `target`.
 
-        Known for certain before the log is there, the log is not begun anew if a crash comes in the middle and `target`
-        is away afterwards. `waiter` is called when the metadata that says so is committed; with ENOENT if the log is no
-        replica of this node any more.
+        Without a report before the move, a log could begin anew: the log moves, the node crashes before the controller
+        knows, and the node comes back without `target`. The metadata would name the old directory, which has no log.
+
+        Args:
+            waiter: called when the metadata that names `target` is committed; with ENOENT if the log is no replica of
+                this node any more.
         """
         topic = self._node.image.topics.get(key[0])
         if not self._started:
@@ -107,7 +112,7 @@ class AssignmentsManager:
 
     @property
     def _tells_each(self) -> bool:
-        """Whether the controller does not know by itself where a new replica is."""
+        """Whether each new replica is reported, since the controller does not assign the directory itself."""
         return self._in_process or len(self._node.logs.partition_directories) > 1
 
     def _compare_all(self) -> None:
@@ -141,7 +146,7 @@ class AssignmentsManager:
         self._send()
 
     def _tell(self) -> None:
-        """Tell a controller in this process now, another node at the next turn, with all that is known by then."""
+        """Report to a controller in this process now, to another node at the next turn, with everything known then."""
         if not self._wanted:
             return
         if not self._in_process:
@@ -195,7 +200,7 @@ class AssignmentsManager:
             waiter(OSError(errno.ENOENT, code.name))
 
     def _confirm(self, waiter: Waiter) -> None:
-        """Call `waiter` when the metadata of now is committed."""
+        """Call `waiter` when the present metadata is committed."""
 
         def committed(future: Future[None]) -> None:
             waiter(None if future.error is None else OSError(errno.EIO, str(future.error)))
@@ -204,7 +209,7 @@ class AssignmentsManager:
 
 
 def _request(node_id: int, broker_epoch: int, wanted: dict[_Replica, bytes]) -> AssignReplicasToDirsRequest:
-    from pykafka_broker.protocol.messages import assign_replicas_to_dirs_request as told  # a start does without it
+    from pykafka_broker.protocol.messages import assign_replicas_to_dirs_request as told  # not needed for a start
 
     directories: dict[bytes, dict[bytes, list[told.PartitionData]]] = {}
     for (topic_id, partition), directory_id in wanted.items():

@@ -1,7 +1,7 @@
 """The metadata on a node whose controllers are other nodes: the node observes their quorum.
 
-Rule: the image holds what is committed, and is changed and delivered in the order of the log. The active controller is
-asked for its decisions; this node changes nothing by itself, and reads the outcome in the log.
+Rule: the image holds committed records alone, and changes are delivered in the order of the log. The active controller
+decides: this node asks for a decision, changes nothing by itself, and reads the outcome in the log.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class MetadataFollower(MetadataSource):
         submit: Submit,
     ) -> None:
         super().__init__(config, clock, fs, logs, submit)
-        self.checks = Controller(self.image, config, config.node, new_uuid)  # of what is altered of this broker itself
+        self.checks = Controller(self.image, config, config.node, new_uuid)  # for changes of this broker's configs
         self.on_refused: Callable[[str], None] = logger.critical
         self._roles = roles
         self._peers = peers
@@ -81,7 +81,7 @@ class MetadataFollower(MetadataSource):
         self._observer.start(self)
 
     def close(self) -> None:
-        """Ask nobody any more. May be called when a start has failed before anybody was asked."""
+        """Send no more requests. A call is safe even if the start failed before the node began to observe."""
         if self._observes:
             self._observer.close()
         self._controller.close()
@@ -110,7 +110,7 @@ class MetadataFollower(MetadataSource):
         self.snapshots.on_commit(self._clock.now)
 
     def on_snapshot(self) -> None:
-        """Replace the image by a snapshot of the leader's."""
+        """Replace the image by the snapshot downloaded from the leader."""
         newer = MetadataImage()
         try:
             self.log.replace(newer)
@@ -124,7 +124,7 @@ class MetadataFollower(MetadataSource):
     def on_refusal(self, why: str) -> None:
         self.on_refused(why)
 
-    # -- as it is
+    # -- the present state
 
     @property
     def quorum(self) -> Quorum:
@@ -153,7 +153,10 @@ class MetadataFollower(MetadataSource):
         return (lowest, highest) if served is None else (max(lowest, served[0]), min(highest, served[1]))
 
     def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
-        """Ask for topics. Until the log has them a coordinator is not available, and a topic is unknown."""
+        """Ask the controller for topics, and return results without errors at once.
+
+        Until the log has the new topics, clients hear that a coordinator is not available, or that a topic is unknown.
+        """
         wanted = [topic for topic in topics if topic.name not in self._being_created]
         names = [topic.name for topic in wanted]
         self._being_created.update(names)

@@ -1,7 +1,7 @@
-"""From a frame to a reply, on the listeners of a controller.
+"""The way from a frame to a reply, on the listeners of a controller.
 
-Rule: what a controller does not serve it hangs up on, as Kafka does. A router of this kind is only there where a node
-is a controller for others.
+Rule: a request that a controller does not serve closes its connection, as with Kafka. Only a node that is a controller
+for other nodes has a router of this kind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pykafka_broker.protocol.api_keys import ApiKey
 
 
 class ControllerRouter(Router):
-    """Dispatches the frames of all connections of brokers, controllers and tools to a controller."""
+    """The router of all frames that a controller gets from brokers, other controllers and tools."""
 
     def _new_endpoint(self, api_key: int) -> Endpoint:
         if api_key not in CONTROLLER_ROUTES:

@@ -1,4 +1,4 @@
-"""Faults: trouble that clients have to cope with, on purpose."""
+"""Faults: errors, delays and broken connections made on purpose, with which clients have to cope."""
 
 from __future__ import annotations
 
@@ -95,13 +95,14 @@ def add_fault(
     throttle_ms: Milliseconds = 0,
     connect: Connect | None = None,
 ) -> FaultAnswer:
-    """Disturb requests fitting everything named here. A name may have a `*` for anything; of the fitting requests,
-    every n-th is met (`every`), with a probability (drawn from `seed`), the first n `times`. Then: `error` answers that
-    error (by name), for that topic or partition if one is named, and `applied` has carried the request out all the
-    same; `delay_ms` waits by the broker's clock or the wall's; `drop` closes the connection before or after the request
-    is carried out; `cut` sends half of the answer; `corrupt` spoils the CRC of fetched records; `hang` never answers,
-    until the fault is removed; `throttle_ms` is told to the client; `connect` refuses new connections, or lets them
-    wait. Of several faults that fit the first one acts.
+    """Disturb requests that fit everything named here; a `*` in a name stands for anything. Of the fitting requests,
+    the fault meets each n-th (`every`), a share of these (`probability`, drawn from `seed`), and of that share the
+    first n (`times`). What happens to them: `error` answers an error (by name), for the named topic or partition alone
+    if one is named, and with `applied` the request is carried out all the same; `delay_ms` waits by the clock of the
+    broker or of the wall (`delay_clock`); `drop` closes the connection before or after the request is carried out;
+    `cut` sends half of the answer; `corrupt` spoils the CRC of fetched records; `hang` does not answer until the fault
+    is removed; `throttle_ms` is told to the client; `connect` refuses new connections, or lets them wait. If several
+    faults fit a request, the first one acts.
     """
     if len(list(control.observing.faults)) >= _MOST_FAULTS:
         raise Problem(409, f"there are {_MOST_FAULTS} faults already; remove some")
@@ -140,12 +141,12 @@ def faults(control: Control) -> list[FaultAnswer]:
 
 
 def fault(control: Control, fault: int) -> FaultAnswer:
-    """Return a fault with hits and definition, also a removed fault."""
+    """Return a fault with its hits and definition, also after its removal."""
     return _fault(_find(control, fault))
 
 
 def remove_fault(control: Control, fault: int) -> FaultAnswer:
-    """Remove a fault and return the last state; held requests are carried out now."""
+    """Remove a fault and return its last state; held requests are carried out now."""
     found = _find(control, fault)
     control.observing.faults.remove(fault)
     return _fault(found)
@@ -157,7 +158,7 @@ def clear_faults(control: Control) -> None:
 
 
 async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms: TimeoutMs = 10_000) -> FaultAnswer:
-    """Wait until a fault has met `n` requests. 408 otherwise."""
+    """Wait until a fault has met `n` requests. 408 if it has not within `timeout_ms`."""
     rule = _find(control, fault)
     if await control.until(lambda: rule.hits >= n or None, timeout_ms / 1000) is None:
         told = f"fault {fault} affected {rule.hits} requests within {timeout_ms} ms, expected {n}"
@@ -168,7 +169,7 @@ async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms:
 def chaos(control: Control, seed: Seed, rate: Share = 0.05) -> ChaosStateAnswer:
     """Disturb a share of all requests by faults from which clients have to recover by themselves: errors that may be
     retried, delays, throttling, connections that break. What the n-th request of a client id to an API meets depends on
-    the seed alone. A rate of 0 ends it.
+    the seed alone. A rate of 0 ends the chaos.
     """
     if rate == 0:
         control.observing.faults.end_chaos()

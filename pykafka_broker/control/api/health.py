@@ -1,4 +1,4 @@
-"""Whether the broker is there, which one it is, and its clock."""
+"""The broker's health, identity and clock."""
 
 from __future__ import annotations
 
@@ -78,8 +78,8 @@ def clock(control: Control) -> Time:
 
 
 async def advance_clock(control: Control, ms: Milliseconds) -> Time:
-    """Move the clock on. Everything that falls due on the way is done before the answer, in order, each step at its own
-    time: retention, compaction, time-outs of sessions and transactions, requests that wait, idle connections.
+    """Move the clock forwards. Everything that falls due on the way is done before the answer, in order, each step at
+    its own time: retention, compaction, timeouts of sessions and transactions, waiting requests, idle connections.
     """
     await control.time.advance(ms)
     return clock(control)
@@ -92,7 +92,7 @@ def freeze_clock(control: Control) -> Time:
 
 
 def resume_clock(control: Control) -> Time:
-    """Let the clock run on from the present time."""
+    """Let a stopped clock run on from the time that it shows."""
     control.time.resume()
     return clock(control)
 
@@ -100,8 +100,8 @@ def resume_clock(control: Control) -> Time:
 async def set_clock(
     control: Control, now_ms: Annotated[int, ValueLimits(minimum=0, maximum=_LATEST_MS, says="epoch milliseconds")]
 ) -> Time:
-    """Set the clock. Forwards, everything happens as if the time went by; backwards, only the time of new records goes
-    back, and no deadline comes later.
+    """Set the clock. Forwards, everything happens as if the time had passed. Backwards, only the timestamps of new
+    records go back, and no deadline comes later.
     """
     await control.time.set_wall(now_ms)
     return clock(control)

@@ -1,11 +1,11 @@
 """Classic members of consumer groups, and the conversion of classic groups to consumer groups and back (KIP-848).
 
 Rule: a classic group of consumers becomes a consumer group when the first member joins with the new protocol, and turns
-back when the last such member has gone; `group.consumer.migration.policy` says which of both may happen. Members keep
-their partitions, and the records of one form make way for those of the other in one batch. In a consumer group a
-classic member is answered at once: a JoinGroup with the generation that the member has reached; a heartbeat sends the
-member back to join whenever there is something to give or to take. The coordinator alone reads this file: groups in
-migration are a concept of their own beside the two protocols.
+back when the last such member has gone; `group.consumer.migration.policy` allows both changes, one of them or none.
+Members keep their partitions, and one batch replaces the records of the old form by records of the new form. A classic
+member of a consumer group never waits: JoinGroup is answered at once with the member's generation, and Heartbeat sends
+the member back to JoinGroup when it has partitions to gain or to lose. The coordinator alone reads this file: groups
+in migration are a concept of their own beside the two protocols.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ class Migration:
     def downgrade(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
     ) -> bool:
-        """Turn the group back if only classic members are left without `leaving`. Returns whether the group has."""
+        """Turn the group back if only classic members stay without `leaving`. Returns whether it was turned back."""
         gone = {member.member_id for member in leaving}
         staying = [member for member in group.members.values() if member.member_id not in gone]
         if not staying or not self._may_downgrade(group, staying):
@@ -196,7 +196,7 @@ class Migration:
     ) -> ClassicGroup:
         """Put a classic group with the members `staying` in the group's place.
 
-        The classic group counts from now on, since its members and deadlines are soft state; its records follow in the
+        The classic group is in force at once, since its members and deadlines are soft state; its records are in the
         same batch.
         """
         result.records += group.tombstones()
@@ -297,7 +297,7 @@ class ClassicMembers:
         change.subscribe()
         member = change.member
         if existing is not None and self._migration.downgrades_with(group, existing):
-            # If all members must join again, the joined member gets no generation yet.
+            # If all members must join again, the answer has the member's old epoch, not the group's.
             rebalance = group.assignment_epoch < change.group_epoch
             generation = member.epoch if rebalance else group.epoch
             self._downgrade_with(group, existing, member, join, rebalance)
@@ -320,8 +320,8 @@ class ClassicMembers:
         join: Join,
         rebalance: bool,
     ) -> None:
-        """Turn the group back: a classic member replaces the last member of the consumer protocol."""
-        del join.result.records[:]  # all records of the consumer group go
+        """Turn the group back, since a classic member replaces the last member of the consumer protocol."""
+        del join.result.records[:]  # no change is recorded: the group's records are all removed
         member.epoch = group.epoch
         staying = group.with_change(replaced, member)
         self._migration.convert_back(group, staying, join.result, join.now, rebalance=rebalance)
@@ -343,7 +343,7 @@ class ClassicMembers:
     # SyncGroup
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
-        """Answer with the share of the coordinator's assignment.
+        """Answer with the member's share of the coordinator's assignment.
 
         Raises:
             ApiError: The refusal of the request.

@@ -1,11 +1,11 @@
 """The records of Kafka's own topics in words: metadata, groups, transactions, share groups; and control records.
 
-Rule: a record that can't be decoded is shown as it is, with the reason, and ends nothing. Passwords are not shown, nor
-the secrets of SCRAM.
+Rule: a record that can't be decoded is shown as text or in hexadecimal, with the reason, and the decoding continues.
+Passwords and the secrets of SCRAM are hidden in decoded records.
 
-One record that its coordinator can't read keeps the whole coordinator out of service, or the metadata from being read.
-Such a coordinator's log is mended by taking these records out: every other record stays where it is, at its offset, and
-the original segment is kept aside.
+A single unreadable record keeps its whole coordinator out of service; in the metadata log, it keeps the node from
+reading the metadata. A coordinator's log is repaired by taking such records out: every other record stays at its
+offset, and the original segment is kept aside.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, obje
 
 
 def is_kept_for(topic: str) -> bool:
-    """Return whether the topic's records are the broker's own."""
+    """Return whether the broker itself keeps records in the topic: the metadata, or the state of a coordinator."""
     return topic == METADATA_TOPIC or topic in _KEYED
 
 
 def unreadable(topic: str, key: bytes | None, value: bytes | None) -> str | None:
-    """Return the reason for which a coordinator can't read a record, or None.
+    """Return why a coordinator can't read a record; None if it can.
 
     A coordinator passes over a key of an unknown type, which belongs to a newer release.
     """
@@ -132,7 +132,7 @@ def plain(value: object) -> object:
 
 
 def _without_secrets(message: Message) -> object:
-    """Return a record of metadata without passwords or anything to find a password with."""
+    """Return a record of the metadata, with passwords and the secrets of SCRAM hidden."""
     hidden = _SECRETS.get(type(message).__name__, ())
     if hidden == _CONFIG and not is_secret(message.name):  # type: ignore[attr-defined] # of ConfigRecord
         hidden = ()
@@ -156,8 +156,8 @@ def text(data: bytes | None) -> str | None:
 
 
 def unreadable_records(topic: str, batch: ScannedBatch) -> Iterator[tuple[int, str]]:
-    """Yield the offset of each unreadable record and the reason; the batch's own offset if the records can't be told
-    apart.
+    """Yield the offset of each unreadable record, and the reason. A batch that can't be taken apart counts as a single
+    record at its base offset.
     """
     header = batch.header
     if header.is_control:
@@ -172,7 +172,7 @@ def unreadable_records(topic: str, batch: ScannedBatch) -> Iterator[tuple[int, s
 
 
 def without_unreadable(topic: str, batch: ScannedBatch) -> Buffer:
-    """Return the batch with the readable records."""
+    """Return the batch with the readable records alone."""
     found = {offset for offset, _ in unreadable_records(topic, batch)}
     if not found:
         return batch.data
@@ -191,7 +191,7 @@ def without_unreadable(topic: str, batch: ScannedBatch) -> Buffer:
 
 
 def write_readable(fs: FileSystem, topic: str, source: str, target: str) -> None:
-    """Write the readable records of a sound segment to another file."""
+    """Write the readable records of a segment, whose batches must be whole, to another file."""
     old, new = fs.open(source, writable=False), fs.open(target, create=True)
     written = 0
     for batch in scan(old, source, 0, old.size(), verify=False):

@@ -1,8 +1,8 @@
 """`client.quota.callback.class` as a class of Python, in the place of Java's `ClientQuotaCallback`.
 
-Rule: the class is asked for a client's quota at each request, so that its answer holds at once; it is told the quotas
-that are set in the metadata and may use or ignore them. Counting, throttle times and muting are the broker's. A hook
-that fails has set no limit, and the log says why.
+Rule: the class is asked for a client's quota at each request, so that a changed answer takes effect at once. The class
+hears the quotas that are set in the metadata, and may ignore them. Counting, throttle times and muting are the
+broker's. A hook that fails sets no limit, and the log says why.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class QuotaCallback(Protocol):
     """The methods of the class. quota_type: PRODUCE, FETCH, REQUEST or CONTROLLER_MUTATION."""
 
     def quota_metric_tags(self, quota_type: str, principal: str, client_id: str) -> Mapping[str, str] | None:
-        """Return tags as a name for all clients counted together; none for an unlimited client.
+        """Return tags that name the clients counted together; no tags for an unlimited client.
 
         principal: "User:alice".
         """
@@ -47,7 +47,7 @@ class QuotaCallback(Protocol):
     def update_quota(self, quota_type: str, entity: Mapping[str, str | None], limit: float) -> None:
         """Take note of a quota set in the metadata.
 
-        entity: "user", "client-id" or both; the name None is the default's.
+        entity: the names for "user", "client-id" or both; None stands for the default.
         """
 
     def remove_quota(self, quota_type: str, entity: Mapping[str, str | None]) -> None:
@@ -64,7 +64,7 @@ class HookedQuotas:
         self._told: dict[tuple[str, QuotaEntity], float] = {}
 
     def __bool__(self) -> bool:
-        return True  # the hook alone knows
+        return True  # the hook alone knows whether there are quotas
 
     def find(self, kind: str, principal: str, client_id: str) -> QuotaLimit | None:
         """Return the client's quota, or None for an unlimited client."""
@@ -81,7 +81,7 @@ class HookedQuotas:
         return QuotaLimit(float(quota), tuple(sorted(tags.items()))) if quota is not None and quota > 0 else None
 
     def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
-        """Tell the hook all changes in the metadata."""
+        """Tell the hook all changes of quotas in the metadata."""
         now = {
             (TYPES[kind], entity): quota
             for entity, quotas in client_quotas.items()

@@ -1,11 +1,12 @@
 """SCRAM-SHA-256 and SCRAM-SHA-512 (RFC 5802, RFC 7677), without channel binding.
 
-Rule: users are the credentials of the metadata log. A login takes two hashes and no PBKDF2. Every failure is refused in
-the same words; an unknown name at its first message, as Kafka does.
+Rule: the users are those with credentials in the metadata log. A login takes two hashes and no PBKDF2. All refusals
+have the same words, except that of a foreign authorization id. An unknown name is refused at the first message, as in
+Kafka.
 
-With the extension `tokenauth=true` the name is the id of a delegation token (KIP-48) and the password its Hmac in
-base64. The keys that check such a password are made when the token is first used, and are in memory only; a token that
-has gone or expired is unknown, whatever is remembered of it.
+With the extension `tokenauth=true` the name is the id of a delegation token (KIP-48), and the password is the token's
+Hmac in base64. The keys that check such a password are made when the token is first used, and are in memory only. A
+token that has gone or expired is unknown, even while its keys are in memory.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def token_login(realm: Realm, kind: int, token_id: str) -> TokenLogin | None:
 @lru_cache(_REMEMBERED)  # some milliseconds each
 def _keys(kind: int, proof: bytes) -> ScramKeys:
     digest = _DIGESTS[kind]
-    # Any salt is good that differs from token to token and reveals nothing of the Hmac.
+    # The salt only has to differ from token to token, and to reveal nothing of the Hmac.
     salt = hmac.digest(proof, b"salt", "sha256")[:_SALT_BYTES]
     salted = hashlib.pbkdf2_hmac(digest, base64.b64encode(proof), salt, _ITERATIONS)
     stored = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
@@ -49,7 +50,7 @@ def _keys(kind: int, proof: bytes) -> ScramKeys:
 _SAME_NONCE_SINCE = (4, 0)
 _NAMES = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 _MOST_BYTES = 1 << 16  # of a message
-# Values hold anything but a comma; a saslname escapes that and "=" as "=2C" and "=3D".
+# A value has no comma. A saslname has "=2C" for a comma and "=3D" for "=".
 _SASLNAME = r"(?:[^=,\0]|=2C|=3D)+"
 _FIRST = re.compile(
     rf"(?P<header>n,(?:a=(?P<authorization_id>{_SASLNAME}))?,)"
@@ -149,9 +150,9 @@ class Scram:
         return self._done._replace(token=b"v=" + verifier)
 
     def _is_ours(self, nonce: str) -> bool:
-        """Return whether a nonce is the server's.
+        """Return whether the client has sent the login's nonce back.
 
-        Before 4.0 other bytes could precede it: librdkafka sent its own part twice until 2.6.1.
+        Releases before 4.0 accept other bytes before the nonce: librdkafka sent its own part twice until 2.6.1.
         """
         release = self._realm.settings.release
         if release is not None and release.number < _SAME_NONCE_SINCE:
