@@ -611,10 +611,18 @@ class JsonSchema:
 
 def parse(text: str, library: Mapping[str, str]) -> JsonSchema:
     """Parse a schema. Raises InvalidSchema."""
-    found = read_json(text)
+    try:
+        return _parsed(read_json(text), library)
+    except ValueError as error:  # of an address, as "http://[x"
+        raise InvalidSchema(str(error)) from None
+
+
+def _parsed(found: Json, library: Mapping[str, str]) -> JsonSchema:
     if not isinstance(found, dict | bool):
         raise InvalidSchema("a JSON Schema is an object, or true or false")
     if isinstance(found, dict):
+        if not isinstance(found.get("$schema", ""), str):
+            raise InvalidSchema("$schema is no text")
         validator = validator_for(found, default=Draft7Validator)
         for error in validator(validator.META_SCHEMA).iter_errors(found):  # formats do not count: patterns are Java's
             raise InvalidSchema(f"{error.message} at #/{'/'.join(map(str, error.absolute_path))}")

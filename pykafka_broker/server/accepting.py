@@ -44,12 +44,13 @@ class ConnectionLimit:
         """Set the limits.
 
         Kafka's rate is a mean over all windows but the current one, so that many may come at once after a quiet time.
+        With a rate of 0 each connection waits a second, as Kafka's longest pause is one.
         """
         seconds = (config.quota_window_num - 1) * config.quota_window_size_seconds
         first = self._rate is None
-        self.most, self._rate = most, rate
-        self._burst = float((rate or 0) * max(1, seconds))
-        self._allowance = self._burst if first else min(self._allowance, self._burst)
+        self.most, self._rate = most, rate if rate is None else max(1, rate)
+        self._burst = float(max(1, (rate or 0) * max(1, seconds)))
+        self._allowance = (self._burst if rate else 0.0) if first else min(self._allowance, self._burst)
 
     @property
     def full(self) -> bool:

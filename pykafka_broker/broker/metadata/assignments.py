@@ -189,9 +189,10 @@ class AssignmentsManager:
     def _note_answer(self, replica: _Replica, sent: bytes | None, directory_id: bytes, code: ErrorCode) -> None:
         if code is not ErrorCode.NONE and code not in _GONE:
             return
-        waiter = self._waiters.pop(replica, None) if sent == directory_id else None
-        if self._wanted.get(replica) == directory_id:
-            del self._wanted[replica]
+        if not sent == self._wanted.get(replica) == directory_id:
+            return  # another directory is wanted since then, and who waits, waits for that
+        del self._wanted[replica]
+        waiter = self._waiters.pop(replica, None)
         if waiter is None:
             return
         if code is ErrorCode.NONE:

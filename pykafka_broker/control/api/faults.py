@@ -123,7 +123,8 @@ def _check(match: Match, action: Action) -> None:
         )
     if action.connect is not None and action != Action(connect=action.connect):
         raise Problem(400, "connect can't be had together with what happens to requests")
-    if action.connect is not None and (match.api or (match.version, match.client_id, match.principal) != (None,) * 3):
+    of_requests = (match.version, match.client_id, match.principal, match.topic, match.partition, match.group)
+    if action.connect is not None and (match.api or {*of_requests, match.transactional_id} != {None}):
         raise Problem(
             400, "who connects has not asked for anything yet: connect takes listener, every, times, probability"
         )

@@ -59,6 +59,10 @@ def test_what_another_schema_says_counts() -> None:
         '{"minimum":1e999}',
         '{"a":1,"a":2}',
         '{"maxLength":-1}',
+        '{"$schema":5}',
+        '{"$schema":"http://[x"}',
+        '{"$id":"http://[x","properties":{"a":{"$ref":"b"}}}',
+        '{"properties":{"a":{"$ref":"http://[x"}}}',
     ],
 )
 def test_what_is_no_schema_is_refused(text: str) -> None:
