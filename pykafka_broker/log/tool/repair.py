@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
 from pykafka_broker.config.broker import BrokerConfig
@@ -218,10 +219,22 @@ def _begin_at_snapshot(folder: Folder) -> list[str]:
         return []
     if position is None:
         return []
-    aside = [_move_aside(fs, path) for path in older]
-    source, target = fs.open(f"{folder.path}/{aside[-1]}", writable=False), f"{folder.path}/{start:020d}.log"
-    _copy_from(source, position, fs.open(target, create=True))
-    return aside
+    target = f"{folder.path}/{start:020d}.log"
+    with _written_aside(fs, target) as copy:
+        _copy_from(handle, position, fs.open(copy, create=True))
+        return [_move_aside(fs, path) for path in older]
+
+
+@contextmanager
+def _written_aside(fs: FileSystem, path: str) -> Iterator[str]:
+    """Yield the name under which to write a segment. The segment gets its own name at the end: a repair that is
+    interrupted leaves no part of a segment that would be taken for the whole.
+    """
+    copy = f"{path}.tmp"
+    with suppress(FileNotFoundError):
+        fs.remove(copy)
+    yield copy
+    fs.rename(copy, path)
 
 
 def _copy_from(source: FileHandle, position: int, target: FileHandle) -> None:
@@ -246,8 +259,9 @@ def _remove_unreadable(folder: Folder) -> Iterator[str]:
         handle = folder.fs.open(path, writable=False)
         batches = scan(handle, path, 0, handle.size(), verify=False)
         if any(True for batch in batches for _ in unreadable_records(folder.topic, batch)):
-            aside = _move_aside(folder.fs, path)
-            write_readable(folder.fs, folder.topic, f"{folder.path}/{aside}", path)
+            with _written_aside(folder.fs, path) as copy:
+                write_readable(folder.fs, folder.topic, path, copy)
+                aside = _move_aside(folder.fs, path)
             yield aside
 
 

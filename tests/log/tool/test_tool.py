@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import struct
 from pathlib import Path
@@ -14,7 +15,7 @@ from pykafka_broker.log.tool.command import run
 from pykafka_broker.log.tool.dump import dump
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
-from tests.log.support import NOW, batch, kafka_data, manager, marker, new_log
+from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, kafka_data, manager, marker, new_log
 
 FS = OsFileSystem()
 
@@ -287,3 +288,24 @@ def test_rows_as_json_lines(kafka: Path) -> None:
     rows = [json.loads(line) for line in lines]
     assert sum(row["type"] == "record" for row in rows) == 80
     assert run(["dump", str(kafka / "nothing")], lines.append, NOW) == 2
+
+
+def test_a_repair_that_finds_no_room_leaves_the_segment(tmp_path: Path) -> None:
+    """Records that their coordinator can't read are left out of a copy, which takes the segment's place when whole."""
+    logs = manager(tmp_path)
+    logs.start(NOW)
+    log = logs.create("__consumer_offsets", 0, TOPIC_ID, NOW)
+    log.append(batch(2, keys=[b"\x00\x01", b"\x00\x01\x00"]), NOW)
+    folder = tmp_path / "logs" / "__consumer_offsets-0"
+    logs.shutdown(NOW)
+    whole = (folder / f"{0:020d}.log").read_bytes()
+    full = FailingFileSystem()
+    full.failures["write .log.tmp"] = errno.ENOSPC
+    with pytest.raises(OSError, match="No space"):
+        list(repair(full, str(folder), NOW))
+    assert (folder / f"{0:020d}.log").read_bytes() == whole
+    assert not list(folder.glob("*.damaged"))
+    list(repair(FS, str(folder), NOW))
+    assert (folder / f"{0:020d}.log").read_bytes() != whole
+    assert len(list(folder.glob("*.damaged"))) == 1
+    assert not list(folder.glob("*.tmp"))
