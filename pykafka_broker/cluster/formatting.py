@@ -183,7 +183,7 @@ def initial_voters(text: str) -> list[InitialVoter]:
         raise FormatError("No voters given.")
     for each in voters:
         if [other.id for other in voters].count(each.id) > 1:
-            raise FormatError(f"StorageNode id {each.id} was specified more than once.")
+            raise FormatError(f"Node id {each.id} was specified more than once.")
     return voters
 
 
