@@ -286,21 +286,27 @@ class KafkaCluster:
     # -- life
 
     def start(self) -> None:
-        """All at once; they wait for each other."""
+        """Start all nodes at once, since they wait for each other, and wait until the brokers know each other."""
         for node in self.nodes:
             node.launch()
         for node in self.nodes:
             node.wait_until_it_answers()
+        if "listener.security.protocol.map" not in self._config:
+            self._wait_until_known()
 
     def make_whole(self) -> None:
-        """Start the nodes that do not run, and wait until every broker knows every other one.
-
-        A broker answers before its controller counts on it. A topic that is made in between is led by somebody else
-        than the first of its replicas, and stays so.
-        """
+        """Start the nodes that do not run, and wait until the brokers know each other."""
         for node in self.nodes:
             if not node.runs:
                 node.start()
+        self._wait_until_known()
+
+    def _wait_until_known(self) -> None:
+        """Wait until every broker knows every other one.
+
+        A broker answers before its controller counts on it. A topic that is made in between is refused, or led by
+        another broker than the first of its replicas for good.
+        """
         everyone = {node.id for node in self.brokers}
         for node in self.brokers:
             eventually(partial(brokers_told_by, node.address), everyone, _START_SECONDS)
