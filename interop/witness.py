@@ -27,16 +27,16 @@ class Witness:
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._client = RawClient(bootstrap_servers, 300)
-        self._process = process_at(bootstrap_servers)
+        self._pid = process_at(bootstrap_servers).pid
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.waits_s: list[float] = []
 
     def _run(self) -> None:
         while not self._stop.wait(PAUSE_S):
-            begin = cpu_seconds(self._process)
+            begin = cpu_seconds(self._pid)
             self._client.call(ApiVersionsRequest("witness", "1"), 3)
-            self.waits_s.append(cpu_seconds(self._process) - begin)
+            self.waits_s.append(cpu_seconds(self._pid) - begin)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -52,7 +52,7 @@ class Witness:
 
 @dataclass(frozen=True)
 class Seen:
-    """What one giant cost: the longest wait of the witness, the memory that it took, and what became of it."""
+    """The cost of one giant: the longest wait of the witness, the memory that it took, and what became of it."""
 
     name: str
     worst_s: float

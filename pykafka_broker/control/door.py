@@ -1,4 +1,4 @@
-"""Who may ask the control API, and how a request becomes an operation; the files of the web page.
+"""The HTTP server of the control API: access, the way from a request to an operation, the files of the web page.
 
 Rule: without a token only this machine may ask, and of the pages in a browser only the broker's own: a request from
 another origin, or for a name that is not of this machine, is refused. With a token, every client that has it may ask.

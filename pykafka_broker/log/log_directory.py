@@ -1,4 +1,4 @@
-"""One of the directories in `log.dirs` (Kafka: LogDir in LogManager).
+"""A directory of `log.dirs` (Kafka: LogDir in LogManager).
 
 Rule: a directory belongs to one broker at a time (`.lock`), knows its own id and its cluster's (`meta.properties`), and
 fails alone: once the disk has failed a directory, it is offline until the broker starts again, and the others serve on.

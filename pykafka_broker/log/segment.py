@@ -1,4 +1,4 @@
-"""One segment of a log: the file of batches and its indexes (Kafka: LogSegment).
+"""A segment of a log: the file of batches and its indexes (Kafka: LogSegment).
 
 Rule: bytes below `size` never change. A failed append leaves `size` as it was, so the next append overwrites whatever
 the failed one has written. Positions at which readers stopped are remembered, because their next reads start there. The

@@ -1,4 +1,4 @@
-"""One request of the REST API, and its parts.
+"""A request of the REST API, and its parts.
 
 Rule: a field or value that makes no sense is refused, and nothing is guessed.
 """

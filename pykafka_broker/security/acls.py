@@ -1,4 +1,4 @@
-"""Who may do what: Kafka's authorizer by ACLs (`StandardAuthorizer`, KIP-801), or a class of Python.
+"""Authorization: Kafka's authorizer by ACLs (`StandardAuthorizer`, KIP-801), or a class of Python.
 
 Rule: a super user may do everything; else any ACL that denies counts, then any that allows; for a resource without ACLs
 `allow.everyone.if.no.acl.found` decides. A decision is remembered until an ACL changes, so that asking again costs one

@@ -1,4 +1,4 @@
-"""One broker as one process: its start, its threads for what may block, its garbage collector, its end.
+"""A broker as a process: its start, its threads for what may block, its garbage collector, its end.
 
 Rule: listeners are bound before the logs are read, so that a taken port is told at once and early clients wait in the
 backlog. The last thing on the way out is the clean-shutdown marker, so that the marker is only there when everything

@@ -1,4 +1,4 @@
-"""What the page lists: totals, topics with their sizes, groups with their lag, transactions, configs.
+"""The lists of the page: totals, topics with their sizes, groups with their lag, transactions, configs.
 
 Rule: topics are listed a piece at a time, and details are looked up for that piece alone, but for the field by which
 the list is sorted.

@@ -1,4 +1,4 @@
-"""One request and its answer: frames as messages, and what is kept of them.
+"""A request and its answer: frames as messages, and what is kept of them.
 
 Rule: while clients are served, bytes and times are kept; their meaning is looked up when somebody asks. Records are not
 kept: zeros of the same length stand in for a long piece, which decodes all the same. A frame that does not decode is

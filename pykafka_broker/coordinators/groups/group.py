@@ -1,4 +1,4 @@
-"""What all kinds of group have in common, the table of groups, and their deadlines.
+"""The common part of all kinds of group, the table of groups, and their deadlines.
 
 Rule: a group is found by its id alone, and an id belongs to one kind at a time. Requests of the wrong kind are
 answered as if the group were missing.

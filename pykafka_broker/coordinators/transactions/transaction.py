@@ -1,4 +1,4 @@
-"""One transactional id: its states, its steps, the errors that requests get, and its record in `__transaction_state`.
+"""A transactional id: its states, its steps, the errors that requests get, and its record in `__transaction_state`.
 
 Rule: a `TransactionMetadata` is a value; every step makes a new one, and moves only along `PREVIOUS`: any other step is
 a defect of the coordinator and raises. A restart forgets only `last_producer_epoch`, the epoch before the last bump,

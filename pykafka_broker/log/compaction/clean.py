@@ -1,4 +1,4 @@
-"""One round of cleaning a partition, in a thread or in a process of its own.
+"""A round of cleaning a partition, in a thread or in a process of its own.
 
 Rule: `PartitionCleaner` reads the dirty part's keys, then writes each group of segments anew. It works on files alone
 and knows no broker. The files that it writes end in `.cleaned` and are synced when it returns; the segments that it

@@ -1,4 +1,4 @@
-"""Who a client is, by classes of Python: `principal.builder.class`, and callback handlers of PLAIN and OAUTHBEARER.
+"""Names of clients from classes of Python: `principal.builder.class`, and callback handlers of PLAIN and OAUTHBEARER.
 
 Rule: a hook is asked once for each login, on the broker's loop, so it must answer at once, from memory. A hook that
 fails has refused the client, and the log says why. The text of an exception goes into the log: no password belongs

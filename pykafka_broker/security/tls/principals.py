@@ -1,4 +1,4 @@
-"""Who a client is by its certificate: the name of its subject, mapped by `ssl.principal.mapping.rules` (KIP-371).
+"""Names of clients from certificates: the name of its subject, mapped by `ssl.principal.mapping.rules` (KIP-371).
 
 Rule: the first rule whose expression matches the whole name counts; `DEFAULT` takes the name as it is. Rules are read
 when the listener is bound, so that a mistake is told then. A name is mapped once and remembered, since an operator's

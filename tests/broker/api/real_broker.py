@@ -92,7 +92,7 @@ class RealBroker:
         self.start()
 
     def crash(self) -> None:
-        """As kill -9: nothing is written any more; the next broker finds what is on disk."""
+        """End as kill -9 does: nothing is written any more; the next broker finds what is on disk."""
         for directory in self.broker.logs.directories:
             directory.release()
         self.start()

@@ -445,7 +445,7 @@ def states_records(nodes: Neighbourhood) -> list[tuple[int, int, int]]:
 
 
 def test_records_say_what_is_being_initialized_and_deleted(nodes: Neighbourhood) -> None:
-    """As Kafka's own do."""
+    """Kafka's own records, asked, say the same."""
     joined = nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, 0, None, ["t"]), 1)
     assert states_records(nodes) == [(1, 0, 0), (0, 1, 0)]
     nodes.call(3, ShareGroupHeartbeatRequest(GROUP, MEMBER, -1), 1)

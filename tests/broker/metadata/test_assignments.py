@@ -49,14 +49,20 @@ class ControllerElsewhere:
         return bytes(directory.id)
 
 
+def directory(id: bytes) -> Any:
+    """Return all of a log directory that a report needs."""
+    return SimpleNamespace(id=id)
+
+
 def test_an_answer_for_the_directory_before_confirms_nothing() -> None:
     """A move is taken back while its report is under way: the metadata name the new directory when that is answered."""
     controller, told = ControllerElsewhere(), []
     manager = AssignmentsManager(controller.node)
     manager._started = True
-    manager.prepare_move(("t", 0), SimpleNamespace(id=NEW), lambda error: told.append(("new", error)))  # type: ignore[arg-type]
+    new, old = directory(NEW), directory(OLD)
+    manager.prepare_move(("t", 0), new, lambda error: told.append(("new", error)))
     manager.on_deadline(0)
-    manager.prepare_move(("t", 0), SimpleNamespace(id=OLD), lambda error: told.append(("old", error)))  # type: ignore[arg-type]
+    manager.prepare_move(("t", 0), old, lambda error: told.append(("old", error)))
     assert controller.answer() == NEW
     assert told == []
     manager.on_deadline(500)

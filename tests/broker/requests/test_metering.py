@@ -276,7 +276,7 @@ def test_request_time_holds_up_for_one_window_at_most(node: Held) -> None:
 
 
 def test_the_time_of_the_socket_counts_once(node: Held) -> None:
-    """One percent of a thread is 20 ms in two windows."""
+    """A percent of a thread is 20 ms in two windows."""
     timed: list[int] = []
     node.broker.services.time_network = timed.append
     node.allow(request_percentage=1)

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
+from interop.processes import cpu_seconds
 from pykafka_broker.testing import ControlError, KafkaBroker
 
 HOUR_MS = 3_600_000
@@ -165,11 +166,6 @@ def test_moves_that_meet_are_made_one_after_the_other(broker: KafkaBroker) -> No
     later = broker.clock.now()
     time.sleep(0.05)
     assert later < broker.clock.now() < later + 60_000
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the CPU time of the process so far, in seconds."""
-    return time.clock_gettime((~pid << 3) | 2)  # clock_getcpuclockid(3)
 
 
 def test_a_long_way_takes_no_long_time(broker: KafkaBroker) -> None:

@@ -1,4 +1,4 @@
-"""What is kept of the traffic, and how much.
+"""The kept part of the traffic, and its bounds.
 
 Entries that were put away come out as they went in.
 """

@@ -1,4 +1,4 @@
-"""What clients have used, against the numbers of a real Kafka.
+"""The use of clients, against the numbers of a real Kafka.
 
 Eight levels, the first that is set counts, and says whose use is counted together.
 """

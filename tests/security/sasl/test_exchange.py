@@ -1,4 +1,4 @@
-"""What may be sent when: the table of the exchange, and sessions by the clock.
+"""The order of requests: the table of the exchange, and sessions by the clock.
 
 The mechanisms of one listener, and how they follow a change of the settings.
 """

@@ -153,7 +153,7 @@ def token_of(life_s: float | None = 100) -> str:
 
 
 class Site:
-    """Where tokens come from."""
+    """Sources of tokens."""
 
     def __init__(self, content: str = "", error: str = "") -> None:
         self.content, self.error = content, error

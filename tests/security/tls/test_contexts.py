@@ -1,4 +1,4 @@
-"""What OpenSSL is told for one listener, seen in handshakes in memory.
+"""The settings of OpenSSL for a listener, seen in handshakes in memory.
 
 Names of cipher suites.
 """

@@ -1,4 +1,4 @@
-"""Who a client is by its certificate.
+"""Names of clients from certificates.
 
 Java's regular expressions by Python's.
 
