@@ -53,7 +53,13 @@ def gssapi_mechanism(realm: Realm) -> NewMechanism:
         )
     credentials = key_of(keytab, principal, listener)
     names = KerberosNames(settings.get("sasl.kerberos.principal.to.local.rules"), principal.rpartition("@")[2])
-    return lambda: Gssapi(credentials, names, listener)
+
+    def begin() -> Gssapi:
+        context: Any = gssapi.SecurityContext(creds=credentials, usage="accept")
+        context.__DEFER_STEP_ERRORS__ = False  # a client hears of its failure from SASL, not in words of Kerberos
+        return Gssapi(context, names, listener)
+
+    return begin
 
 
 class Gssapi:
@@ -61,9 +67,8 @@ class Gssapi:
 
     __slots__ = ("_context", "_listener", "_names", "_offered")
 
-    def __init__(self, credentials: gssapi.Credentials, names: KerberosNames, listener: str) -> None:
-        self._context: Any = gssapi.SecurityContext(creds=credentials, usage="accept")
-        self._context.__DEFER_STEP_ERRORS__ = False  # a client hears of its failure from SASL, not from Kerberos
+    def __init__(self, context: gssapi.SecurityContext, names: KerberosNames, listener: str) -> None:
+        self._context = context
         self._names = names
         self._listener = listener
         self._offered = False
