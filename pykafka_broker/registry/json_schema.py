@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from operator import gt, lt
 from typing import Any, NamedTuple, Self
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -564,8 +565,8 @@ def _limits(
 ) -> list[str]:
     found = []
     for word, is_tighter, tightened in (
-        *((word, _is_less, "DECREASED") for word in most),
-        *((word, _is_more, "INCREASED") for word in least),
+        *((word, lt, "DECREASED") for word in most),
+        *((word, gt, "INCREASED") for word in least),
     ):
         old, new = _number(before, word), _number(after, word)
         if new is not None and old is None:
@@ -573,14 +574,6 @@ def _limits(
         elif new is not None and old is not None and is_tighter(new, old):
             found.append(reason(f"{_upper(word)}_{tightened}", f"{path}/{word}"))
     return found
-
-
-def _is_less(new: float, old: float) -> bool:
-    return new < old
-
-
-def _is_more(new: float, old: float) -> bool:
-    return new > old
 
 
 def _number(schema: dict[str, Json], word: str) -> float | None:

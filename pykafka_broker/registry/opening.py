@@ -26,8 +26,7 @@ from pykafka_broker.control.http import LOOPBACK, HttpListener, Request, Respons
 from pykafka_broker.control.opening import ControlExtension as ControlOpening
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.registry.api import Raw, find
-from pykafka_broker.registry.call import Call
+from pykafka_broker.registry.api import Call, Raw, find
 from pykafka_broker.registry.decoding import Decoder, OwnSchemas
 from pykafka_broker.registry.problems import Elsewhere, RegistryError
 from pykafka_broker.registry.registry import Registry

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from pykafka_broker.registry.kinds import Parsed, parse
-from pykafka_broker.registry.problems import InvalidSchema, invalid_schema
+from pykafka_broker.registry.problems import INVALID_SCHEMA, InvalidSchema
 from pykafka_broker.registry.records import Schema
 from pykafka_broker.registry.state import RegistryState
 from pykafka_broker.registry.subjects import beside
@@ -42,7 +42,7 @@ class Parsing:
             self._keep(key, found)
             return found
         except InvalidSchema as error:
-            raise invalid_schema(
+            raise INVALID_SCHEMA(
                 f"Invalid schema of type {schema.kind} with refs {[list(each) for each in schema.references]}, "
                 f"details: {error}"
             ) from None

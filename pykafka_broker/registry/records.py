@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from pykafka_broker.registry.contracts import metadata_text, rule_set_text, words_of_metadata, words_of_rule_set
+from pykafka_broker.registry.kinds import write_json
 
 # -- schemas and versions
 
@@ -145,7 +146,7 @@ def _reference(fields: Json) -> Reference:
 
 def json_bytes(fields: Json) -> bytes:
     """Return a key, or the value of a config or a mode."""
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return _text_bytes(write_json(fields))
 
 
 # -- GUIDs

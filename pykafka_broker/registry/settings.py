@@ -76,7 +76,7 @@ class RegistrySettings:
                 return configs[each]
         if subject is None or or_default:
             return {_LEVEL: kinds.DEFAULT_LEVEL}
-        raise problems.no_config(subject)
+        raise problems.NO_CONFIG(subject)
 
     def mode(self, subject: str | None, or_default: bool) -> str:
         """Return the mode of a scope. Raises RegistryError without any.
@@ -90,7 +90,7 @@ class RegistrySettings:
                 return modes[each]
         if subject is None or or_default:
             return READWRITE
-        raise problems.no_mode(subject)
+        raise problems.NO_MODE(subject)
 
     async def set_config(self, subject: str | None, fields: Config) -> None:
         """Change fields of a config; None removes a field. Raises RegistryError."""
@@ -103,7 +103,7 @@ class RegistrySettings:
         """Delete a config and return the old fields. Raises RegistryError without any."""
         async with self._topic.changing():
             if subject is not None and subject not in self._topic.state().configs:
-                raise problems.no_subject(subject)
+                raise problems.NO_SUBJECT(subject)
             was = self.config(subject, or_default=False)
             await self._topic.write([(records.config_key(subject), None)])
             return was
@@ -111,12 +111,12 @@ class RegistrySettings:
     async def set_mode(self, subject: str | None, mode: str, force: bool) -> None:
         """Set a mode. Raises RegistryError."""
         if mode.upper() not in MODES:
-            raise problems.invalid_mode()
+            raise problems.INVALID_MODE()
         async with self._topic.changing():
             state = self._topic.state()
             known = [each for each in state.subjects() if subject in _wider(each)]
             if mode.upper() == IMPORT and not force and known and self.mode(subject, or_default=True) != IMPORT:
-                raise problems.not_permitted("Cannot import since found existing subjects")
+                raise problems.NOT_PERMITTED("Cannot import since found existing subjects")
             await self._topic.write([(records.mode_key(subject), records.json_bytes({"mode": mode.upper()}))])
 
     async def delete_mode(self, subject: str | None, recursive: bool) -> str | None:
@@ -131,7 +131,7 @@ class RegistrySettings:
         async with self._topic.changing():
             modes = self._topic.state().modes
             if not recursive and subject is not None and subject not in modes:
-                raise problems.no_subject(subject)
+                raise problems.NO_SUBJECT(subject)
             was = modes.get(subject) if recursive else self.mode(subject, or_default=False)
             below = [each for each in modes if each != subject and subject in _wider(each)] if recursive else []
             await self._topic.write([(records.mode_key(each), None) for each in [subject, *below]])
@@ -149,11 +149,11 @@ class RegistrySettings:
         of_all, mode = self.mode(None, or_default=False), self.mode(subject, or_default=True)
         where = f"Subject {subject} in context {context_of(subject)}"
         if of_all == READONLY_OVERRIDE or mode in (READONLY, READONLY_OVERRIDE):
-            raise problems.not_permitted(f"{where} is in read-only mode")
+            raise problems.NOT_PERMITTED(f"{where} is in read-only mode")
         if schema_id is not None and mode == IMPORT and schema_id < 0:
-            raise problems.not_permitted(f"{where} is in import mode")
+            raise problems.NOT_PERMITTED(f"{where} is in import mode")
         if schema_id is not None and mode != IMPORT and schema_id >= 0:
-            raise problems.not_permitted(f"{where} is not in import mode")
+            raise problems.NOT_PERMITTED(f"{where} is not in import mode")
         return mode == IMPORT
 
     def keys_of(self, subject: str) -> list[bytes]:
@@ -177,7 +177,7 @@ def read_config(body: Any) -> Config:
         except (TypeError, AttributeError, RecursionError):
             raise problems.RegistryError(422, f"{name} makes no sense") from None
     if not fields:
-        raise problems.invalid_level()
+        raise problems.INVALID_LEVEL()
     return fields
 
 
@@ -195,7 +195,7 @@ def _flag(value: Any) -> bool:
 
 def _level(value: Any) -> str:
     if not isinstance(value, str) or value.upper() not in kinds.LEVELS:
-        raise problems.invalid_level()
+        raise problems.INVALID_LEVEL()
     return value.upper()
 
 
@@ -206,7 +206,7 @@ def _metadata(value: Any) -> Any:
 def _rule_set(value: Any) -> Any:
     text = rule_set_text(value)
     if (why := why_no_rule_set(text)) is not None:
-        raise problems.invalid_rule_set(why)
+        raise problems.INVALID_RULE_SET(why)
     return json.loads(text)
 
 
