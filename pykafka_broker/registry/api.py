@@ -109,7 +109,7 @@ class Call(NamedTuple):
         return schema
 
     def require_fields(self, fields: frozenset[str]) -> None:
-        """Check the body for an object with these fields only. Raises RegistryError."""
+        """Check the body for an object without other fields. Raises RegistryError."""
         if not isinstance(self.body, dict):
             raise RegistryError(400, "the body must be a JSON object")
         for name in self.body:

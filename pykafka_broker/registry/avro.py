@@ -396,11 +396,11 @@ class AvroSchema:
     def __init__(self, type: Type, elsewhere: frozenset[str]) -> None:
         self.type = type
         self._elsewhere = elsewhere
-        self.canonical = self.identity = write_json(_Writer(elsewhere, ordered=False).write(type, ""))
+        self.canonical = self.identity = write_json(_SchemaWriter(elsewhere, ordered=False).write(type, ""))
 
     @cached_property
     def normalized(self) -> str:
-        return write_json(_Writer(self._elsewhere, ordered=True).write(self.type, ""))
+        return write_json(_SchemaWriter(self._elsewhere, ordered=True).write(self.type, ""))
 
     def differences(self, written: Self) -> list[str]:
         return incompatibilities(self.type, written.type)
@@ -428,8 +428,8 @@ def _json(text: str) -> Json:
     return found
 
 
-class _Writer:
-    """A writer of types as JSON; a type that is defined already is written as its name."""
+class _SchemaWriter:
+    """A writer of types as JSON; a second mention of a type is its name."""
 
     def __init__(self, defined: frozenset[str], ordered: bool) -> None:
         self._defined = set(defined)

@@ -243,7 +243,7 @@ class SchemasElsewhere:
         return library
 
     def _get(self, path: str) -> Any:
-        """Return the JSON at a path, None for a missing path. Raises ValueError if there is no answer."""
+        """Return the JSON at a path, None for a missing path. Raises ValueError without an answer."""
         from http.client import HTTPException
         from urllib.error import HTTPError
         from urllib.request import HTTPRedirectHandler, Request, build_opener

@@ -33,7 +33,7 @@ _NO_SCHEMAS = {"enum", "const", "default", "examples"}
 
 
 class Subschema(NamedTuple):
-    """A schema, and the document in which its references are looked up."""
+    """A schema, and the document for references of the schema."""
 
     schema: Json
     document: SchemaDocument
@@ -51,7 +51,7 @@ class Library:
 
 
 class SchemaDocument:
-    """A whole schema. id: its `$id`, or "" without."""
+    """A whole schema. id: the `$id`, or "" without."""
 
     def __init__(self, name: str, schema: Json, library: Library) -> None:
         self.schema = schema
@@ -69,7 +69,7 @@ class SchemaDocument:
                     self.follow(found[word])
 
     def follow(self, reference: str) -> Subschema:
-        """Return the target of a reference. Raises InvalidSchema if it leads nowhere."""
+        """Return the target of a reference. Raises InvalidSchema without a target."""
         uri, fragment = urldefrag(reference)
         if not uri or urljoin(self._base, uri) == self._base:
             return self._within(fragment, reference)
@@ -101,7 +101,7 @@ class SchemaDocument:
 
 
 def target(node: Subschema) -> Subschema:
-    """Follow references to the first schema without one. A circle of references counts as an open schema."""
+    """Follow references to the first schema without a reference. A circle of references counts as an open schema."""
     seen = set()
     while isinstance(node.schema, dict) and isinstance(node.schema.get("$ref"), str):
         if id(node.schema) in seen:
@@ -219,7 +219,7 @@ def _required_now(new: Subschema, now: Subschema, name: str, path: str) -> list[
 
 
 def _schema_for(node: Subschema, name: str) -> Subschema | None:
-    """Return the schema for a property without one of its own; None if such a property is forbidden."""
+    """Return the schema for a property without a declaration; None if such a property is forbidden."""
     for pattern, schema in node.schema.get("patternProperties", {}).items():
         if _matches(pattern, name):
             return Subschema(schema, node.document)
@@ -228,7 +228,7 @@ def _schema_for(node: Subschema, name: str) -> Subschema | None:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Tell whether a name matches. A pattern that might run for long counts as no match."""
+    """Tell whether a name matches. A pattern with a possibly long run counts as no match."""
     if "(" in pattern or len(_REPEATS.findall(pattern)) > _MOST_REPEATS or len(name) > _LONGEST_NAME:
         return False
     try:

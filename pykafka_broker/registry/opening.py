@@ -44,7 +44,7 @@ _TOLD = ("accept", "authorization", "confluent-accept-unknown-properties", "cont
 
 
 async def forward_to_primary(registry: Registry, request: Request, refused: RegistryError) -> Response | None:
-    """Pass a request on to the primary, which may know better; returns its answer.
+    """Pass a request on to the primary, which may know better, and return the answer.
 
     Changes are made by the primary, and what is missing here may exist there. When this returns, the changes of the
     primary are known here. Returns None if the primary can't be asked.

@@ -156,10 +156,10 @@ _MOST_IN_ENUMS = (1 << 31) - 1
 
 
 def text_of(file: FileDescriptorProto) -> str:
-    return "\n".join(_Writer(file.syntax or "proto2").file(file))
+    return "\n".join(_ProtoWriter(file.syntax or "proto2").file(file))
 
 
-class _Writer:
+class _ProtoWriter:
     """A writer of a file's lines."""
 
     def __init__(self, syntax: str) -> None:
@@ -540,7 +540,7 @@ def _add(pool: DescriptorPool, name: str, file: FileDescriptorProto) -> FileDesc
 
 
 def _add_googles(pool: DescriptorPool, name: str) -> None:
-    """Add one of Google's files, unless the file is in the pool."""
+    """Add a file of Google's, unless the pool has the file."""
     try:
         pool.FindFileByName(name)
     except KeyError:

@@ -86,7 +86,7 @@ def delete_subject_value(subject: str, last_version: int) -> bytes:
 
 
 def noop_value(node_id: int, port: int) -> bytes:
-    """Return the value of a record without a change: the topic's leader and the port of the registry there.
+    """Return the value of a record without a change: the topic's leader and the port of the leader's registry.
 
     Confluent's registry ignores the value.
     """
@@ -124,7 +124,7 @@ def read_schema(fields: Json) -> Schema:
 
 
 def with_kind(schema: Schema, always: bool = False) -> Json:
-    """Return the fields beside a schema's text, without empty ones. always: name Avro too."""
+    """Return the fields beside a schema's text, without empty fields. always: name Avro too."""
     fields: Json = {}
     if always or schema.kind != AVRO:
         fields["schemaType"] = schema.kind
