@@ -23,6 +23,7 @@ from functools import cached_property
 from math import isfinite
 from typing import Any, NamedTuple, Self
 
+from pykafka_broker.protocol.runtime import DecodeError, read_varlong
 from pykafka_broker.registry.kinds import read_json, write_json
 from pykafka_broker.registry.problems import InvalidSchema
 
@@ -492,7 +493,6 @@ class _SchemaWriter:
 
 _DEEPEST = 200  # types within types
 _MOST_VALUES = 1 << 20
-_LONGEST_VARINT_BITS = 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
@@ -518,9 +518,9 @@ class Reading:
             case "record" | "error":
                 return {each.name: self.value(each.type, depth + 1) for each in kind.fields}
             case "array":
-                return [self.value(_items(kind), depth + 1) for _ in self._counted()]
+                return [self.value(_of(kind), depth + 1) for _ in self._counted()]
             case "map":
-                return {self._text(): self.value(_items(kind), depth + 1) for _ in self._counted()}
+                return {self._text(): self.value(_of(kind), depth + 1) for _ in self._counted()}
         return self._logical(kind, self._plain(kind))
 
     def _plain(self, kind: Type) -> Json:
@@ -563,17 +563,11 @@ class Reading:
         return self._take(self._long()).decode()
 
     def _long(self) -> int:
-        data, at = self._data, self._at
-        value = shift = 0
-        while True:
-            if at >= len(data) or shift > _LONGEST_VARINT_BITS:
-                raise ValueError("it ends within a number")
-            byte = data[at]
-            value |= (byte & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 0x80:
-                self._at = at
-                return (value >> 1) ^ -(value & 1)
+        try:
+            value, self._at = read_varlong(self._data, self._at)
+        except DecodeError:
+            raise ValueError("it ends within a number") from None
+        return value
 
     def _take(self, size: int) -> bytes:
         begin, end = self._at, self._at + size
@@ -587,11 +581,6 @@ def _one_of(among: list[Any], index: int) -> Any:
     if not 0 <= index < len(among):
         raise ValueError(f"it is number {index} of {len(among)}")
     return among[index]
-
-
-def _items(kind: Type) -> Type:
-    assert kind.items is not None
-    return kind.items
 
 
 def _decimal(plain: bytes, kind: Type) -> str:
