@@ -6,8 +6,9 @@ Rule: a setting that a subject lacks is that of its context, else that of all su
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.registry import kinds, problems, records
 from pykafka_broker.registry.contracts import metadata_text, rule_set_text, why_no_rule_set
@@ -19,6 +20,7 @@ MODES = frozenset({READWRITE, READONLY, READONLY_OVERRIDE, IMPORT})
 _LEVEL = "compatibilityLevel"
 _NORMALIZE = "normalize"
 Config = dict[str, Any]
+T = TypeVar("T")
 
 
 class Contract(NamedTuple):
@@ -70,13 +72,8 @@ class RegistrySettings:
         Args:
             or_default: return the effective config instead.
         """
-        configs = self._topic.state().configs
-        for each in _wider(subject) if or_default else (subject,):
-            if each in configs:
-                return configs[each]
-        if subject is None or or_default:
-            return {_LEVEL: kinds.DEFAULT_LEVEL}
-        raise problems.NO_CONFIG(subject)
+        unset = {_LEVEL: kinds.DEFAULT_LEVEL}
+        return _stored(self._topic.state().configs, subject, or_default, unset, problems.NO_CONFIG)
 
     def mode(self, subject: str | None, or_default: bool) -> str:
         """Return the mode of a scope. Raises RegistryError without any.
@@ -84,13 +81,7 @@ class RegistrySettings:
         Args:
             or_default: return the effective mode instead.
         """
-        modes = self._topic.state().modes
-        for each in _wider(subject) if or_default else (subject,):
-            if each in modes:
-                return modes[each]
-        if subject is None or or_default:
-            return READWRITE
-        raise problems.NO_MODE(subject)
+        return _stored(self._topic.state().modes, subject, or_default, READWRITE, problems.NO_MODE)
 
     async def set_config(self, subject: str | None, fields: Config) -> None:
         """Change fields of a config; None removes a field. Raises RegistryError."""
@@ -163,6 +154,17 @@ class RegistrySettings:
         return keys + ([records.mode_key(subject)] if subject in state.modes else [])
 
 
+def _stored(
+    found: Mapping[str | None, T], subject: str | None, or_default: bool, unset: T, missing: Callable[..., Exception]
+) -> T:
+    for each in _wider(subject) if or_default else (subject,):
+        if each in found:
+            return found[each]
+    if subject is None or or_default:
+        return unset
+    raise missing(subject)
+
+
 def read_config(body: Any) -> Config:
     """Return the fields of a request as stored. Raises RegistryError."""
     if not isinstance(body, dict):
@@ -181,14 +183,8 @@ def read_config(body: Any) -> Config:
     return fields
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
+def _typed(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
         raise TypeError
     return value
 
@@ -212,8 +208,8 @@ def _rule_set(value: Any) -> Any:
 
 _FIELDS: dict[str, Callable[[Any], Any]] = {
     _LEVEL: _level,
-    **dict.fromkeys((_NORMALIZE, "validateFields", "validateNewSchemas", "validateRules"), _flag),
-    **dict.fromkeys(("alias", "aliasForDeks", "compatibilityGroup", "compatibilityPolicy"), _text),
+    **dict.fromkeys((_NORMALIZE, "validateFields", "validateNewSchemas", "validateRules"), partial(_typed, bool)),
+    **dict.fromkeys(("alias", "aliasForDeks", "compatibilityGroup", "compatibilityPolicy"), partial(_typed, str)),
     **dict.fromkeys(("defaultMetadata", "overrideMetadata"), _metadata),
     **dict.fromkeys(("defaultRuleSet", "overrideRuleSet"), _rule_set),
 }
