@@ -5,6 +5,8 @@ canonical text keeps everything with a meaning (docs, aliases, defaults and prop
 split in one way; white space and redundant parts are dropped. All reasons of an incompatibility are told, in the words
 of Confluent's registry, with the path in the reader's schema.
 
+A module of its own, imported with the first Avro schema; so are the other languages with theirs.
+
 The binary data may come from anybody. Data nested deeper than `_DEEPEST`, or with more than `_MOST_VALUES` values, is
 refused: so neither stack nor memory grows by the claims of a few bytes. Data that does not fit its schema raises
 ValueError.

@@ -5,6 +5,8 @@ schema under a subject. protoc is the module of grpcio-tools: it sees the text, 
 and nothing else of this machine; a name that leads elsewhere is refused, and errors are caught before protoc prints
 them. Fields are compatible by number and type; names of fields, constants of enums and new parts may change. A text
 that is made from a descriptor lacks options that the file defines itself or imports.
+
+A module of its own, imported with the first Protobuf schema: protoc takes a while to load.
 """
 
 from __future__ import annotations
