@@ -25,7 +25,7 @@ from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.protocol.enums import LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.group_commands import (
     EVERYTHING,
     INACTIVE,
@@ -212,19 +212,19 @@ _RESET_BEFORE_5 = (
 
 
 def options(parser: ToolParser) -> None:
-    add = parser.add_argument
+    add = parser.option
     add_group_flags(parser, "groups of consumers", offsets="offsets and lag")
-    add("--validate-regex", metavar="REGEX", help="whether a regular expression is one of RE2's")
-    add("--type", nargs="?", const=EVERYTHING, metavar="TYPE,...", help="list with their types, or those of a type")
+    add("--validate-regex REGEX", "whether a regular expression is one of RE2's")
+    add("--type TYPE,...", "list with their types, or those of a type", nargs="?", const=EVERYTHING)
     add_scenarios(parser)
-    add("--export", action="store_true", help="print what was reset to as CSV")
+    add("--export", "print what was reset to as CSV")
 
 
 async def run(tool: Tool) -> int:
-    action = one_of(tool, *_ACTIONS, last=", ")
+    action = tool.one_of(*_ACTIONS, last=", ")
     if action == "validate_regex":
         return _validate_regex(tool)
-    required(tool, "bootstrap_server")
+    tool.required("bootstrap_server")
     _check(tool, action)
     if action == "reset_offsets" and not tool.options.execute and not tool.options.dry_run:
         tool.warn(_RESET_BEFORE_5)
@@ -241,10 +241,10 @@ def _check(tool: Tool, action: str) -> None:
     check_group_flags(tool, action)
     if tool.options.type is not None and action != "list":
         raise ToolUsageError("--type can only be used with --list")
-    if action != "list" and not given(tool, "group") and not tool.options.all_groups:
+    if action != "list" and not tool.given("group") and not tool.options.all_groups:
         raise ToolUsageError(f"--{action.replace('_', '-')} takes one of these options: --all-groups, --group")
     if action == "delete_offsets":
-        required(tool, "topic", "group")
+        tool.required("topic", "group")
 
 
 def _validate_regex(tool: Tool) -> int:
@@ -311,7 +311,7 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
 
 async def _reset_offsets(tool: Tool, client: Client) -> None:
     scenario = scenario_of(tool)
-    if not given(tool, "topic") and not tool.options.all_topics and scenario != "from_file":
+    if not tool.given("topic") and not tool.options.all_topics and scenario != "from_file":
         raise ToolUsageError("One of the reset scopes should be defined: --all-topics, --topic.")
     groups = await _group_ids(tool, client)
     described = await describe_consumer_groups(client, groups)

@@ -21,7 +21,7 @@ from pykafka_broker.client.properties import integer, java_split, long
 from pykafka_broker.client.topics import describe_topics
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, only_with
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.java_time import Unparseable, duration_ms, timestamp_ms
 
 # -- tables
@@ -62,32 +62,32 @@ def add_group_flags(parser: ToolParser, kind: str, *, offsets: str, topics: str 
         topics: the name of the flag for topics.
     """
     parser.add_connection()
-    add = parser.add_argument
-    add("--list", action="store_true", help=f"list all {kind}")
-    add("--describe", action="store_true", help="describe groups: --offsets, --members or --state")
-    add("--delete", action="store_true", help="delete groups with their offsets")
-    add("--delete-offsets", action="store_true", help="delete the offsets of one group for topics")
-    add("--group", action="append", metavar="GROUP", help="the group; may be given several times")
-    add("--all-groups", action="store_true", help=f"all {kind}")
-    add(f"--{topics}", action="append", metavar="TOPIC[:0,1]", help="the topic, or partitions of it; several times")
-    add(f"--all-{topics}s", action="store_true", help="all topics that the group has offsets of")
-    add("--offsets", action="store_true", help=f"describe {offsets}; the default")
-    add("--members", action="store_true", help="describe the members")
-    add("--state", nargs="?", const=EVERYTHING, metavar="STATE,...", help="describe the state; list those in a state")
-    add("--verbose", action="store_true", help="describe more of it")
-    add("--timeout", metavar="MS", help="how long to wait for an answer")
+    add = parser.option
+    add("--list", f"list all {kind}")
+    add("--describe", "describe groups: --offsets, --members or --state")
+    add("--delete", "delete groups with their offsets")
+    add("--delete-offsets", "delete the offsets of one group for topics")
+    add("--group GROUP ...", "the group; may be given several times")
+    add("--all-groups", f"all {kind}")
+    add(f"--{topics} TOPIC[:0,1] ...", "the topic, or partitions of it; several times")
+    add(f"--all-{topics}s", "all topics that the group has offsets of")
+    add("--offsets", f"describe {offsets}; the default")
+    add("--members", "describe the members")
+    add("--state STATE,...", "describe the state; list those in a state", nargs="?", const=EVERYTHING)
+    add("--verbose", "describe more of it")
+    add("--timeout MS", "how long to wait for an answer")
 
 
 def check_group_flags(tool: Tool, action: str, *, topics: str = "topic") -> None:
     """Check which flags go together. Raises ToolUsageError."""
     for flag in ("members", "offsets", "verbose"):
-        only_with(tool, flag, "describe")
+        tool.only_with(flag, "describe")
     if tool.options.state is not None and action not in ("describe", "list"):
         raise ToolUsageError("--state can only be used with --describe or --list")
-    never_with(tool, "group", "list", "all_groups")
-    never_with(tool, topics, "list", "describe", "delete")
+    tool.never_with("group", "list", "all_groups")
+    tool.never_with(topics, "list", "describe", "delete")
     if action == "describe":
-        asked = [name for name in ("members", "offsets") if given(tool, name)]
+        asked = [name for name in ("members", "offsets") if tool.given(name)]
         if len(asked) + (tool.options.state is not None) > 1:
             raise ToolUsageError("--describe takes at most one of these options: --members, --offsets, --state")
         if tool.options.state:
@@ -97,7 +97,7 @@ def check_group_flags(tool: Tool, action: str, *, topics: str = "topic") -> None
 def connect(tool: Tool) -> Client:
     """Return a client with the time-out of --timeout. Raises ClientError."""
     extra = {}
-    if given(tool, "timeout"):
+    if tool.given("timeout"):
         extra["default.api.timeout.ms"] = str(whole_number(tool, "timeout"))
     return tool.connect(extra)
 
@@ -314,20 +314,20 @@ ALL_SCENARIOS = tuple(_HELP)
 
 def add_scenarios(parser: ToolParser, scenarios: Collection[str] = ALL_SCENARIOS) -> None:
     """Add `--reset-offsets` and the flags of the scenarios."""
-    parser.add_argument("--reset-offsets", action="store_true", help="reset the offsets of groups without members")
+    parser.option("--reset-offsets", "reset the offsets of groups without members")
     for name in scenarios:
         flag = "--" + name.replace("_", "-")
         if name in _VALUES:
             parser.add_argument(flag, metavar=_VALUES[name], help=_HELP[name])
         else:
             parser.add_argument(flag, action="store_true", help=_HELP[name])
-    parser.add_argument("--dry-run", action="store_true", help="show what would be done")
-    parser.add_argument("--execute", action="store_true", help="do it")
+    parser.option("--dry-run", "show what would be done")
+    parser.option("--execute", "do it")
 
 
 def scenario_of(tool: Tool, scenarios: Collection[str] = ALL_SCENARIOS) -> str:
     """Return the only given scenario. Raises ToolUsageError."""
-    found = [name for name in scenarios if given(tool, name)]
+    found = [name for name in scenarios if tool.given(name)]
     if len(found) != 1:
         listed = ", ".join("--" + name.replace("_", "-") for name in scenarios)
         raise ToolUsageError(f"--reset-offsets takes exactly one of {listed}")

@@ -19,7 +19,7 @@ from pykafka_broker.client.groups import (
 from pykafka_broker.client.leaders import by_topic
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.group_commands import (
     INACTIVE,
     add_group_flags,
@@ -51,8 +51,8 @@ def options(parser: ToolParser) -> None:
 
 
 async def run(tool: Tool) -> int:
-    action = one_of(tool, *_ACTIONS)
-    required(tool, "bootstrap_server")
+    action = tool.one_of(*_ACTIONS)
+    tool.required("bootstrap_server")
     _check(tool, action)
     try:
         async with connect(tool) as client:
@@ -65,16 +65,16 @@ async def run(tool: Tool) -> int:
 def _check(tool: Tool, action: str) -> None:
     """Check which flags go together. Raises ToolUsageError."""
     check_group_flags(tool, action)
-    if action in ("describe", "delete") and not given(tool, "group") and not tool.options.all_groups:
+    if action in ("describe", "delete") and not tool.given("group") and not tool.options.all_groups:
         raise ToolUsageError(f"--{action} takes one of these options: --all-groups, --group")
     if action == "delete_offsets":
-        required(tool, "topic", "group")
+        tool.required("topic", "group")
     if action == "reset_offsets":
-        required(tool, "group")
+        tool.required("group")
         scenario_of(tool, _SCENARIOS)
         if not tool.options.execute and not tool.options.dry_run:
             raise ToolUsageError("--reset-offsets takes one of these options: --execute, --dry-run")
-        if not given(tool, "topic") and not tool.options.all_topics:
+        if not tool.given("topic") and not tool.options.all_topics:
             raise ToolUsageError("--reset-offsets takes one of these options: --all-topics, --topic")
 
 
@@ -186,7 +186,7 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
     if state not in INACTIVE:
         raise ToolUsageError(f"Share group '{group}' is not empty.")
     partitions: list[TopicPartition]
-    if given(tool, "topic"):
+    if tool.given("topic"):
         partitions = await partitions_within(client, parse_topics(tool.options.topic))
     else:
         partitions = list(await share_group_starts(client, group))

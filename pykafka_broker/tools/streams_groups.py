@@ -25,7 +25,7 @@ from pykafka_broker.client.topics import delete_topics
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup, Member, TaskIds
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, only_with, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.group_commands import (
     INACTIVE,
     add_group_flags,
@@ -167,17 +167,17 @@ _LISTING = ("list", "delete")
 
 
 def options(parser: ToolParser) -> None:
-    add = parser.add_argument
+    add = parser.option
     add_group_flags(parser, "streams groups", offsets="the lag", topics="input-topic")
     add_scenarios(parser)
-    add("--export", action="store_true", help="print what was reset to as CSV")
-    add("--delete-internal-topic", action="append", metavar="TOPIC", help="after a reset, delete this topic")
-    add("--delete-all-internal-topics", action="store_true", help="delete the application's own topics, too")
+    add("--export", "print what was reset to as CSV")
+    add("--delete-internal-topic TOPIC ...", "after a reset, delete this topic")
+    add("--delete-all-internal-topics", "delete the application's own topics, too")
 
 
 async def run(tool: Tool) -> int:
-    action = one_of(tool, *_ACTIONS)
-    required(tool, "bootstrap_server")
+    action = tool.one_of(*_ACTIONS)
+    tool.required("bootstrap_server")
     _check(tool, action)
     try:
         async with connect(tool) as client:
@@ -191,7 +191,7 @@ async def run(tool: Tool) -> int:
 def _check(tool: Tool, action: str) -> None:
     """Check which flags go together. Raises ToolUsageError."""
     try:
-        for flag in filter(lambda name: given(tool, name), ("timeout", "to_offset", "shift_by")):
+        for flag in filter(lambda name: tool.given(name), ("timeout", "to_offset", "shift_by")):
             whole_number(tool, flag)
     except ClientError as error:
         raise ToolUsageError(str(error)) from None
@@ -199,9 +199,9 @@ def _check(tool: Tool, action: str) -> None:
     if action != "reset_offsets" and (tool.options.execute or tool.options.dry_run):
         raise ToolUsageError("Only --reset-offsets accepts --execute or --dry-run")
     groups = "--group" if action == "delete_offsets" else "--all-groups, --group"
-    if action != "list" and not (given(tool, "group") or (tool.options.all_groups and action != "delete_offsets")):
+    if action != "list" and not (tool.given("group") or (tool.options.all_groups and action != "delete_offsets")):
         raise ToolUsageError(f"--{action.replace('_', '-')} takes one of these options: {groups}")
-    if action == "delete_offsets" and not (given(tool, "input_topic") or tool.options.all_input_topics):
+    if action == "delete_offsets" and not (tool.given("input_topic") or tool.options.all_input_topics):
         raise ToolUsageError("--delete-offsets takes one of these options: --all-input-topics, --input-topic")
     if action == "delete_offsets" and len(tool.options.group) > 1:
         raise ToolUsageError("--delete-offsets supports only one --group at a time")
@@ -209,11 +209,11 @@ def _check(tool: Tool, action: str) -> None:
 
 
 def _check_internal_topics(tool: Tool, action: str) -> None:
-    only_with(tool, "delete_all_internal_topics", "delete", "reset_offsets")
-    only_with(tool, "delete_internal_topic", "reset_offsets")
+    tool.only_with("delete_all_internal_topics", "delete", "reset_offsets")
+    tool.only_with("delete_internal_topic", "reset_offsets")
     for flag in ("delete_all_internal_topics", "delete_internal_topic"):
         if action == "reset_offsets":
-            only_with(tool, flag, "execute")
+            tool.only_with(flag, "execute")
 
 
 async def _listed(client: Client, states: Sequence[str] = ()) -> dict[str, str]:
@@ -291,7 +291,7 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
     scenario = scenario_of(tool)
     if not tool.options.execute and not tool.options.dry_run:
         raise ToolUsageError("--reset-offsets takes the option: --execute or --dry-run")
-    if not given(tool, "input_topic") and not tool.options.all_input_topics and scenario != "from_file":
+    if not tool.given("input_topic") and not tool.options.all_input_topics and scenario != "from_file":
         raise ToolUsageError("One of the reset scopes should be defined: --all-input-topics, --input-topic.")
     groups = await _group_ids(tool, client)
     plans: dict[str, dict[TopicPartition, int]] = {}
