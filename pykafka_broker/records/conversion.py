@@ -6,29 +6,24 @@ Kafka converted up on Produce v0-v2 and down on Fetch v0-v3 until 3.9 (KIP-896 r
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
+from dataclasses import replace
 
 from pykafka_broker.records.builder import BatchBuilder, varint
 from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, ZSTD, compressed, decompress_in_steps
-from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import (
     CODEC_MASK,
-    HEADER,
     HEADER_SIZE,
-    LENGTH_OVERHEAD,
     BatchHeader,
+    Buffer,
+    batch_of,
     iter_batches,
     read_header,
-    write_crc,
 )
 from pykafka_broker.records.message_set import build_message_set, iter_entries, messages_and_pauses
 from pykafka_broker.records.record import Record, check_room, decode_records, read_varint
 
 _RECORDS_A_STEP = 500
-
-
-class UnsupportedConversion(UnsupportedCompression):
-    """A zstd batch can't go to a client reading message formats v0 or v1 (KIP-110)."""
 
 
 def to_v2(
@@ -72,8 +67,11 @@ def from_v2(
     """Convert v2 batches to a message set of format v0 or v1, in steps of about a millisecond.
 
     Headers and control records are left out. A batch cut short at the end is left out, as it would be by the client.
-    zstd ends the set, or where it would come first raises `UnsupportedConversion`. Records below `first_offset` are
-    left out where nothing is compressed.
+    zstd, which older clients can't read (KIP-110), ends the set. Records below `first_offset` are left out where
+    nothing is compressed.
+
+    Raises:
+        UnsupportedCompression: the first batch is compressed with zstd.
     """
     pieces: list[bytes] = []
     for header, batch in _whole_batches(batches):
@@ -82,7 +80,7 @@ def from_v2(
         if header.codec == ZSTD:
             if pieces:
                 break
-            raise UnsupportedConversion(f"the batch at offset {header.base_offset} is compressed with zstd")
+            raise UnsupportedCompression(f"the batch at offset {header.base_offset} is compressed with zstd")
         payload = memoryview(batch)[HEADER_SIZE : header.size]
         data = yield from decompress_in_steps(header.codec, payload, max_bytes)
         check_room(header, len(data))
@@ -112,29 +110,11 @@ def with_codec(
     """
     if renumber:
         data = yield from _renumbered(data, header.count)
-    result = bytearray(HEADER_SIZE)
+    records = bytearray()
     for piece in compressed(codec, data, level):
-        result += piece
+        records += piece
         yield
-    HEADER.pack_into(
-        result,
-        0,
-        header.base_offset,
-        len(result) - LENGTH_OVERHEAD,
-        header.partition_leader_epoch,
-        2,
-        0,
-        header.attributes & ~CODEC_MASK | codec,
-        header.last_offset_delta,
-        header.base_timestamp,
-        header.max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        header.count,
-    )
-    write_crc(result)
-    return result
+    return batch_of(replace(header, attributes=header.attributes & ~CODEC_MASK | codec), records)
 
 
 def _renumbered(data: Buffer, count: int) -> Generator[None, None, bytearray]:

@@ -22,9 +22,8 @@ from pykafka_broker.records.compression import (
     compressed,
     decompress_in_steps,
 )
-from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
-from pykafka_broker.records.header import CODEC_MASK, LOG_APPEND_TIME_BIT, NO_TIMESTAMP
+from pykafka_broker.records.header import CODEC_MASK, LOG_APPEND_TIME_BIT, NO_TIMESTAMP, Buffer
 from pykafka_broker.records.record import Record
 
 ENTRY_OVERHEAD = 12  # offset and size

@@ -16,10 +16,9 @@ from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
 from pykafka_broker.records.compression import NONE, decompressed
-from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
 from pykafka_broker.records.fast_validation import NEVER, Bytes, pass_common, pass_one
-from pykafka_broker.records.header import HEADER_SIZE, LOG_APPEND_TIME_BIT, NO_TIMESTAMP, BatchHeader
+from pykafka_broker.records.header import HEADER_SIZE, LOG_APPEND_TIME_BIT, NO_TIMESTAMP, BatchHeader, Buffer
 from pykafka_broker.records.record import read_varint, wrap_int64
 
 Steps = Generator[None, None, None]

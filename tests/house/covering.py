@@ -291,12 +291,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cli/healthy testing/container
         """,
     ),
-    "records/test_header.py": (
-        "checks batches with it",
-        """
-        records/crc
-        """,
-    ),
     "records/test_validation.py": (
         "compares with looking at each record",
         """
