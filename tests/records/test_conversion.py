@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from pykafka_broker.records.control import build_end_transaction_marker
-from pykafka_broker.records.conversion import from_v2, to_v2, with_codec
+from pykafka_broker.records.conversion import build_message_set, from_v2, iter_messages, to_v2, with_codec
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import HEADER_SIZE, read_header
-from pykafka_broker.records.message_set import build_message_set, iter_messages
 from pykafka_broker.records.record import Record, iter_records
 from pykafka_broker.steps import at_once
 from tests.records.samples import plain_records, record_lists, with_payload

@@ -23,7 +23,15 @@ from pykafka_broker.records.control import (
     read_control_type,
     read_end_transaction_marker,
 )
-from pykafka_broker.records.conversion import from_v2, to_v2, with_codec
+from pykafka_broker.records.conversion import (
+    MessageEntry,
+    build_message_set,
+    from_v2,
+    iter_entries,
+    iter_messages,
+    to_v2,
+    with_codec,
+)
 from pykafka_broker.records.header import (
     HEADER_SIZE,
     TRANSACTIONAL_BIT,
@@ -32,7 +40,6 @@ from pykafka_broker.records.header import (
     read_header,
     set_max_timestamp,
 )
-from pykafka_broker.records.message_set import MessageEntry, build_message_set, iter_entries, iter_messages
 from pykafka_broker.records.record import Record, iter_records
 from pykafka_broker.steps import at_once
 
