@@ -291,18 +291,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cli/healthy testing/container
         """,
     ),
-    "records/test_header.py": (
-        "checks batches with it",
-        """
-        records/crc
-        """,
-    ),
-    "records/test_validation.py": (
-        "compares with looking at each record",
-        """
-        records/fast_validation
-        """,
-    ),
     "registry/avro/test_schema.py": (
         "reads schemas of every type",
         """
