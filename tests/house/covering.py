@@ -161,19 +161,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "control/api/test_connections.py": (
         "clients come and go",
         """
-        control/api/requests
+        control/api/traffic
         """,
     ),
     "control/api/test_faults.py": (
         "a client on a socket meets them",
         """
         control/traffic/readable testing/traffic
-        """,
-    ),
-    "control/api/test_groups.py": (
-        "asks for groups of real clients",
-        """
-        control/groups_view
         """,
     ),
     "control/api/test_records.py": (
@@ -188,16 +182,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         testing/controlled
         """,
     ),
-    "control/api/test_waits.py": (
-        "waits for what a thread does meanwhile",
-        """
-        control/topic_watch
-        """,
-    ),
     "control/test_door.py": (
         "asks a real process over sockets",
         """
-        control/api/health control/control control/inside control/opening control/problems
+        control/api/health control/control control/problems
         testing/control_client
         """,
     ),
