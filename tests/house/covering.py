@@ -10,9 +10,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/api/test_admin.py": (
         "asks for each of them through the router",
         """
-        broker/api/create_partitions broker/api/create_topics broker/api/delete_topics
-        broker/api/describe_log_dirs broker/api/metadata broker/api/quorum_members broker/api/update_features
-        broker/api/user_scram_credentials broker/requests/context cluster/bootstrap
+        broker/api/describe_log_dirs broker/api/metadata broker/api/quorum_members broker/api/topics
+        broker/api/update_features broker/api/user_scram_credentials broker/requests/context cluster/bootstrap
         """,
     ),
     "broker/api/test_cordoned_log_dirs.py": (
@@ -31,9 +30,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "compares every answer with Kafka's",
         """
         broker/api/alter_configs broker/api/api_versions broker/api/broker_loggers broker/api/client_quotas
-        broker/api/describe_cluster broker/api/describe_configs broker/api/describe_quorum
-        broker/api/describe_topic_partitions broker/api/elect_leaders broker/api/list_config_resources
-        broker/api/partition_reassignments cluster/quotas
+        broker/api/describe_cluster broker/api/describe_configs broker/api/describe_quorum broker/api/elect_leaders
+        broker/api/list_config_resources broker/api/partition_reassignments cluster/quotas
         """,
     ),
     "broker/api/test_pitfalls.py": (
