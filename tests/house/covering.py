@@ -28,8 +28,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/api/test_like_kafka.py": (
         "compares every answer with Kafka's",
         """
-        broker/api/alter_configs broker/api/api_versions broker/api/broker_loggers broker/api/describe_configs
-        broker/api/list_config_resources cluster/quotas
+        broker/api/api_versions broker/api/configs cluster/quotas
         """,
     ),
     "broker/api/test_pitfalls.py": (
@@ -41,7 +40,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/api/test_streams_groups.py": (
         "asks for them through the router",
         """
-        broker/api/group_protocols broker/api/streams_group_describe broker/api/streams_group_heartbeat
+        broker/api/group_protocols broker/api/streams_group_heartbeat
         """,
     ),
     "broker/replication/test_node_replication.py": (
@@ -324,21 +323,16 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "scenarios/groups/test_against_kafka.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/consumer_group_describe broker/api/consumer_group_heartbeat broker/api/delete_groups
-        broker/api/describe_groups broker/api/group_describe broker/api/heartbeat broker/api/join_group
-        broker/api/leave_group broker/api/list_groups broker/api/offset_commit broker/api/offset_delete
-        broker/api/offset_fetch broker/api/sync_group coordinators/groups/classic_group
-        coordinators/groups/consumer_classic coordinators/groups/consumer_protocol
-        coordinators/groups/coordinator coordinators/groups/epoch_group
+        broker/api/classic_groups broker/api/consumer_group_heartbeat broker/api/group_admin broker/api/group_offsets
+        broker/api/heartbeat coordinators/groups/classic_group coordinators/groups/consumer_classic
+        coordinators/groups/consumer_protocol coordinators/groups/coordinator coordinators/groups/epoch_group
         """,
     ),
     "scenarios/share/test_against_kafka.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/alter_share_group_offsets broker/api/delete_share_group_offsets
-        broker/api/describe_share_group_offsets broker/api/share_acknowledge broker/api/share_fetch
-        broker/api/share_group_describe broker/api/share_group_heartbeat broker/api/share_group_offsets
-        broker/api/share_requests broker/coordinators/share_partitions
+        broker/api/share_acknowledge broker/api/share_fetch broker/api/share_group_heartbeat
+        broker/api/share_group_offsets broker/api/share_requests broker/coordinators/share_partitions
         """,
     ),
     "scenarios/transactions/test_answers.py": (
