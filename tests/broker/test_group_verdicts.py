@@ -11,11 +11,10 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.api.classic_groups import join_group
 from pykafka_broker.broker.api.consumer_group_heartbeat import consumer_group_heartbeat
+from pykafka_broker.broker.api.group_offsets import offset_commit, offset_fetch
 from pykafka_broker.broker.api.heartbeat import heartbeat
-from pykafka_broker.broker.api.join_group import join_group
-from pykafka_broker.broker.api.offset_commit import offset_commit
-from pykafka_broker.broker.api.offset_fetch import offset_fetch
 from pykafka_broker.broker.api.share_group_heartbeat import share_group_heartbeat
 from pykafka_broker.broker.api.share_group_state import read
 from pykafka_broker.broker.waiting.future import Future, Lost, TooLate

@@ -219,10 +219,5 @@ def _partition(image: MetadataImage, partition: PartitionImage) -> MetadataRespo
         partition.leader_epoch,
         list(partition.replicas),
         list(partition.isr),
-        offline_replicas(image, partition),
+        [replica for replica in partition.replicas if image.is_offline(partition, replica)],
     )
-
-
-def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[int]:
-    """Replicas on brokers that are not there, or in directories that are not (KIP-858)."""
-    return [replica for replica in partition.replicas if image.is_offline(partition, replica)]
