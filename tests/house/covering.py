@@ -82,7 +82,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_observing.py": (
         "runs a whole broker under a controller of the test's",
         """
-        broker/metadata/metadata_follower broker/membership/strays
+        broker/membership/strays
         """,
     ),
     "broker/test_power_cuts.py": (
