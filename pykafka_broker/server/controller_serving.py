@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.requests.controller_router import ControllerRouter
 from pykafka_broker.broker.waiting.purgatory import Purgatory
+from pykafka_broker.server.channel import FrameReader
 from pykafka_broker.server.connection import Connection, Serving
-from pykafka_broker.server.framing import FrameReader
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker

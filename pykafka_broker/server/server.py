@@ -26,11 +26,10 @@ from pykafka_broker.broker.requests.emulated_router import new_router
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.accepting import Accepting, ConnectionQuota
+from pykafka_broker.server.channel import FrameReader, LimitedFrameReader, RequestMemory
 from pykafka_broker.server.connection import Connection, Dispatching, Serving
-from pykafka_broker.server.event_loop import EventLoop
-from pykafka_broker.server.framing import FrameReader, LimitedFrameReader, RequestMemory
+from pykafka_broker.server.event_loop import EventLoop, nanoseconds
 from pykafka_broker.server.listeners import Listener
-from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.transport import PlainTransport, Transport, as_java_writes, listening, plain_address, prepare
 
 if TYPE_CHECKING:

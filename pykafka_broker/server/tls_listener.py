@@ -35,7 +35,7 @@ from pykafka_broker.security.tls.contexts import server_context
 from pykafka_broker.security.tls.principals import MappingRules, Principals
 from pykafka_broker.security.tls.stores import check_replacement, refused
 from pykafka_broker.server.connection import Connection, Serving
-from pykafka_broker.server.system_clock import nanoseconds
+from pykafka_broker.server.event_loop import nanoseconds
 from pykafka_broker.server.tls_transport import TlsTransport
 from pykafka_broker.server.transport import Transport
 from pykafka_broker.system import HAS_CPU_TIMER

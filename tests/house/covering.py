@@ -365,7 +365,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "server/test_server.py": (
         "connects to a server",
         """
-        server/channel server/connection
+        server/connection
         """,
     ),
     "testing/test_asynchronous.py": (
