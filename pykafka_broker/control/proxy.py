@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.purgatory import Purgatory
+from pykafka_broker.broker.waiting.future import Future, Purgatory
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import Control

@@ -15,7 +15,7 @@ from typing import Protocol
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.purgatory import Parked, Purgatory
+from pykafka_broker.broker.waiting.future import Parked, Purgatory
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Buffer, Pieces
 from pykafka_broker.server.channel import Channel, FrameReader, RequestMemory

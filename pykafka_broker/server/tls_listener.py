@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from pykafka_broker.broker.requests.context import ANONYMOUS, ConnectionContext
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
 from pykafka_broker.errors import FrameError

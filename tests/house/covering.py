@@ -54,7 +54,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/replication/fetchers broker/replication/followed broker/replication/replica_news
         """,
     ),
-    "broker/requests/test_controller_router.py": (
+    "broker/requests/test_controller_routes.py": (
         "frames go in on a controller's listener",
         """
         broker/api/controller/api_versions broker/api/controller/describe_cluster broker/api/controller/envelope
@@ -78,12 +78,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "works on a whole broker",
         """
         broker/broker
-        """,
-    ),
-    "broker/requests/test_metering.py": (
-        "reads the throttle times of answers of every kind",
-        """
-        broker/requests/throttled_answer
         """,
     ),
     "broker/test_observing.py": (

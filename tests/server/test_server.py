@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.purgatory import Parked, Purgatory
+from pykafka_broker.broker.waiting.future import Future, Parked, Purgatory
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.moving_time import MovableClock

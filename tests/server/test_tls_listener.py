@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.waiting.purgatory import Purgatory
+from pykafka_broker.broker.waiting.future import Purgatory
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.server import tls_listener as handshakes
 from pykafka_broker.server.event_loop import new_event_loop

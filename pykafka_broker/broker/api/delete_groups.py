@@ -11,8 +11,7 @@ from pykafka_broker.broker.api.share_group_offsets import delete_states
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, all_of, when_committed
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps, all_of, when_committed
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError

@@ -14,8 +14,7 @@ from pykafka_broker.broker.api.broker_loggers import describe_loggers
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.describe import (
     ConfigEntry,

@@ -11,8 +11,7 @@ from __future__ import annotations
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.log_directory import LogDirectory

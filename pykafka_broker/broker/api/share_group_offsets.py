@@ -7,7 +7,7 @@ from __future__ import annotations
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Steps
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError

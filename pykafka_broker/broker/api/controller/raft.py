@@ -11,7 +11,7 @@ from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
