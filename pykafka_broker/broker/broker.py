@@ -18,7 +18,7 @@ from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.services import Endpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.broker.waiting.slices import Later
+from pykafka_broker.broker.waiting.future import Later
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.cluster.image import MetadataDelta
@@ -150,7 +150,7 @@ class Broker:
         from pykafka_broker.broker.controller.controller_role import (
             ControllerRole,  # few nodes are controllers for others
         )
-        from pykafka_broker.broker.requests.controller_router import ControllerRouter
+        from pykafka_broker.broker.requests.controller_routes import ControllerRouter
 
         endpoints = [_endpoint(each) for each in listeners]
         router = ControllerRouter(self.services)

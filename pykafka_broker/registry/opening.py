@@ -32,8 +32,8 @@ from pykafka_broker.registry.decoding import Decoder, OwnSchemas
 from pykafka_broker.registry.problems import Elsewhere, RegistryError
 from pykafka_broker.registry.registry import Registry
 from pykafka_broker.registry.topic import SchemasTopic
+from pykafka_broker.server.event_loop import SystemClock
 from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
-from pykafka_broker.server.system_clock import SystemClock
 
 # -- forwarding
 

@@ -16,7 +16,7 @@ from pykafka_broker.client.leaders import ListedOffset, list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.protocol.enums import LATEST, TopicPartition
 from pykafka_broker.records.record import Headers, Record
-from pykafka_broker.server.system_clock import nanoseconds
+from pykafka_broker.server.event_loop import nanoseconds
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.statistics import percentiles
 

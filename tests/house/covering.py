@@ -49,7 +49,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/replication/fetchers broker/replication/followed broker/replication/replica_news
         """,
     ),
-    "broker/requests/test_controller_router.py": (
+    "broker/requests/test_controller_routes.py": (
         "frames go in on a controller's listener",
         """
         broker/api/controller/envelope broker/api/controller/quorum broker/controller/controller_role
@@ -71,12 +71,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "works on a whole broker",
         """
         broker/broker
-        """,
-    ),
-    "broker/requests/test_metering.py": (
-        "reads the throttle times of answers of every kind",
-        """
-        broker/requests/throttled_answer
         """,
     ),
     "broker/test_observing.py": (
@@ -329,7 +323,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "server/test_server.py": (
         "connects to a server",
         """
-        server/channel server/connection
+        server/connection
         """,
     ),
     "testing/test_asynchronous.py": (

@@ -19,8 +19,7 @@ from pykafka_broker.broker.api.share_requests import (
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, when_committed
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey

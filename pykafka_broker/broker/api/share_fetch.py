@@ -29,9 +29,7 @@ from pykafka_broker.broker.api.share_requests import (
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, when_committed
-from pykafka_broker.broker.waiting.purgatory import Parked
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Parked, Steps, when_committed
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
 from pykafka_broker.coordinators.share.share_partition import AckBatch

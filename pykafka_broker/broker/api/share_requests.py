@@ -12,8 +12,7 @@ from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.coordinators.share_partitions import Taken
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Future, Steps
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import Member
 from pykafka_broker.coordinators.share.share_group import MAX_MEMBER_ID

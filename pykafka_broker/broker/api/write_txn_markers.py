@@ -14,8 +14,7 @@ from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, when_committed
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType

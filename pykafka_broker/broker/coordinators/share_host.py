@@ -19,8 +19,7 @@ from pykafka_broker.broker.metadata.topic_creation import create_missing_topics
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.waiting.future import Future, all_of
-from pykafka_broker.broker.waiting.slices import PARTITIONS_A_SLICE, Steps
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Steps, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig

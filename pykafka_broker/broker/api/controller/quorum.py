@@ -19,7 +19,7 @@ from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
