@@ -39,7 +39,7 @@ from pykafka_broker.server.signals import StopSignals
 from pykafka_broker.server.system_clock import SystemClock, seconds
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.membership.startup import BrokerStartup
+    from pykafka_broker.broker.membership.lifecycle import BrokerStartup
     from pykafka_broker.server.link_peers import LinkPeers
     from pykafka_broker.server.server import Server
 

@@ -51,7 +51,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/replication/test_node_replication.py": (
         "whole brokers replicate",
         """
-        broker/replication/fetchers broker/replication/followed broker/replication/replica_news
+        broker/replication/replica_news
         """,
     ),
     "broker/requests/test_controller_router.py": (
@@ -59,13 +59,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         """
         broker/api/controller/api_versions broker/api/controller/describe_cluster broker/api/controller/envelope
         broker/api/controller/members broker/api/controller/raft broker/api/controller/votes
-        broker/controller/controller_role
         """,
     ),
     "broker/test_directories.py": (
         "fails directories and moves logs between them",
         """
-        broker/metadata/log_listening broker/membership/lone_broker
+        broker/membership/lone_broker
         """,
     ),
     "broker/requests/test_emulated_router.py": (
@@ -84,12 +83,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "reads the throttle times of answers of every kind",
         """
         broker/requests/throttled_answer
-        """,
-    ),
-    "broker/test_observing.py": (
-        "runs a whole broker under a controller of the test's",
-        """
-        broker/membership/strays
         """,
     ),
     "broker/test_power_cuts.py": (

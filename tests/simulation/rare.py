@@ -14,8 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pykafka_broker.broker.api import produce
-from pykafka_broker.broker.replication.fetcher import Fetcher
-from pykafka_broker.broker.replication.followed import FollowedPartition
+from pykafka_broker.broker.replication.fetcher import Fetcher, FollowedPartition
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.compaction import cleaner
 from pykafka_broker.log.compaction.cleaner import Cleaner, LogToClean

@@ -10,8 +10,7 @@ import pytest
 from pykafka_broker.broker.api import produce
 from pykafka_broker.broker.coordinators.group_host import GroupHost
 from pykafka_broker.broker.partitions.followers import Followers
-from pykafka_broker.broker.replication.fetcher import Fetcher
-from pykafka_broker.broker.replication.followed import FollowedPartition, Taken, Wanted
+from pykafka_broker.broker.replication.fetcher import Fetcher, FollowedPartition, Taken, Wanted
 from pykafka_broker.cluster.partition_change import Election, _Change
 from pykafka_broker.cluster.topics import create_partitions
 from pykafka_broker.coordinators.groups import offsets

@@ -62,7 +62,7 @@ def _metadata_partition(services: Services) -> PartitionData:
     leader_id, leader_epoch, end, directory_id = services.metadata.quorum
     wall = services.clock.wall  # clients are told when the voter was last caught up
     voter = ReplicaState(leader_id, directory_id, end, wall, wall)
-    role = services.controller_role
+    role = services.quorum_controller
     return PartitionData(
         leader_id=leader_id,
         leader_epoch=leader_epoch,
@@ -78,7 +78,7 @@ def _metadata_partition(services: Services) -> PartitionData:
 
 
 def _nodes(services: Services, context: RequestContext) -> list[Node]:
-    role = services.controller_role
+    role = services.quorum_controller
     if role is not None:
         return [Node(services.node_id, [Listener(name, host, port) for host, port, name in role.quorum.endpoints])]
     host, port = services.advertised(context)

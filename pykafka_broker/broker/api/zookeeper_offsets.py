@@ -19,7 +19,7 @@ OF_ZOOKEEPER = 0
 def make_room(services: Services, context: RequestContext) -> None:
     """Before a request is looked at."""
     if context.api_version == OF_ZOOKEEPER and CONSUMER_OFFSETS not in services.image.topics:
-        services.create_missing_topics([CONSUMER_OFFSETS])
+        services.node.create_missing_topics([CONSUMER_OFFSETS])
 
 
 def as_zookeeper_said(response: OffsetFetchResponse) -> OffsetFetchResponse:

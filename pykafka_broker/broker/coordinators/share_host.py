@@ -15,7 +15,6 @@ from pykafka_broker.broker.coordinators.awaited_topic import AwaitedTopic
 from pykafka_broker.broker.coordinators.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.coordinators.share_partitions import NotYet, Refused, SharePartitions, Stored
-from pykafka_broker.broker.metadata.topic_creation import create_missing_topics
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
@@ -160,7 +159,7 @@ class ShareHost:
         COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
         """
         if not self.shards.count:
-            create_missing_topics(self._node, [SHARE_GROUP_STATE])
+            self._node.create_missing_topics([SHARE_GROUP_STATE])
         if not self.shards.count:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self.shards.read_to_end(self._number_of(key))  # those who read can't be told to come again
@@ -232,7 +231,7 @@ class ShareHost:
     def _topic_made(self) -> Steps[None]:
         """Have the topic of states made if there is none; in a cluster that takes its time."""
         if not self.shards.count:
-            create_missing_topics(self._node, [SHARE_GROUP_STATE])
+            self._node.create_missing_topics([SHARE_GROUP_STATE])
             yield self._topic.wait()
 
     def begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> Steps[None]:

@@ -1,30 +1,44 @@
-"""A follower of one leader: what it asks and what it does with the answers.
+"""The partitions that this node follows, and the fetches from their leaders.
 
-Rule: one fetch at a time, in a session (KIP-227): the leader is told what has changed since the last one, and what is
-not to be fetched for now is taken out of the session. An answer counts only for a partition whose log still ends where
-it was asked for. A partition whose answer was dropped leaves the session for one request: the leader would not repeat
-what it has told. A session that the leader has lost, and a connection that has broken, begin anew. A partition that
-comes up while a fetch waits at the leader does not wait with it.
+Rule: one fetch is under way to a leader at a time, in a session (KIP-227): the leader hears what has changed since the
+last one, and partitions that are not to be fetched for now leave the session. An answer counts only for a partition
+whose log still ends where the fetch has asked, and is applied whole or not at all. A partition whose answer was dropped
+leaves the session for one request: the leader would not repeat what it has told. A session that the leader has lost,
+and a connection that has broken, begin anew. A partition that comes up while a fetch waits at the leader does not wait
+with it. Where the leader's history is another one, the local log is cut back to where both agree (KIP-101, KIP-279,
+KIP-595). A trouble with one partition pauses that partition alone.
+
+A partition whose leader or leader's epoch has changed begins anew with the new leader. A leader's partitions are shared
+out to `num.replica.fetchers`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import zlib
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from pykafka_broker.broker.replication.followed import FollowedPartition, Taken, Wanted, fetch_partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError, Peer
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
-from pykafka_broker.protocol.messages.fetch_request import FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
-from pykafka_broker.protocol.messages.fetch_response import FetchResponse
+from pykafka_broker.protocol.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -32,6 +46,165 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 )
 from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.records.errors import CorruptBatch
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.channels import BrokerChannels
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_MS = 20  # after a change of leaders some nodes know of it a little earlier than others
+_UNKNOWN = -1
+
+
+class Taken(Enum):
+    """What has become of an answer."""
+
+    DONE = "the next one may be fetched"
+    LATER = "not for a while"
+    LOST = "the leader has nothing at this offset: where it begins and ends must be asked"
+
+
+class Wanted(NamedTuple):
+    """What is asked of the leader for one partition; a session is told what has changed of it."""
+
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+    @property
+    def log_end(self) -> tuple[int, int, int]:
+        """Return what an answer goes by: the leader's epoch, where the log ends, and in which epoch."""
+        return self[:3]
+
+
+class FollowedPartition:
+    """One partition of a fetcher."""
+
+    __slots__ = ("_pauses", "_told", "key", "lag", "leader_epoch", "log", "partition", "resumes_ms")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.log = partition.log
+        self.key = partition.log.topic_id, partition.number
+        self.leader_epoch = partition.leader_epoch
+        self.resumes_ms = 0  # it is left alone until then
+        self.lag = 0  # records that the leader had and this replica had not, by the last answer
+        self._pauses = 0
+        self._told = ""  # of the trouble that it has: the same is not told at every attempt
+
+    def __repr__(self) -> str:
+        return f"{self.partition.topic}-{self.partition.number}"
+
+    def wanted(self, max_bytes: int) -> Wanted:
+        log = self.log
+        return Wanted(self.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset, max_bytes)
+
+    @property
+    def is_current(self) -> bool:
+        """Whether it still is what the metadata says."""
+        partition = self.partition
+        return not partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+    def pause(self, now: int, longest_ms: int) -> None:
+        """Leave it alone: shortly at first, then for `replica.fetch.backoff.ms`."""
+        self.resumes_ms = now + min(longest_ms, _FIRST_PAUSE_MS << min(self._pauses, 16))
+        self._pauses += 1
+
+    # -- what the leader says
+
+    def take(self, data: PartitionData, wall: int) -> Taken:
+        """Take over what was fetched."""
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return Taken.LOST
+        if data.error_code:
+            logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
+            return Taken.LATER
+        try:
+            if self.log.gap is not None:
+                return self._fetch_from(max(self.log.gap, self.log.log_start_offset), wall)
+            if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
+                return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset, wall)
+            return self._append(data, wall)
+        except CorruptBatch as damage:
+            self._tell(f"what its leader has sent is damaged: {damage}")
+        except OSError as error:
+            self._tell(self.log.storage_error(error).message)
+        except ApiError as error:
+            self._tell(error.message or error.code.name)
+        return Taken.LATER
+
+    def _fetch_from(self, gap: int, wall: int) -> Taken:
+        """Cut the log at its gap and fetch the rest again: a power cut may have taken records there that the leader
+        still has. The controller has taken this replica out of sync when it registered after the crash.
+        """
+        logger.warning("%s is fetched again from %d on, where a crash may have taken records", self, gap)
+        self.log.truncate_or_restart(gap, wall)
+        self.log.forget_gap()
+        return Taken.DONE
+
+    def _tell(self, trouble: str | None) -> None:
+        if trouble != self._told:
+            self._told = trouble or ""
+            logger.error("%s can't be followed for now: %s", self, trouble)
+
+    def _append(self, data: PartitionData, wall: int) -> Taken:
+        log, records = self.log, data.records
+        before = log.log_end_offset
+        if records:
+            log.append_fetched(records, wall)
+            if log.log_end_offset == before:
+                raise CorruptBatch(f"{len(records)} bytes without a whole batch")
+        self.lag = max(0, data.high_watermark - log.log_end_offset)
+        self.partition.know_committed(data.high_watermark)
+        log.raise_log_start(min(data.log_start_offset, log.high_watermark))
+        self._pauses, self._told = 0, ""
+        return Taken.DONE
+
+    def _part(self, epoch: int, leader_end: int, wall: int) -> Taken:
+        """The leader's records of `epoch` end there; those here that go beyond are of another history."""
+        log = self.log
+        known, own_end = log.epochs.end_offset_for(epoch, log.log_end_offset)
+        offset = leader_end if known == _UNKNOWN else min(own_end, leader_end)
+        return self._cut(offset, wall)
+
+    def _cut(self, offset: int, wall: int) -> Taken:
+        log = self.log
+        if not 0 <= offset < log.log_end_offset:
+            return Taken.LATER
+        lost = log.high_watermark - offset
+        logger.log(
+            logging.WARNING if lost > 0 else logging.INFO,
+            "%s is cut from %d to %d, where its leader's history goes another way%s",
+            self,
+            log.log_end_offset,
+            offset,
+            f"; {lost} of these were committed" if lost > 0 else "",
+        )
+        log.truncate_or_restart(offset, wall)
+        return Taken.DONE
+
+    def resume_within(self, leader_start: int, leader_end: int, wall: int) -> Taken:
+        """The leader's log goes from there to there: make this one a part of it."""
+        log = self.log
+        try:
+            if leader_start > log.log_end_offset:
+                logger.warning("%s begins anew at %d, where its leader does", self, leader_start)
+                log.restart_at(leader_start, wall)
+                return Taken.DONE
+            return self._cut(leader_end, wall)
+        except OSError as error:
+            self._tell(log.storage_error(error).message)
+            return Taken.LATER
+
+
+def fetch_partition(number: int, wanted: Wanted) -> FetchPartition:
+    """As a request has it."""
+    epoch, offset, last_epoch, log_start, max_bytes = wanted
+    return FetchPartition(number, epoch, offset, last_epoch, log_start, max_bytes)
+
 
 logger = logging.getLogger(__name__)
 
@@ -359,3 +532,87 @@ class Fetcher:
             self._changed[followed.key] = None  # a fetch of the old offset may be on its way, and answered with nothing
             followed.resumes_ms = self._follower.clock.now
             self.wake()
+
+
+_NOBODY = -1
+_Place = tuple[int, int]  # leader, number of the fetcher
+
+
+class _Following(NamedTuple):
+    """By whom a partition is fetched now."""
+
+    fetcher: Fetcher
+    followed: FollowedPartition
+
+
+class Fetchers:
+    """All fetchers of one node."""
+
+    def __init__(self, follower: Follower, neighbours: BrokerChannels) -> None:
+        self._follower = follower
+        self._neighbours = neighbours
+        self._fetchers: dict[_Place, Fetcher] = {}
+        self._following: dict[tuple[str, int], _Following] = {}
+
+    def __len__(self) -> int:
+        return len(self._following)
+
+    @property
+    def max_lag(self) -> int:
+        """In records, of the partition that is farthest behind its leader."""
+        return max((each.followed.lag for each in self._following.values()), default=0)
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch it from its leader of the moment, if that is another node."""
+        key, leader = (partition.topic, partition.number), partition.state.leader
+        known = self._following.get(key)
+        if known is not None:
+            if known.followed.partition is partition and known.followed.is_current:
+                return
+            self.let_go(key)
+        if leader in (_NOBODY, self._follower.id):
+            return
+        followed = FollowedPartition(partition)
+        fetcher = self._fetcher_for(leader, key)
+        self._following[key] = _Following(fetcher, followed)
+        fetcher.add(followed)
+
+    def let_go(self, key: tuple[str, int]) -> None:
+        """Fetch it no more."""
+        known = self._following.pop(key, None)
+        if known is not None:
+            known.fetcher.remove(known.followed.key)
+
+    def synced(self, key: tuple[str, int]) -> None:
+        """What was fetched of that partition is there for good now."""
+        known = self._following.get(key)
+        if known is not None:
+            known.fetcher.synced(known.followed.key)
+
+    def broker_changed(self, broker_id: int) -> None:
+        """It has registered, or is served again."""
+        for (leader, _), fetcher in self._fetchers.items():
+            if leader == broker_id:
+                fetcher.hurry()
+
+    def _fetcher_for(self, leader: int, key: tuple[str, int]) -> Fetcher:
+        number = zlib.crc32(f"{key[0]}-{key[1]}".encode()) % self._follower.config.num_replica_fetchers
+        place = leader, number
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            client_id = f"broker-{self._follower.id}-fetcher-{number}"
+            fetcher = Fetcher(self._follower, leader, partial(self._neighbours.peer, leader, client_id))
+            self._fetchers[place] = fetcher
+        return fetcher
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        """When one of them has something to ask."""
+        return min((each.due for each in self._fetchers.values() if each.due is not None), default=None)
+
+    def on_deadline(self, now: int) -> None:
+        """Go on with those that are due."""
+        for fetcher in list(self._fetchers.values()):
+            if fetcher.due is not None and fetcher.due <= now:
+                fetcher.go_on(now)

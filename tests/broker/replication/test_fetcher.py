@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.broker.replication.fetcher import Fetcher
-from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
+from pykafka_broker.broker.replication.fetcher import Fetcher, FollowedPartition, Taken
 from pykafka_broker.broker.replication.node_replication import NodeReplication
 from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions

@@ -41,7 +41,7 @@ def describe_controllers(
     if request.include_cluster_authorized_operations:
         may_know = services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER)
         operations = services.authorized_operations(context, AclResourceType.CLUSTER) if may_know else 0
-    address = services.controlling.quorum.endpoint(context.connection.listener)
+    address = services.active_controller.quorum.endpoint(context.connection.listener)
     return DescribeClusterResponse(
         endpoint_type=_CONTROLLERS,
         cluster_id=services.cluster_id,

@@ -27,7 +27,7 @@ def register_broker(
     services: Services, context: RequestContext, request: BrokerRegistrationRequest
 ) -> Answer[BrokerRegistrationResponse]:
     services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-    role = services.controlling
+    role = services.active_controller
 
     def decide(
         controller: Controller, context: RequestContext, request: BrokerRegistrationRequest
@@ -42,7 +42,7 @@ def heartbeat(
     services: Services, context: RequestContext, request: BrokerHeartbeatRequest
 ) -> Answer[BrokerHeartbeatResponse]:
     services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-    role = services.controlling
+    role = services.active_controller
 
     def decide(
         controller: Controller, context: RequestContext, request: BrokerHeartbeatRequest

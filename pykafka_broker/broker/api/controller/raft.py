@@ -6,7 +6,7 @@ knows, or until `max_wait_ms` is over. For all else see `cluster/raft/leader.py`
 
 from __future__ import annotations
 
-from pykafka_broker.broker.controller.controller_role import METADATA
+from pykafka_broker.broker.controller import METADATA
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
 from pykafka_broker.broker.requests.router import handles
@@ -31,7 +31,7 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
 
 
 def _fetched(services: Services, context: RequestContext, request: FetchRequest) -> FetchResponse | Parked:
-    quorum = services.controlling.quorum
+    quorum = services.active_controller.quorum
     version, listener = context.api_version, context.connection.listener
 
     def poll(now: int) -> FetchResponse | None:
@@ -49,7 +49,7 @@ def _fetched(services: Services, context: RequestContext, request: FetchRequest)
 @handles(ApiKey.FETCH_SNAPSHOT, CONTROLLERS)
 def fetch_snapshot(services: Services, context: RequestContext, request: FetchSnapshotRequest) -> FetchSnapshotResponse:
     services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-    quorum = services.controlling.quorum
+    quorum = services.active_controller.quorum
     try:
         return quorum.fetch_snapshot(request, context.api_version, context.connection.listener)
     except ApiError as error:

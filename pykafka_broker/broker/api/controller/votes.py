@@ -34,7 +34,7 @@ _ANYBODY = -1
 def _quorum(services: Services, context: RequestContext, request: Asking) -> RaftLeader:
     """Raises what is wrong with the whole request."""
     services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-    quorum = services.controlling.quorum
+    quorum = services.active_controller.quorum
     quorum.check_cluster(request.cluster_id)
     if [(topic.topic_name, len(topic.partitions)) for topic in request.topics] != [(CLUSTER_METADATA, 1)]:
         raise ApiError(ErrorCode.INVALID_REQUEST)
@@ -127,7 +127,7 @@ def update_voter(
     services: Services, context: RequestContext, request: UpdateRaftVoterRequest
 ) -> UpdateRaftVoterResponse:
     services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-    quorum = services.controlling.quorum
+    quorum = services.active_controller.quorum
     quorum.check_cluster(request.cluster_id)
     address = quorum.endpoint(context.connection.listener)
     leader = CurrentLeader(services.node_id, quorum.epoch, address.host, address.port)

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.broker.replication.isr_changes import IsrChanges
-from pykafka_broker.broker.replication.node_replication import NodeReplication
+from pykafka_broker.broker.replication.node_replication import IsrChanges, NodeReplication
 from pykafka_broker.peers import LinkClosed, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_request import AlterPartitionRequest

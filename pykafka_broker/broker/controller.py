@@ -1,24 +1,42 @@
-"""The controller's duties: it fences silent brokers, balances leaders, and elects unclean ones.
+"""The controller of several brokers, without the metadata that it leads (KIP-500), and its periodic tasks.
 
-Rule: duties are done by deadline, and only in a cluster of several nodes: a node alone writes nothing by itself. At
-least every `metadata.max.idle.interval.ms` a record is written, by which observers can tell how far they are behind.
-When a broker is fenced, the changes of its partitions are written in portions, with others served in between. The last
-portion fences the broker, unless it was heard of meanwhile. The changes that follow from a heartbeat go the same way.
+Rule: a node without a controller listener has no `QuorumController`. All state here is soft and begins anew with each
+start. Tasks are done by deadline, and only in a cluster of several nodes: a node alone writes nothing by itself, save
+that expired delegation tokens leave the metadata. At least every `metadata.max.idle.interval.ms` a record is written,
+by which observers can tell how far they are behind. When a broker is fenced, the changes of its partitions are written
+in portions, with others served in between. The last portion fences the broker, unless the broker was heard of
+meanwhile. The changes that follow from a heartbeat go the same way.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Sequence
 from itertools import islice
+from typing import Any
 
 from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.clock import Clock
-from pykafka_broker.cluster import heartbeats
+from pykafka_broker.cluster import heartbeats, registration
+from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.cluster.delegation_tokens import expired_tokens
 from pykafka_broker.cluster.elections import MAX_ELECTIONS, balancing, unclean_candidates
+from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.heartbeats import Following, Sessions
+from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.registration import CONTROLLERS_FROM, controller_registration
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.peers import Address
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from pykafka_broker.protocol.stored.no_op_record import NoOpRecord
 
 logger = logging.getLogger(__name__)
@@ -28,7 +46,7 @@ _AWAY = 2  # a deadline missed by this part of a session: this controller did no
 _SIGN = 4  # after this part of a session the controller looks whether it runs
 
 
-class ControllerDuties:
+class PeriodicTasks:
     """The duties of one controller; a `Timed` of its node."""
 
     def __init__(self, metadata: MetadataLeader, sessions: Sessions, quorum: RaftLeader, clock: Clock) -> None:
@@ -128,3 +146,103 @@ class ControllerDuties:
             logger.error("the metadata can't be written: %s", error)
             return False
         return True
+
+
+# name, host, port and security protocol
+Endpoint = tuple[str, str, int, str]
+Dispatch = Callable[[ConnectionContext, memoryview], Any]
+METADATA = "metadata"  # the key under which observers wait in the purgatory
+
+
+class QuorumController:
+    """The sessions of brokers, the quorum as observers see it, and the controller's duties.
+
+    dispatch: serves the frames that come in envelopes.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        metadata: MetadataLeader,
+        listeners: Sequence[Endpoint],
+        fs: FileSystem,
+        *,
+        dispatch: Dispatch,
+    ) -> None:
+        self._node = node
+        self.dispatch = dispatch
+        self._metadata = metadata
+        self._listeners = listeners
+        self.sessions = Sessions(node.config.broker_session_timeout_ms, node.id)
+        self.quorum = RaftLeader(
+            metadata.log,
+            fs,
+            node_id=node.id,
+            cluster_id=node.cluster_id,
+            endpoints=[Address(host, port, name) for name, host, port, _ in listeners],
+        )
+        self.tasks = PeriodicTasks(metadata, self.sessions, self.quorum, node.clock)
+
+    def start(self) -> None:
+        """Give each known broker a session, and register this controller."""
+        node, metadata = self._node, self._metadata
+        self.sessions.follow(node.image, list(node.image.brokers), node.clock.now)
+        node.subscribe(self._follow)
+        metadata.on_synced = self._synced
+        metadata.controller.alone = False
+        metadata.decisions[ApiKey.BROKER_REGISTRATION] = self.register_broker
+        metadata.decisions[ApiKey.BROKER_HEARTBEAT] = self.heartbeat
+        metadata.voter_endpoints = self.quorum.endpoints
+        if node.image.features.get(METADATA_VERSION, 0) >= CONTROLLERS_FROM:
+            metadata.commit([controller_registration(node.id, node.new_uuid(), self._listeners)])
+
+    def register_broker(
+        self, controller: Controller, request: BrokerRegistrationRequest
+    ) -> Decision[BrokerRegistrationResponse]:
+        """Decide on the registration of a broker. Raises what is wrong with it."""
+        return registration.register_broker(
+            controller,
+            self.sessions,
+            request,
+            cluster_id=self._node.cluster_id,
+            next_offset=self._metadata.applied_offset + 1,
+            now=self._node.clock.now,
+        )
+
+    def heartbeat(self, controller: Controller, request: BrokerHeartbeatRequest) -> Decision[BrokerHeartbeatResponse]:
+        """Decide on what a broker wants. Raises STALE_BROKER_EPOCH for one that is not registered so."""
+        next_offset = self._metadata.applied_offset + 1
+        return heartbeats.broker_heartbeat(
+            controller, self.sessions, request, next_offset=next_offset, now=self._node.clock.now
+        )
+
+    def _synced(self, error: OSError | None) -> None:
+        self._node.purgatory.touch(METADATA)
+
+    def _follow(self, delta: MetadataDelta) -> None:
+        if delta.brokers:
+            self.sessions.follow(self._node.image, delta.brokers, self._node.clock.now)
+        if delta.configs:
+            self.tasks.configs_changed()
+
+
+logger = logging.getLogger(__name__)
+
+
+class DelegationTokenExpiry:
+    """On the node that leads the metadata, where it has a secret key for tokens."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._next = node.clock.now + node.config.delegation_token_expiry_check_interval_ms
+
+    def next_deadline(self) -> int | None:
+        return self._next if self._node.image.delegation_tokens else None
+
+    def on_deadline(self, now: int) -> None:
+        node = self._node
+        self._next = now + node.config.delegation_token_expiry_check_interval_ms
+        try:
+            node.led_metadata.commit(expired_tokens(node.image, node.clock.wall))
+        except ApiError as error:
+            logger.error("Could not remove expired delegation tokens: %s", error)
