@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 NO_EPOCH = -1
+NO_LEADER = -1
 Subscriber = Callable[[MetadataDelta], None]
 
 
@@ -133,6 +134,11 @@ class Node:
         from pykafka_broker.broker.channels import BrokerChannels
 
         return BrokerChannels(self)
+
+    def other_leader(self, topic: str, partition: int) -> int | None:
+        """Return the other node that leads a partition; None if this node leads the partition, or nobody."""
+        state = self.image.partition(topic, partition)
+        return None if state is None or state.leader in (self.id, NO_LEADER) else state.leader
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber` with every change of the metadata, after logs and configs have followed the change."""

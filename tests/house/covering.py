@@ -85,22 +85,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/requests/throttled_answer
         """,
     ),
-    "broker/test_power_cuts.py": (
-        "cuts the power in the middle of transactions",
-        """
-        broker/coordinators/transaction_markers
-        """,
-    ),
     "broker/requests/test_router.py": (
         "raises it in handlers",
         """
         errors
-        """,
-    ),
-    "broker/coordinators/test_share_state_requests.py": (
-        "asks before the topic of states is made",
-        """
-        broker/coordinators/awaited_topic
         """,
     ),
     "cli/test_main.py": (
