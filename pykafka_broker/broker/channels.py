@@ -25,14 +25,14 @@ _Found = tuple[Address, int]  # with the epoch of the registration
 
 
 class BrokerChannels:
-    """The channels of one node. A channel serves one purpose: its requests are answered in their order."""
+    """The channels of a node, each for one purpose: requests are answered in their order."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self._open: dict[tuple[int, str], tuple[_Found, Peer]] = {}  # by broker and client id
 
     def peer(self, broker_id: int, client_id: str) -> Peer | None:
-        """Return the channel to a broker for the purpose that `client_id` names; None if its address is not known."""
+        """Return the channel to a broker for the purpose in `client_id`; None without an address."""
         key, found = (broker_id, client_id), self._find(broker_id)
         known = self._open.get(key)
         if known is not None:
@@ -70,7 +70,7 @@ W = TypeVar("W")  # an item of a request
 
 
 class _Queue(Generic[W]):
-    """The items for one broker: in the open request, and after it."""
+    """The items for a broker: in the open request, and after the open request."""
 
     __slots__ = ("sent", "waiting")
 
@@ -80,7 +80,7 @@ class _Queue(Generic[W]):
 
 
 class RequestBatcher(ABC, Generic[W]):
-    """Requests of one kind, to all brokers (Kafka: InterBrokerSendThread).
+    """Requests of a kind to all brokers, one open to each (Kafka: InterBrokerSendThread).
 
     client_id: of the requests, with the id of this node for %d.
     versions: of the API that can carry the requests; None for all.
@@ -96,15 +96,15 @@ class RequestBatcher(ABC, Generic[W]):
 
     @abstractmethod
     def _choose(self, waiting: list[W]) -> tuple[list[W], list[W]]:
-        """Return the items of the next request, and the items that wait for another one."""
+        """Return the items of the next request, and the items for later requests."""
 
     @abstractmethod
     def _request(self, wanted: list[W]) -> Message:
-        """Return the request that carries these items."""
+        """Return the request for the items."""
 
     @abstractmethod
     def _complete(self, wanted: list[W], answer: Message | LinkError) -> None:
-        """Give each item of a request its outcome."""
+        """Give each item of a request an outcome."""
 
     def send(self, broker_id: int, wanted: W) -> None:
         """Send an item with the next request to the broker, which may be now."""
@@ -113,7 +113,7 @@ class RequestBatcher(ABC, Generic[W]):
         self._send_next(broker_id, queue)
 
     def _unanswered(self) -> Iterator[tuple[int, W]]:
-        """Yield the items without an answer, each with the broker that is asked."""
+        """Yield the items without an answer, each with the broker of the request."""
         for broker_id, queue in list(self._queues.items()):
             for wanted in (*queue.sent, *queue.waiting):
                 yield broker_id, wanted
@@ -126,7 +126,7 @@ class RequestBatcher(ABC, Generic[W]):
             self._queues.pop(broker_id, None)
             return
         node = self._node
-        peer = node.neighbours.peer(broker_id, self.client_id % node.id)
+        peer = node.broker_channels.peer(broker_id, self.client_id % node.id)
         request, on_answer = self._request(queue.sent), partial(self._on_answer, broker_id, queue)
         try:
             if peer is None:
@@ -136,7 +136,7 @@ class RequestBatcher(ABC, Generic[W]):
             on_answer(error)
 
     def retry(self, at: int, send_again: Callable[[], None]) -> None:
-        """Call `send_again` at that time."""
+        """Call `send_again` at a time, in milliseconds of `Clock.now`."""
         self._retries.append((at, send_again))
 
     def next_deadline(self) -> int | None:
@@ -155,7 +155,7 @@ class RequestBatcher(ABC, Generic[W]):
 
 
 def error_code_of(code: int) -> ErrorCode:
-    """Return the error code of a broker, which may be of a newer release than this one."""
+    """Return the error code of a broker, which may be of a newer release."""
     try:
         return ErrorCode(code)
     except ValueError:

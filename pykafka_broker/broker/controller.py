@@ -47,7 +47,7 @@ _SIGN = 4  # after this part of a session the controller looks whether it runs
 
 
 class PeriodicTasks:
-    """The duties of one controller; a `Timed` of its node."""
+    """The periodic tasks of a controller (Kafka: PeriodicTaskControlManager)."""
 
     def __init__(self, metadata: MetadataLeader, sessions: Sessions, quorum: RaftLeader, clock: Clock) -> None:
         self._metadata = metadata
@@ -65,7 +65,7 @@ class PeriodicTasks:
         self._fencing: dict[int, int] = {}  # brokers of which portions are left, with when they were last heard of
 
     def configs_changed(self) -> None:
-        """Look for partitions without a leader: an unclean one may be allowed now."""
+        """Look for partitions without a leader: an unclean leader may be allowed now."""
         self._look_for_leaders = True
 
     def next_deadline(self) -> int | None:
@@ -116,7 +116,7 @@ class PeriodicTasks:
             self._fencing[broker_id] = heard_at
 
     def _continue(self, broker_id: int, following: Following) -> None:
-        """Write the next portion of what a heartbeat has begun."""
+        """Write the next portion of the changes after a heartbeat."""
         controller, epoch = self._metadata.controller, self._sessions.unfinished.pop((broker_id, following))
         broker = controller.image.brokers.get(broker_id)
         if broker is None or broker.epoch != epoch:
@@ -132,7 +132,7 @@ class PeriodicTasks:
         self._commit(records)
 
     def _write_no_op(self) -> None:
-        """Write a record by which observers can tell how far they are behind, if nothing else was written."""
+        """Write a record if nothing else was written; observers measure their lag by the record."""
         offset, self._seen_offset = self._seen_offset, self._metadata.applied_offset
         if offset == self._seen_offset and self._quorum.observers(self._clock.wall):
             self._commit([ApiMessageAndVersion(NoOpRecord(), 0)])
@@ -155,7 +155,7 @@ METADATA = "metadata"  # the key under which observers wait in the purgatory
 
 
 class QuorumController:
-    """The sessions of brokers, the quorum as observers see it, and the controller's duties.
+    """The sessions of brokers, the quorum for observers, and the periodic tasks.
 
     dispatch: serves the frames that come in envelopes.
     """
@@ -184,7 +184,7 @@ class QuorumController:
         self.tasks = PeriodicTasks(metadata, self.sessions, self.quorum, node.clock)
 
     def start(self) -> None:
-        """Give each known broker a session, and register this controller."""
+        """Give each known broker a session, and register the controller."""
         node, metadata = self._node, self._metadata
         self.sessions.follow(node.image, list(node.image.brokers), node.clock.now)
         node.subscribe(self._follow)
@@ -199,7 +199,7 @@ class QuorumController:
     def register_broker(
         self, controller: Controller, request: BrokerRegistrationRequest
     ) -> Decision[BrokerRegistrationResponse]:
-        """Decide on the registration of a broker. Raises what is wrong with it."""
+        """Decide on the registration of a broker. Raises ApiError to refuse."""
         return registration.register_broker(
             controller,
             self.sessions,
@@ -210,7 +210,7 @@ class QuorumController:
         )
 
     def heartbeat(self, controller: Controller, request: BrokerHeartbeatRequest) -> Decision[BrokerHeartbeatResponse]:
-        """Decide on what a broker wants. Raises STALE_BROKER_EPOCH for one that is not registered so."""
+        """Decide on a broker's heartbeat. Raises STALE_BROKER_EPOCH for an unknown registration."""
         next_offset = self._metadata.applied_offset + 1
         return heartbeats.broker_heartbeat(
             controller, self.sessions, request, next_offset=next_offset, now=self._node.clock.now
@@ -230,7 +230,11 @@ logger = logging.getLogger(__name__)
 
 
 class DelegationTokenExpiry:
-    """On the node that leads the metadata, where it has a secret key for tokens."""
+    """The removal of expired delegation tokens, every `delegation.token.expiry.check.interval.ms`.
+
+    A token expires by the wall clock. Where the disk refuses the records the tokens stay until the next time: they have
+    expired all the same.
+    """
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -129,7 +129,7 @@ class Node:
         return self.logs.cluster_id
 
     @cached_property
-    def neighbours(self) -> BrokerChannels:
+    def broker_channels(self) -> BrokerChannels:
         """The channels to the other brokers."""
         from pykafka_broker.broker.channels import BrokerChannels
 

@@ -50,19 +50,19 @@ def test_a_neighbour_is_found_by_its_registration(tmp_path: Path) -> None:
     node = LightBroker(tmp_path)
     whole = node.whole.node
     whole.peers = SilentPeers()
-    assert whole.neighbours.peer(2, "a") is None
+    assert whole.broker_channels.peer(2, "a") is None
     registered(node, 9, epoch=7)
-    first = whole.neighbours.peer(2, "a")
+    first = whole.broker_channels.peer(2, "a")
     assert isinstance(first, Silent)
     assert first.address == Address("other", 9, "PLAINTEXT")
-    again, other = whole.neighbours.peer(2, "a"), whole.neighbours.peer(2, "b")
+    again, other = whole.broker_channels.peer(2, "a"), whole.broker_channels.peer(2, "b")
     assert (again is first, other is first) == (True, False)
     registered(node, 10, epoch=8)
-    second = whole.neighbours.peer(2, "a")
+    second = whole.broker_channels.peer(2, "a")
     assert isinstance(second, Silent)
     assert second.address.port == 10
     assert first.closed
-    whole.neighbours.close()
+    whole.broker_channels.close()
     assert second.closed
 
 

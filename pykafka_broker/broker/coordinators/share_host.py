@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from pykafka_broker.broker.channels import RequestBatcher, error_code_of
 from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME, read_batches, replay_batch
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
-from pykafka_broker.broker.coordinators.share_partitions import NotYet, Refused, SharePartitions, Stored
+from pykafka_broker.broker.coordinators.share_partitions import NotYet, SharePartitions, StateFenced, Stored
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
@@ -428,7 +428,7 @@ class ShareHost:
         return self.apply(coordinator.read(key, leader_epoch, anew=anew))
 
     def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Future[Any] | None:
-        """Keep a change, or have it kept. Raises `Refused`, and what `known` and `apply` raise."""
+        """Keep a change, or have it kept. Raises `StateFenced`, and what `known` and `apply` raise."""
         start, count, runs = change
         if self.other_coordinator(key) is not None:
             batches = [write.StateBatch(*run) for run in runs]
@@ -437,7 +437,7 @@ class ShareHost:
         try:
             effects = coordinator.write(key, state_epoch, leader_epoch, start, count, runs, now)
         except ApiError as error:
-            raise Refused(error.code, error.message) from None
+            raise StateFenced(error.code, error.message) from None
         self.apply(effects)
         return None
 

@@ -62,7 +62,7 @@ class Stage(Enum):
 
 
 class Directories(NamedTuple):
-    """The log directories of the broker, by their ids."""
+    """The log directories of the broker, by id."""
 
     online: Sequence[bytes]
     offline: Sequence[bytes]
@@ -76,26 +76,26 @@ class Ask(Protocol):
 
 
 class Situation(Protocol):
-    """The broker, as its lifecycle sees it."""
+    """The broker in the eyes of the lifecycle."""
 
     @property
     def applied_offset(self) -> int:
-        """The offset of the newest record of the metadata that the broker has acted on."""
+        """The offset of the newest applied record of the metadata."""
 
     def directories(self) -> Directories: ...
 
     def caught_up(self) -> None:
-        """Begin to serve: the broker has the metadata up to its own registration."""
+        """Begin to serve: the metadata has reached the broker's registration."""
 
     def unfenced(self) -> None:
-        """Note that clients are sent here from now on."""
+        """Note the first clients: the controller sends them from now on."""
 
     def refused(self, why: str) -> None:
-        """End the broker: the controller will never take it."""
+        """End the broker: the controller will never accept the registration."""
 
 
 class Timing(NamedTuple):
-    """The intervals and limits, from Kafka's configs of these names."""
+    """The intervals and limits, from Kafka's configs of the same names."""
 
     heartbeat_interval_ms: int
     session_timeout_ms: int
@@ -113,13 +113,11 @@ _FATAL = {
 
 
 class BrokerLifecycle:
-    """The state of one broker, from its start to its end (Kafka: BrokerLifecycleManager).
+    """The state of a broker, from start to end (Kafka: BrokerLifecycleManager).
 
     Args:
         registration: tells the controller of the broker; its log directories are filled in when it is sent.
         ask: brings a request to the active controller.
-        situation: the broker.
-        timing: the intervals and limits.
         now: the start, in milliseconds of `Clock.now`.
     """
 
@@ -152,13 +150,13 @@ class BrokerLifecycle:
     # -- what comes up
 
     def serves(self) -> None:
-        """Note that the broker serves now, as `Situation.caught_up` has asked: listeners accept."""
+        """Note open listeners, after `Situation.caught_up`."""
         assert self.stage is Stage.FENCED
         self.stage = Stage.SERVING
         self.tell()
 
     def tell(self) -> None:
-        """Send a heartbeat at once: directories have changed, or the controller waits for what has been applied."""
+        """Send a heartbeat at once: directories have changed, or the controller waits for applied metadata."""
         if self.stage is Stage.ENDED:
             return
         self._look = True
@@ -167,9 +165,9 @@ class BrokerLifecycle:
             self._due = self._now
 
     def leave(self, now: int, left: Callable[[], None]) -> None:
-        """Ask to be shut down, so that others lead before the broker goes.
+        """Ask to be shut down, after the broker's leaderships have moved.
 
-        `left` is called when it may go; also when the controller does not let it go within `_GOODBYE_MS`.
+        `left` is called when the broker may go, or when the controller has not allowed it within `_GOODBYE_MS`.
         """
         self._now = now
         if self.stage in (Stage.NEW, Stage.ENDED):
@@ -238,7 +236,7 @@ class BrokerLifecycle:
         self._ask(heartbeat, partial(self._heard, frozenset(directories.offline)), self._timing.session_timeout_ms)
 
     def _note_failures(self) -> None:
-        """Set a limit for each failed directory that the controller has yet to hear of, once it knows the broker."""
+        """Set a limit for each failed directory unknown to the controller, once the broker is registered."""
         self._look = False
         if self.stage in (Stage.NEW, Stage.LEAVING, Stage.ENDED):
             return
@@ -302,7 +300,7 @@ class BrokerLifecycle:
             self._situation.unfenced()
 
     def _say(self, trouble: str, level: int = logging.WARNING) -> None:
-        """Log a trouble once, until there is another."""
+        """Log a trouble once, until another trouble comes up."""
         if trouble != self._trouble:
             self._trouble = trouble
             logger.log(level, "%s", trouble)
@@ -322,7 +320,7 @@ logger = logging.getLogger(__name__)
 
 
 class BrokerStartup:
-    """The start and the end of one broker of a cluster.
+    """The start and the end of a broker of a cluster.
 
     on_serving: called when clients may be let in.
     on_unfenced: called when the controller sends clients here.
@@ -389,7 +387,7 @@ class BrokerStartup:
         )
 
     def _previous_epoch(self) -> int:
-        """Return the epoch in which every directory was left cleanly: what is there is then all that the broker had."""
+        """Return the epoch of a clean end in every directory: no record is missing then."""
         directories = self._node.logs.partition_directories
         if self._node.local is not None and all(each.clean for each in directories):
             return self._node.broker_epoch  # also where this node was alone before, which notes no epoch
@@ -436,12 +434,12 @@ class BrokerStartup:
     # -- the end
 
     def directory_lost(self, directory: LogDirectory) -> None:
-        """End a broker that can't keep the metadata any more, as Kafka's do."""
+        """End a broker without a metadata log, as Kafka does."""
         if self._node.logs.directory_of((CLUSTER_METADATA, 0)) is directory:
             self.refused(f"the metadata log is out of reach: {directory.trouble}")
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Ask the controller to be shut down: others lead before this broker goes. `left` is called when it may."""
+        """Ask the controller to be shut down; `left` is called when the broker may go, as others lead by then."""
         node = self._node
         if self._lifecycle is None or not node.config.controlled_shutdown_enable or self._is_last():
             left()
@@ -449,7 +447,7 @@ class BrokerStartup:
             self._lifecycle.leave(node.clock.now, left)
 
     def _is_last(self) -> bool:
-        """Return whether this process is all that serves: nobody else could lead."""
+        """Return whether no other process serves, so nobody else could lead."""
         others = (broker for broker in self._node.image.brokers.values() if broker.id != self._node.id)
         return self._node.local is not None and all(broker.fenced for broker in others)
 
@@ -473,7 +471,7 @@ logger = logging.getLogger(__name__)
 
 
 def put_strays_aside(node: Node) -> None:
-    """Put the logs that are not this node's aside. Called before any log of clients' is used."""
+    """Put strays aside: logs of no replica of the node. Called before any log of clients' is used."""
     strays: dict[LogDirectory, list[TopicPartition]] = {}
     for key, directory in node.logs.copies():
         if key[0] == CLUSTER_METADATA or not directory.online:

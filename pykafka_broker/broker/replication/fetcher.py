@@ -57,16 +57,16 @@ _FIRST_PAUSE_MS = 20  # after a change of leaders some nodes know of it a little
 _UNKNOWN = -1
 
 
-class Taken(Enum):
-    """What has become of an answer."""
+class FetchOutcome(Enum):
+    """The outcome of a leader's answer for a partition."""
 
     DONE = "the next one may be fetched"
     LATER = "not for a while"
     LOST = "the leader has nothing at this offset: where it begins and ends must be asked"
 
 
-class Wanted(NamedTuple):
-    """What is asked of the leader for one partition; a session is told what has changed of it."""
+class FetchPosition(NamedTuple):
+    """The position of a partition in a fetch; the session hears when a position has changed."""
 
     leader_epoch: int
     fetch_offset: int
@@ -76,12 +76,12 @@ class Wanted(NamedTuple):
 
     @property
     def log_end(self) -> tuple[int, int, int]:
-        """Return what an answer goes by: the leader's epoch, where the log ends, and in which epoch."""
+        """Return the part compared with an answer: leader epoch, log end offset and epoch of the last record."""
         return self[:3]
 
 
-class FollowedPartition:
-    """One partition of a fetcher."""
+class PartitionFetchState:
+    """A partition led by another node, in one epoch of the leader."""
 
     __slots__ = ("_pauses", "_told", "key", "lag", "leader_epoch", "log", "partition", "resumes_ms")
 
@@ -98,30 +98,30 @@ class FollowedPartition:
     def __repr__(self) -> str:
         return f"{self.partition.topic}-{self.partition.number}"
 
-    def wanted(self, max_bytes: int) -> Wanted:
+    def wanted(self, max_bytes: int) -> FetchPosition:
         log = self.log
-        return Wanted(self.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset, max_bytes)
+        return FetchPosition(self.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset, max_bytes)
 
     @property
     def is_current(self) -> bool:
-        """Whether it still is what the metadata says."""
+        """Return whether the metadata still names the same leader and epoch."""
         partition = self.partition
         return not partition.is_leader and partition.leader_epoch == self.leader_epoch
 
     def pause(self, now: int, longest_ms: int) -> None:
-        """Leave it alone: shortly at first, then for `replica.fetch.backoff.ms`."""
+        """Pause the partition: shortly at first, then for `replica.fetch.backoff.ms`."""
         self.resumes_ms = now + min(longest_ms, _FIRST_PAUSE_MS << min(self._pauses, 16))
         self._pauses += 1
 
     # -- what the leader says
 
-    def take(self, data: PartitionData, wall: int) -> Taken:
-        """Take over what was fetched."""
+    def apply(self, data: PartitionData, wall: int) -> FetchOutcome:
+        """Apply the leader's answer to the log."""
         if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            return Taken.LOST
+            return FetchOutcome.LOST
         if data.error_code:
             logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
-            return Taken.LATER
+            return FetchOutcome.LATER
         try:
             if self.log.gap is not None:
                 return self._fetch_from(max(self.log.gap, self.log.log_start_offset), wall)
@@ -129,28 +129,30 @@ class FollowedPartition:
                 return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset, wall)
             return self._append(data, wall)
         except CorruptBatch as damage:
-            self._tell(f"what its leader has sent is damaged: {damage}")
+            self._log_trouble(f"what its leader has sent is damaged: {damage}")
         except OSError as error:
-            self._tell(self.log.storage_error(error).message)
+            self._log_trouble(self.log.storage_error(error).message)
         except ApiError as error:
-            self._tell(error.message or error.code.name)
-        return Taken.LATER
+            self._log_trouble(error.message or error.code.name)
+        return FetchOutcome.LATER
 
-    def _fetch_from(self, gap: int, wall: int) -> Taken:
-        """Cut the log at its gap and fetch the rest again: a power cut may have taken records there that the leader
-        still has. The controller has taken this replica out of sync when it registered after the crash.
+    def _fetch_from(self, gap: int, wall: int) -> FetchOutcome:
+        """Cut the log at its gap, where a power cut may have taken records, and fetch the rest again.
+
+        The leader may still have the records. The controller has taken this replica out of sync when the broker
+        registered after the crash.
         """
         logger.warning("%s is fetched again from %d on, where a crash may have taken records", self, gap)
         self.log.truncate_or_restart(gap, wall)
         self.log.forget_gap()
-        return Taken.DONE
+        return FetchOutcome.DONE
 
-    def _tell(self, trouble: str | None) -> None:
+    def _log_trouble(self, trouble: str | None) -> None:
         if trouble != self._told:
             self._told = trouble or ""
             logger.error("%s can't be followed for now: %s", self, trouble)
 
-    def _append(self, data: PartitionData, wall: int) -> Taken:
+    def _append(self, data: PartitionData, wall: int) -> FetchOutcome:
         log, records = self.log, data.records
         before = log.log_end_offset
         if records:
@@ -161,19 +163,19 @@ class FollowedPartition:
         self.partition.know_committed(data.high_watermark)
         log.raise_log_start(min(data.log_start_offset, log.high_watermark))
         self._pauses, self._told = 0, ""
-        return Taken.DONE
+        return FetchOutcome.DONE
 
-    def _part(self, epoch: int, leader_end: int, wall: int) -> Taken:
-        """The leader's records of `epoch` end there; those here that go beyond are of another history."""
+    def _part(self, epoch: int, leader_end: int, wall: int) -> FetchOutcome:
+        """Cut the log where the leader's records of `epoch` end; the rest of the log is another history."""
         log = self.log
         known, own_end = log.epochs.end_offset_for(epoch, log.log_end_offset)
         offset = leader_end if known == _UNKNOWN else min(own_end, leader_end)
         return self._cut(offset, wall)
 
-    def _cut(self, offset: int, wall: int) -> Taken:
+    def _cut(self, offset: int, wall: int) -> FetchOutcome:
         log = self.log
         if not 0 <= offset < log.log_end_offset:
-            return Taken.LATER
+            return FetchOutcome.LATER
         lost = log.high_watermark - offset
         logger.log(
             logging.WARNING if lost > 0 else logging.INFO,
@@ -184,26 +186,26 @@ class FollowedPartition:
             f"; {lost} of these were committed" if lost > 0 else "",
         )
         log.truncate_or_restart(offset, wall)
-        return Taken.DONE
+        return FetchOutcome.DONE
 
-    def resume_within(self, leader_start: int, leader_end: int, wall: int) -> Taken:
-        """The leader's log goes from there to there: make this one a part of it."""
+    def resume_within(self, leader_start: int, leader_end: int, wall: int) -> FetchOutcome:
+        """Make the log a part of the leader's log, which goes from `leader_start` to `leader_end`."""
         log = self.log
         try:
             if leader_start > log.log_end_offset:
                 logger.warning("%s begins anew at %d, where its leader does", self, leader_start)
                 log.restart_at(leader_start, wall)
-                return Taken.DONE
+                return FetchOutcome.DONE
             return self._cut(leader_end, wall)
         except OSError as error:
-            self._tell(log.storage_error(error).message)
-            return Taken.LATER
+            self._log_trouble(log.storage_error(error).message)
+            return FetchOutcome.LATER
 
 
-def fetch_partition(number: int, wanted: Wanted) -> FetchPartition:
-    """As a request has it."""
-    epoch, offset, last_epoch, log_start, max_bytes = wanted
-    return FetchPartition(number, epoch, offset, last_epoch, log_start, max_bytes)
+def fetch_partition(partition: int, position: FetchPosition) -> FetchPartition:
+    """Return the part of a fetch request for a partition."""
+    epoch, offset, last_epoch, log_start, max_bytes = position
+    return FetchPartition(partition, epoch, offset, last_epoch, log_start, max_bytes)
 
 
 logger = logging.getLogger(__name__)
@@ -225,7 +227,7 @@ _REST_OF_REQUEST_MS = 1_000  # beside what it may wait at the leader
 
 
 class Follower(Protocol):
-    """The node that follows."""
+    """The node behind the fetchers."""
 
     id: int
     clock: Clock
@@ -239,23 +241,26 @@ class Follower(Protocol):
 
     @property
     def fetch_version(self) -> int:
-        """The version of Fetch that the metadata's version goes with."""
+        """The version of Fetch for the level of `metadata.version`."""
 
 
-class Fetcher:
-    """Follows one leader in some of its partitions. `peer` finds the line to it, None if nobody knows where it is."""
+class ReplicaFetcher:
+    """The fetches from one leader (Kafka: ReplicaFetcherThread).
+
+    peer: returns the channel to the leader; None while the leader's address is not known.
+    """
 
     def __init__(self, follower: Follower, leader_id: int, peer: Callable[[], Peer | None]) -> None:
         self.leader_id = leader_id
-        self.due: int | None = None  # when `go_on` has something to do
+        self.due: int | None = None  # when `send_next` has something to do
         self._follower = follower
         self._peer = peer
-        self._followed: dict[Key, FollowedPartition] = {}
+        self._followed: dict[Key, PartitionFetchState] = {}
         # Both are in their order, for a run to be like another one.
         self._changed: dict[Key, None] = {}  # what of them the session may not know yet
         self._paused: dict[Key, None] = {}
         self._session_id, self._session_epoch = _NO_SESSION, _NEW_SESSION
-        self._told: dict[Key, Wanted] = {}  # what the session knows
+        self._told: dict[Key, FetchPosition] = {}  # what the session knows
         self._waits_at: Peer | None = None  # where a fetch is, or its answer on its way
         self._hurried = False
         self._resumes_ms = 0
@@ -266,21 +271,21 @@ class Fetcher:
 
     # -- what is followed
 
-    def add(self, followed: FollowedPartition) -> None:
-        """From now on, or in another epoch of the leader."""
+    def add(self, followed: PartitionFetchState) -> None:
+        """Follow a partition from now on, or in another epoch of the leader."""
         self._followed[followed.key] = followed
         self._changed[followed.key] = None
         self._paused.pop(followed.key, None)
         self.wake()
 
     def remove(self, key: Key) -> None:
-        """It has another leader, or is gone."""
+        """Stop following a partition: another node leads, or the partition is gone."""
         if self._followed.pop(key, None) is not None:
             self._changed[key] = None
             self._paused.pop(key, None)
 
     def wake(self) -> None:
-        """Go on as soon as this turn is over, or at once when the leader has answered; it is asked to."""
+        """Fetch at the end of the turn, or as soon as the open fetch is answered; the leader is asked to answer."""
         if self._waits_at is None:
             self.due = max(self._follower.clock.now, self._resumes_ms)
         elif not self._hurried:
@@ -288,28 +293,29 @@ class Fetcher:
             self._hurry_leader(self._waits_at)
 
     def _hurry_leader(self, peer: Peer) -> None:
-        """A leader of ours answers a fetch that waits when the next request of its connection is there. One of Kafka's
-        answers both when it would have answered the first.
+        """Have the leader answer the open fetch.
+        A leader of ours answers a fetch that waits when the next request of its connection comes in. A leader of
+        Kafka's answers both when it would have answered the first.
         """
         timeout_ms = self._follower.config.replica_socket_timeout_ms
         with contextlib.suppress(LinkError):
             peer.send(ApiVersionsRequest(), lambda reply: None, timeout_ms, versions=_HURRY_VERSIONS)
 
     def hurry(self) -> None:
-        """The leader has come back, or is somewhere else."""
+        """Fetch without a pause: the leader has come back, or has another address."""
         self._resumes_ms = 0
         if self._waits_at is None:
             self.wake()
 
     def synced(self, key: Key) -> None:
-        """What was fetched of it is there for good now: the leader may know."""
+        """Tell the leader with the next fetch: the fetched records of a partition are synced."""
         if key in self._paused:
             self.wake()
 
     # -- asking
 
-    def go_on(self, now: int) -> None:
-        """Ask for more, unless an answer is on its way or it is too early."""
+    def send_next(self, now: int) -> None:
+        """Send the next fetch, unless an answer is under way or a pause lasts."""
         self.due = None
         if self._waits_at is not None:
             return
@@ -324,7 +330,7 @@ class Fetcher:
             self.due = self._next_resume(now)
 
     def _resume(self, now: int) -> None:
-        """Take up those again that have been left alone for long enough."""
+        """Take partitions back into the session, after their pause."""
         for key in list(self._paused):
             followed = self._followed[key]
             if followed.resumes_ms <= now and not followed.log.overdue and not self._is_held(followed, now):
@@ -332,13 +338,11 @@ class Fetcher:
                 self._changed[key] = None
 
     def _next_resume(self, now: int) -> int | None:
-        """When the next one is to be taken up again; those that wait for a sync are waited for in another way."""
+        """Return when the next pause is over; a wait for a sync has no such time."""
         return min((each for key in self._paused if (each := self._followed[key].resumes_ms) > now), default=None)
 
     def _wait_ms(self, now: int) -> int:
-        """How long the leader may wait with its answer: until another partition is to be taken up again, or might be
-        since its records are synced.
-        """
+        """Return how long the leader may wait: until another partition resumes, or might after a sync."""
         wait_ms: int = self._follower.config.replica_fetch_wait_max_ms
         if not self._paused:
             return wait_ms
@@ -346,12 +350,12 @@ class Fetcher:
         return min(wait_ms, *(each if each > 0 else _WHILE_SYNCING_MS for each in resumes))
 
     def _request(self, wait_ms: int) -> FetchRequest | None:
-        """What is to be asked now; None if there is nothing to follow."""
+        """Return the next fetch; None without partitions to follow."""
         config, follower = self._follower.config, self._follower
         if self._session_epoch == _NEW_SESSION:
             self._told = {}
             self._changed = {key: None for key in self._followed if key not in self._paused}
-        news, forgotten = self._news(config.replica_fetch_max_bytes)
+        news, forgotten = self._session_changes(config.replica_fetch_max_bytes)
         if not self._told:
             self._session_epoch = _NEW_SESSION
             return None
@@ -369,9 +373,11 @@ class Fetcher:
             forgotten_topics_data=[ForgottenTopic(topic_id=id_, partitions=some) for id_, some in forgotten.items()],
         )
 
-    def _news(self, max_bytes: int) -> tuple[dict[bytes, list[tuple[int, Wanted]]], dict[bytes, list[int]]]:
-        """What the session has to be told, by topic."""
-        told, news, forgotten = self._told, dict[bytes, list[tuple[int, Wanted]]](), dict[bytes, list[int]]()
+    def _session_changes(
+        self, max_bytes: int
+    ) -> tuple[dict[bytes, list[tuple[int, FetchPosition]]], dict[bytes, list[int]]]:
+        """Return the news for the session, by topic: changed positions, and partitions to forget."""
+        told, news, forgotten = self._told, dict[bytes, list[tuple[int, FetchPosition]]](), dict[bytes, list[int]]()
         for key in self._changed:
             followed = self._followed.get(key)
             if followed is None or key in self._paused:
@@ -422,20 +428,21 @@ class Fetcher:
                     self._drop(key, now)
                     continue
                 size = len(data.records or b"")
-                taken = followed.take(data, wall)
+                outcome = followed.apply(data, wall)
                 if self._followed.get(key) is followed:  # not if its directory has failed at that
-                    self._done(followed, taken, now)
+                    self._done(followed, outcome, now)
                     self._hold_back(followed, size, now)
-        self.go_on(now)
+        self.send_next(now)
 
-    def _is_as_asked(self, followed: FollowedPartition) -> bool:
-        """Return whether the log still ends where it did. Where it starts does not matter to an answer."""
+    def _is_as_asked(self, followed: PartitionFetchState) -> bool:
+        """Return whether the log still ends where the fetch has asked. The start of the log does not matter."""
         told = self._told.get(followed.key)
         return told is not None and followed.wanted(told.max_bytes).log_end == told.log_end
 
     def _drop(self, key: Key, now: int) -> None:
-        """Take the partition of a dropped answer out of the session until the request after the next one. The leader
-        believes that its high watermark and log start are known, and would tell them only once they move again.
+        """Take the partition of a dropped answer out of the session until the request after the next.
+        The leader believes that its high watermark and log start are known, and would tell them only once they move
+        again.
         """
         followed = self._followed.get(key)
         if followed is not None:
@@ -443,23 +450,23 @@ class Fetcher:
             self._paused[key] = None
         self._changed[key] = None
 
-    def _done(self, followed: FollowedPartition, taken: Taken, now: int) -> None:
+    def _done(self, followed: PartitionFetchState, outcome: FetchOutcome, now: int) -> None:
         key = followed.key
-        if taken is not Taken.DONE:
+        if outcome is not FetchOutcome.DONE:
             followed.pause(now, self._follower.config.replica_fetch_backoff_ms)
-        if taken is Taken.LOST:
+        if outcome is FetchOutcome.LOST:
             self._ask_for_ends(followed)
-        if taken is not Taken.DONE or followed.log.overdue:
+        if outcome is not FetchOutcome.DONE or followed.log.overdue:
             self._paused[key] = None
         self._changed[key] = None
 
-    def _hold_back(self, followed: FollowedPartition, size: int, now: int) -> None:
-        """One that is to catch up slowly is left alone when it has had enough."""
+    def _hold_back(self, followed: PartitionFetchState, size: int, now: int) -> None:
+        """Pause a throttled partition after too many bytes."""
         self._follower.follower_throttle.record(followed.partition, size, now)
         if self._is_held(followed, now):
             self._paused[followed.key] = None
 
-    def _is_held(self, followed: FollowedPartition, now: int) -> bool:
+    def _is_held(self, followed: PartitionFetchState, now: int) -> bool:
         """Return whether the throttle holds a partition back. The throttle is asked again soon: an operator may lift or
         take away the limit meanwhile.
         """
@@ -469,7 +476,7 @@ class Fetcher:
         return held_ms > 0
 
     def _advance_session(self, session_id: int) -> None:
-        """What the leader made of it. Where it keeps none, every request names all."""
+        """Follow the leader's session. Where the leader keeps none, every request names all partitions."""
         self._session_id = session_id
         if session_id == _NO_SESSION:
             self._session_epoch = _NEW_SESSION
@@ -482,12 +489,12 @@ class Fetcher:
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = _NO_SESSION
         if code in _SESSION_LOST and not is_new:
-            self.go_on(now)
+            self.send_next(now)
         else:
             self._fail(now, ErrorCode(code).name)
 
     def _fail(self, now: int, why: str) -> None:
-        """There was no answer: try it again after a while, in a new session."""
+        """Try again after a pause, in a new session: a fetch was not answered."""
         log = logger.info if not self._failures else logger.debug
         log("broker %d can't be fetched from: %s", self.leader_id, why)
         self._failures += 1
@@ -497,11 +504,11 @@ class Fetcher:
 
     # -- where the leader's log begins and ends
 
-    def _ask_for_ends(self, followed: FollowedPartition) -> None:
-        """First for its start: a log that ends below it has to begin anew, and one that ends in it is cut."""
+    def _ask_for_ends(self, followed: PartitionFetchState) -> None:
+        """Ask for the leader's log start first: a log with a lower end has to begin anew, other logs are cut."""
         self._ask_for_offset(followed, EARLIEST, partial(self._told_start, followed))
 
-    def _ask_for_offset(self, followed: FollowedPartition, timestamp: int, on_offset: Callable[[int], None]) -> None:
+    def _ask_for_offset(self, followed: PartitionFetchState, timestamp: int, on_offset: Callable[[int], None]) -> None:
         peer, follower = self._peer(), self._follower
         if peer is None:
             return
@@ -521,14 +528,14 @@ class Fetcher:
         except LinkError as error:
             logger.debug("broker %d can't be asked about %s: %s", self.leader_id, followed, error)
 
-    def _told_start(self, followed: FollowedPartition, start: int) -> None:
+    def _told_start(self, followed: PartitionFetchState, start: int) -> None:
         if start > followed.log.log_end_offset:
             self._resume_within(followed, start, start)
         else:
             self._ask_for_offset(followed, LATEST, partial(self._resume_within, followed, start))
 
-    def _resume_within(self, followed: FollowedPartition, start: int, end: int) -> None:
-        if followed.resume_within(start, end, self._follower.clock.wall) is Taken.DONE:
+    def _resume_within(self, followed: PartitionFetchState, start: int, end: int) -> None:
+        if followed.resume_within(start, end, self._follower.clock.wall) is FetchOutcome.DONE:
             self._changed[followed.key] = None  # a fetch of the old offset may be on its way, and answered with nothing
             followed.resumes_ms = self._follower.clock.now
             self.wake()
@@ -541,17 +548,17 @@ _Place = tuple[int, int]  # leader, number of the fetcher
 class _Following(NamedTuple):
     """By whom a partition is fetched now."""
 
-    fetcher: Fetcher
-    followed: FollowedPartition
+    fetcher: ReplicaFetcher
+    followed: PartitionFetchState
 
 
-class Fetchers:
-    """All fetchers of one node."""
+class ReplicaFetcherManager:
+    """The fetchers of a node (Kafka: ReplicaFetcherManager)."""
 
-    def __init__(self, follower: Follower, neighbours: BrokerChannels) -> None:
+    def __init__(self, follower: Follower, broker_channels: BrokerChannels) -> None:
         self._follower = follower
-        self._neighbours = neighbours
-        self._fetchers: dict[_Place, Fetcher] = {}
+        self._broker_channels = broker_channels
+        self._fetchers: dict[_Place, ReplicaFetcher] = {}
         self._following: dict[tuple[str, int], _Following] = {}
 
     def __len__(self) -> int:
@@ -559,60 +566,58 @@ class Fetchers:
 
     @property
     def max_lag(self) -> int:
-        """In records, of the partition that is farthest behind its leader."""
+        """The lag of the partition farthest behind its leader, in records."""
         return max((each.followed.lag for each in self._following.values()), default=0)
 
     def follow(self, partition: Partition) -> None:
-        """Fetch it from its leader of the moment, if that is another node."""
+        """Fetch a partition from the present leader, unless this node leads."""
         key, leader = (partition.topic, partition.number), partition.state.leader
         known = self._following.get(key)
         if known is not None:
             if known.followed.partition is partition and known.followed.is_current:
                 return
-            self.let_go(key)
+            self.unfollow(key)
         if leader in (_NOBODY, self._follower.id):
             return
-        followed = FollowedPartition(partition)
+        followed = PartitionFetchState(partition)
         fetcher = self._fetcher_for(leader, key)
         self._following[key] = _Following(fetcher, followed)
         fetcher.add(followed)
 
-    def let_go(self, key: tuple[str, int]) -> None:
-        """Fetch it no more."""
+    def unfollow(self, key: tuple[str, int]) -> None:
+        """Stop fetching a partition."""
         known = self._following.pop(key, None)
         if known is not None:
             known.fetcher.remove(known.followed.key)
 
     def synced(self, key: tuple[str, int]) -> None:
-        """What was fetched of that partition is there for good now."""
+        """Note that the fetched records of a partition are synced."""
         known = self._following.get(key)
         if known is not None:
             known.fetcher.synced(known.followed.key)
 
     def broker_changed(self, broker_id: int) -> None:
-        """It has registered, or is served again."""
+        """Fetch from a broker at once: the broker has registered, or serves again."""
         for (leader, _), fetcher in self._fetchers.items():
             if leader == broker_id:
                 fetcher.hurry()
 
-    def _fetcher_for(self, leader: int, key: tuple[str, int]) -> Fetcher:
+    def _fetcher_for(self, leader: int, key: tuple[str, int]) -> ReplicaFetcher:
         number = zlib.crc32(f"{key[0]}-{key[1]}".encode()) % self._follower.config.num_replica_fetchers
         place = leader, number
         fetcher = self._fetchers.get(place)
         if fetcher is None:
             client_id = f"broker-{self._follower.id}-fetcher-{number}"
-            fetcher = Fetcher(self._follower, leader, partial(self._neighbours.peer, leader, client_id))
+            fetcher = ReplicaFetcher(self._follower, leader, partial(self._broker_channels.peer, leader, client_id))
             self._fetchers[place] = fetcher
         return fetcher
 
     # -- time
 
     def next_deadline(self) -> int | None:
-        """When one of them has something to ask."""
         return min((each.due for each in self._fetchers.values() if each.due is not None), default=None)
 
     def on_deadline(self, now: int) -> None:
-        """Go on with those that are due."""
         for fetcher in list(self._fetchers.values()):
             if fetcher.due is not None and fetcher.due <= now:
-                fetcher.go_on(now)
+                fetcher.send_next(now)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.broker.replication.fetcher import Fetchers
+from pykafka_broker.broker.replication.fetcher import ReplicaFetcherManager
 from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.clock import Clock
@@ -51,8 +51,8 @@ _REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)  # 
 NO_REPLICA = -1
 
 
-class Asking(Protocol):
-    """The node whose partitions wish for something."""
+class IsrRequester(Protocol):
+    """A node with changes of ISRs to request."""
 
     id: int
     clock: Clock
@@ -61,14 +61,14 @@ class Asking(Protocol):
     def broker_epoch(self) -> int: ...
 
     def epoch_of(self, broker_id: int) -> int:
-        """With which another broker is registered; -1 if it is not."""
+        """Return the epoch of a broker's registration; -1 if the broker is not registered."""
 
 
 Ask = Callable[[Message, OnReply, int], None]
 
 
 class _Asked(NamedTuple):
-    """What was wished for, by which epoch of the partition, and how many were in sync then."""
+    """A requested ISR, the partition epoch of the request, and how many replicas were in sync then."""
 
     partition: Partition
     isr: tuple[int, ...]
@@ -76,38 +76,41 @@ class _Asked(NamedTuple):
     in_sync: int
 
 
-class IsrChanges:
-    """The wishes of one node. `ask` brings a request to the controller."""
+class AlterPartitionManager:
+    """The ISR changes of a node (Kafka: AlterPartitionManager).
 
-    def __init__(self, node: Asking, ask: Ask) -> None:
+    ask: brings a request to the controller.
+    """
+
+    def __init__(self, node: IsrRequester, ask: Ask) -> None:
         self.due: int | None = None
         self.expanded = self.shrunk = 0  # ISRs that have changed at a wish of this node
         self._node = node
         self._ask = ask
-        self._wishing: dict[tuple[bytes, int], Partition] = {}
+        self._submitted: dict[tuple[bytes, int], Partition] = {}
         self._asked: dict[tuple[bytes, int], _Asked] | None = None  # while there is no answer
 
-    def wish(self, partition: Partition) -> None:
-        """Ask for the ISR that this partition wishes for, as soon as may be."""
-        self._wishing[partition.log.topic_id, partition.number] = partition
+    def submit(self, partition: Partition) -> None:
+        """Request the ISR wanted by a partition, as soon as possible."""
+        self._submitted[partition.log.topic_id, partition.number] = partition
         if self.due is None and self._asked is None:
             self.due = self._node.clock.now
 
-    def is_asked(self, partition: Partition) -> bool:
-        """Whether its wish will be heard, or is being heard."""
+    def is_pending(self, partition: Partition) -> bool:
+        """Return whether the ISR wanted by a partition is in a request, or will be in the next."""
         key = partition.log.topic_id, partition.number
-        return key in self._wishing or (self._asked is not None and key in self._asked)
+        return key in self._submitted or (self._asked is not None and key in self._asked)
 
-    def go_on(self, now: int) -> None:
-        """Send what has been gathered."""
+    def send(self, now: int) -> None:
+        """Send a request with all gathered changes."""
         self.due = None
         if self._asked is not None:
             return
-        wishing, self._wishing = self._wishing, {}
+        submitted, self._submitted = self._submitted, {}
         asked = {
             key: _Asked(each, isr, each.state.partition_epoch, len(each.isr))
-            for key, each in wishing.items()
-            if (isr := _wish(each))
+            for key, each in submitted.items()
+            if (isr := _wanted_isr(each))
         }
         if asked:
             self._asked = asked
@@ -124,7 +127,7 @@ class IsrChanges:
         return AlterPartitionRequest(self._node.id, self._node.broker_epoch, data)
 
     def _epoch_in(self, partition: Partition, broker_id: int) -> int:
-        """The epoch that a broker fetches with, else that of its registration."""
+        """Return the epoch of a broker's fetches, else the epoch of the broker's registration."""
         if broker_id == self._node.id:
             return self._node.broker_epoch
         follower = None if partition.followers is None else partition.followers.get(broker_id)
@@ -143,26 +146,26 @@ class IsrChanges:
         if failure is not None:
             logger.debug("the controller did not hear of %d ISRs: %s", len(asked), failure)
             for key, one in asked.items():
-                self._wishing.setdefault(key, one.partition)
+                self._submitted.setdefault(key, one.partition)
             self.due = now + _RETRY_MS
             return
         for topic in response.topics:
             for answer in topic.partitions:
                 wished = asked.pop((topic.topic_id, answer.partition_index), None)
                 if wished is not None:
-                    self._take(wished, answer, now)
+                    self._apply(wished, answer, now)
         for key, one in asked.items():  # the controller said nothing of them
-            self._wishing.setdefault(key, one.partition)
-        if self._wishing:
+            self._submitted.setdefault(key, one.partition)
+        if self._submitted:
             self.due = now
 
-    def _take(self, asked: _Asked, answer: Answer, now: int) -> None:
+    def _apply(self, asked: _Asked, answer: Answer, now: int) -> None:
         partition, isr, epoch, in_sync = asked
         if answer.error_code:
             self._not_done(partition, isr, epoch, ErrorCode(answer.error_code), now)
             return
         if answer.partition_epoch == epoch:
-            self._give_up(partition, epoch, now)  # it was so already
+            self._withdraw(partition, epoch, now)  # it was so already
             return
         self.expanded += len(isr) > in_sync
         self.shrunk += len(isr) < in_sync
@@ -173,23 +176,24 @@ class IsrChanges:
             partition.update(state, now)
 
     def _not_done(self, partition: Partition, isr: tuple[int, ...], epoch: int, code: ErrorCode, now: int) -> None:
-        """A wish that was refused for certain is given up. Of all others the metadata is to tell what has become of
-        them: they are looked at again from time to time (`Partition.review_isr`).
+        """Withdraw an ISR refused for certain; the metadata tells what has become of any other ISR.
+
+        Partitions are looked at from time to time (`Partition.review_isr`).
         """
         if code is ErrorCode.NEW_LEADER_ELECTED:  # it was granted, and a reassignment has ended with it
             logger.debug("%s-%d has got the ISR %s and another leader", partition.topic, partition.number, list(isr))
         else:
             logger.info("%s-%d did not get the ISR %s: %s", partition.topic, partition.number, list(isr), code.name)
         if code in _REFUSED:
-            self._give_up(partition, epoch, now)
+            self._withdraw(partition, epoch, now)
 
     @staticmethod
-    def _give_up(partition: Partition, epoch: int, now: int) -> None:
+    def _withdraw(partition: Partition, epoch: int, now: int) -> None:
         if partition.state.partition_epoch == epoch:
             partition.isr_refused(now)
 
 
-def _wish(partition: Partition) -> tuple[int, ...] | None:
+def _wanted_isr(partition: Partition) -> tuple[int, ...] | None:
     return None if partition.followers is None else partition.followers.wished
 
 
@@ -199,14 +203,14 @@ _FETCH_VERSIONS = ((27, 18), (21, 17), (19, 16), (10, 15), (9, 14), (0, 13))
 
 
 class NodeReplication:
-    """What the partitions with several replicas of one node need."""
+    """The replication of a node: fetchers, ISR changes and throttles."""
 
     def __init__(self, node: Node) -> None:
         self.id = node.id
         self.clock = node.clock
         self._node = node
-        self.fetchers = Fetchers(self, node.neighbours)
-        self.isr_changes = IsrChanges(self, self._ask)
+        self.fetchers = ReplicaFetcherManager(self, node.broker_channels)
+        self.isr_changes = AlterPartitionManager(self, self._ask_controller)
         windows = Windows(
             node.config.replication_quota_window_num, 1000 * node.config.replication_quota_window_size_seconds
         )
@@ -233,11 +237,11 @@ class NodeReplication:
 
     @property
     def broker_epoch(self) -> int:
-        """With which this node is registered."""
+        """The epoch of the node's registration."""
         return self._node.broker_epoch
 
     def epoch_of(self, broker_id: int) -> int:
-        """With which a broker is registered; -1 if it is not."""
+        """Return the epoch of a broker's registration; -1 if the broker is not registered."""
         broker = self._node.image.brokers.get(broker_id)
         return _UNKNOWN_EPOCH if broker is None else broker.epoch
 
@@ -250,7 +254,7 @@ class NodeReplication:
 
     @property
     def selects_by_rack(self) -> bool:
-        """Whether clients are sent to a replica in their rack."""
+        """Whether clients are sent to a replica of the same rack."""
         return self.config.replica_selector_class == RACK_AWARE
 
     @property
@@ -258,7 +262,7 @@ class NodeReplication:
         return self.config.replica_lag_time_max_ms
 
     def may_join(self, broker_id: int, broker_epoch: int, directory_id: bytes) -> bool:
-        """Whether the replica that broker has in that directory may be in sync, by what the metadata says of it."""
+        """Return whether a broker's replica in a directory may be in sync, going by the metadata."""
         broker = self._node.image.brokers.get(broker_id)
         return (
             broker is not None
@@ -269,10 +273,10 @@ class NodeReplication:
         )
 
     def wish_isr(self, partition: Partition) -> None:
-        """Ask the controller for the ISR that the partition wishes for."""
-        self.isr_changes.wish(partition)
+        """Request the ISR wanted by a partition."""
+        self.isr_changes.submit(partition)
 
-    def _ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
+    def _ask_controller(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         """Ask the controller; `on_reply` is called when the records of the answer are committed."""
         metadata = self._node.metadata
 
@@ -287,22 +291,22 @@ class NodeReplication:
     # -- what `Replicas` tells
 
     def changed(self, partition: Partition) -> None:
-        """It is here from now on, or the metadata says something else of it."""
+        """Follow a new partition, or new metadata of a partition."""
         if partition.is_leader:
-            self.fetchers.let_go((partition.topic, partition.number))
+            self.fetchers.unfollow((partition.topic, partition.number))
         else:
             self.fetchers.follow(partition)
 
     def gone(self, key: tuple[str, int]) -> None:
-        """It is not here any more."""
-        self.fetchers.let_go(key)
+        """Stop following a partition without a replica on the node."""
+        self.fetchers.unfollow(key)
 
     def synced(self, partition: Partition) -> None:
-        """What it has is there for good now."""
+        """Note that the records of a partition are synced."""
         self.fetchers.synced((partition.topic, partition.number))
 
     def follow(self, delta: MetadataDelta) -> None:
-        """Other brokers come and go, and settings change that say what is committed."""
+        """React to changes of brokers, and of settings for what is committed."""
         for broker_id in delta.brokers:
             self.fetchers.broker_changed(broker_id)
         if delta.brokers or any(
@@ -328,20 +332,20 @@ class NodeReplication:
             self._review_due = now + self._review_interval_ms
             self._review(now)
         if self.isr_changes.due is not None and self.isr_changes.due <= now:
-            self.isr_changes.go_on(now)
+            self.isr_changes.send(now)
         self.fetchers.on_deadline(now)
 
     def _review(self, now: int) -> None:
-        """Whoever has fallen behind is to leave the ISR; a wish that nobody has heard is told again."""
+        """Request smaller ISRs without lagging replicas, and repeat lost requests."""
         for partition in self._node.replicas.hosted():
             partition.review_isr(now)
             followers = partition.followers
-            if followers is not None and followers.wished is not None and not self.isr_changes.is_asked(partition):
-                self.isr_changes.wish(partition)
+            if followers is not None and followers.wished is not None and not self.isr_changes.is_pending(partition):
+                self.isr_changes.submit(partition)
 
 
 def closest_replica(partition: Partition, offset: int, rack: str, image: MetadataImage) -> int:
-    """Who of the replicas in that rack has most; -1 where the client is to stay with the leader."""
+    """Return the replica of a rack with most records; -1 if the client is to stay with the leader."""
     followers, leader = partition.followers, partition.state.leader
     if followers is None or _rack(image, leader) == rack:
         return NO_REPLICA
