@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from pykafka_broker.broker.coordinators.share_host import is_enabled
-from pykafka_broker.broker.coordinators.share_partitions import Taken
+from pykafka_broker.broker.coordinators.share_partitions import Acknowledged
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Future, Steps
@@ -95,7 +95,7 @@ def acknowledge(
     """
     results: dict[TopicPartition, AckResult] = {}
     known: dict[AckResult, AckResult] = {}  # what became of many, once
-    elsewhere: dict[TopicPartition, Taken] = {}  # another node is told of them
+    elsewhere: dict[TopicPartition, Acknowledged] = {}  # another node is told of them
     without: list[TopicPartition] = []
     commits: list[Future[None]] = []
     has_some = has_waited = False

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.coordinators.joining import Joined, refused_join
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import Joined, refused_join
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
@@ -32,7 +32,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.join_requests import Question
+    from pykafka_broker.broker.coordinators.add_partitions_to_txn import Question
 
 ABORTABLE_FROM = 4
 IMPLICIT_ADD_FROM = 5

@@ -38,7 +38,7 @@ def envelope(services: Services, context: RequestContext, request: EnvelopeReque
     if len(frame) < _VERSION.size or _VERSION.unpack_from(frame)[0] not in FORWARDED:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     try:
-        answer = services.controlling.dispatch(client, frame)
+        answer = services.active_controller.dispatch(client, frame)
     except FrameError:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION) from None
     if not isinstance(answer, PendingReply):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pykafka_broker.broker.controller.controller_role import METADATA
+from pykafka_broker.broker.controller import METADATA
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
 from pykafka_broker.broker.requests.router import handles
@@ -47,7 +47,7 @@ R = TypeVar("R")
 def _quorum(services: Services, context: RequestContext) -> RaftLeader:
     """Return the quorum that this node leads, for a request of a broker or a voter."""
     services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-    return services.controlling.quorum
+    return services.active_controller.quorum
 
 
 @handles(ApiKey.FETCH, CONTROLLERS)
@@ -95,7 +95,7 @@ def _checked_quorum(
 def _add_address(response: Any, endpoint: Any, services: Services, context: RequestContext) -> None:
     """Add this node's address to an answer, in versions with addresses."""
     if context.api_version >= _ADDRESSES_FROM:
-        address = services.controlling.quorum.endpoint(context.connection.listener)
+        address = services.active_controller.quorum.endpoint(context.connection.listener)
         response.node_endpoints = [endpoint(services.node_id, address.host, address.port)]
 
 
