@@ -338,10 +338,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "scenarios/transactions/test_answers.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/add_offsets_to_txn broker/api/add_partitions_to_txn broker/api/describe_producers
-        broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator
-        broker/api/init_producer_id broker/api/list_transactions broker/api/txn_offset_commit
-        broker/api/write_txn_markers broker/api/produce_joining
+        broker/api/find_coordinator broker/api/init_producer_id broker/api/produce_joining broker/api/transaction_admin
+        broker/api/transactions
         """,
     ),
     "server/test_link.py": (
