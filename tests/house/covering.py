@@ -31,12 +31,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/api_versions broker/api/configs cluster/quotas
         """,
     ),
-    "broker/api/test_pitfalls.py": (
-        "has their odd cases, and no other test asks for them",
-        """
-        broker/api/delete_records broker/api/offset_for_leader_epoch
-        """,
-    ),
     "broker/api/test_streams_groups.py": (
         "asks for them through the router",
         """
@@ -331,8 +325,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "scenarios/share/test_against_kafka.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/share_acknowledge broker/api/share_fetch broker/api/share_group_heartbeat
-        broker/api/share_group_offsets broker/api/share_requests broker/coordinators/share_partitions
+        broker/api/share_acknowledge broker/api/share_group_heartbeat broker/api/share_group_offsets
+        broker/coordinators/share_partitions
         """,
     ),
     "scenarios/transactions/test_answers.py": (

@@ -80,7 +80,7 @@ _AS_COORDINATOR = {
 
 
 def _known_code(code: ErrorCode, version: int) -> ErrorCode:
-    """Return the code that clients of the version know for `code`."""
+    """Return the code for `code` in a version, which may not know PRODUCER_FENCED."""
     return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM else code
 
 
@@ -120,7 +120,7 @@ def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
 def _add(
     services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction
 ) -> Mapping[TopicPartition, ErrorCode]:
-    """Add partitions to a transaction, or verify them; return the outcome of each."""
+    """Add partitions to a transaction, or verify the partitions; return the outcome by partition."""
     codes: dict[TopicPartition, ErrorCode] = {}
     is_client = context.api_version < _BATCHED_FROM
     if is_client and not services.allows(
@@ -229,7 +229,7 @@ def _commit(
 def _join(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest, asked: Question | None
 ) -> Joined | Question | None:
-    """Have the group's partition take part in the producer's open transaction, or check that the partition does.
+    """Have the group's partition take part in the producer's open transaction, or verify the part.
 
     Returns:
         what to wait for before the next call, if not done; None if the partition takes part for certain.
@@ -262,7 +262,7 @@ def _join(
 def _split(
     services: Services, context: RequestContext, request: TxnOffsetCommitRequest
 ) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
-    """Return the topics with partitions that exist and may be read, and the refusals of all others."""
+    """Return the topics with existing, readable partitions, and the refusals of all other partitions."""
     known, refused = [], []
     for topic in request.topics:
         if not services.allows(context, AclOperation.READ, AclResourceType.TOPIC, topic.name):
@@ -294,7 +294,7 @@ def _failed_topics(topics: list[TxnOffsetCommitRequestTopic], code: ErrorCode) -
 def _merged(
     first: list[TxnOffsetCommitResponseTopic], second: list[TxnOffsetCommitResponseTopic]
 ) -> list[TxnOffsetCommitResponseTopic]:
-    """Return the results of both lists with one entry per topic."""
+    """Return the results of both lists with an entry for each topic."""
     topics: dict[str, list[TxnOffsetCommitResponsePartition]] = {}
     for topic in (*first, *second):
         topics.setdefault(topic.name, []).extend(topic.partitions)

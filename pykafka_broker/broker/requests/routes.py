@@ -42,9 +42,9 @@ _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 ROUTES: dict[ApiKey, Route] = {
     ApiKey.PRODUCE: Route("produce", when_lost=_STORAGE),
     ApiKey.FETCH: Route("fetch"),
-    ApiKey.LIST_OFFSETS: Route("list_offsets", repeated=True),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("offset_for_leader_epoch"),
-    ApiKey.DELETE_RECORDS: Route("delete_records"),
+    ApiKey.LIST_OFFSETS: Route("log_offsets", repeated=True),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("log_offsets"),
+    ApiKey.DELETE_RECORDS: Route("log_offsets"),
     ApiKey.METADATA: Route("metadata", when_lost=_STORAGE, remembered=True),
     ApiKey.SASL_HANDSHAKE: Route("sasl"),
     ApiKey.API_VERSIONS: Route("api_versions"),
