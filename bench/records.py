@@ -13,7 +13,7 @@ from kafka.record.default_records import DefaultRecordBatch
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import CODEC_NAMES
 from pykafka_broker.records.conversion import from_v2, to_v2
-from pykafka_broker.records.header import check_crc, read_header, set_base_offset
+from pykafka_broker.records.header import check_crc, read_header
 from pykafka_broker.records.record import Record, iter_records
 from pykafka_broker.records.validation import RecordCheck, RecordLimits
 from pykafka_broker.steps import at_once
@@ -90,7 +90,6 @@ def report_batches() -> None:
         duration = seconds(partial(check_crc, batch, read_header(batch)))
         print(f"check_crc of {size >> 10:5} KiB  {size / duration / 1e9:6.1f} GB/s")
     print(f"read_header            {seconds(lambda: read_header(batch)) * 1e9:6.0f} ns")
-    print(f"set_base_offset        {seconds(lambda: set_base_offset(batch, 12345)) * 1e9:6.0f} ns")
 
 
 if __name__ == "__main__":

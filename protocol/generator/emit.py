@@ -7,7 +7,6 @@ from textwrap import wrap
 
 from protocol.generator.code import ModuleCode
 from protocol.generator.failures import failed_methods
-from protocol.generator.hot import HOT
 from protocol.generator.layout import layouts_of
 from protocol.generator.readers import read_function
 from protocol.generator.schema import Field, Message, StructType
@@ -32,13 +31,15 @@ def message_module(message: Message, request: Message | None = None) -> str:
             f"  # version{'s' if len(versions) > 1 else ''} {_spans(versions)}{', flexible' if layout.flexible else ''}"
         )
         writer, reader = f"_write_v{versions[0]}", f"_read_v{versions[0]}"
-        if message.name in HOT:
-            write = write_function(writer, message, layout, module)
-            read = read_function(reader, message, layout, module)
-        else:
-            functions += structs.make(layout, versions[0])
+        functions += structs.make(layout, versions[0])
+        if structs.writes:
             write = structs.write_function(writer, layout)
+        else:
+            write = write_function(writer, message, layout, module)
+        if structs.reads:
             read = structs.root_read_function(reader, layout)
+        else:
+            read = read_function(reader, message, layout, module)
         for lines in (write, read):
             functions += ["", "", lines[0] + note, *lines[1:]]
         tables["write"] |= dict.fromkeys(versions, writer)

@@ -1,11 +1,11 @@
-"""Writers and readers of all messages that are not hot. Rule: one function per struct and layout, however many versions
+"""Writers and readers that are not flat. Rule: one function per struct and layout, however many versions
 and places share it; lengths, counts and tags are the business of `MessageReader` and of the runtime's helpers.
 """
 
 from __future__ import annotations
 
 from protocol.generator.code import FunctionCode, ModuleCode
-from protocol.generator.hot import bound
+from protocol.generator.hot import bound, flat_reader, flat_writer
 from protocol.generator.layout import Item, Layout
 from protocol.generator.readers import default_value
 from protocol.generator.schema import FIXED, Message, snake
@@ -18,6 +18,8 @@ class StructFunctions:
     def __init__(self, message: Message, module: ModuleCode) -> None:
         self.message = message
         self.module = module
+        self.writes = not flat_writer(message.name)
+        self.reads = not flat_reader(message.name)
         self._suffixes: dict[Layout, str] = {}
 
     def make(self, layout: Layout, version: int) -> list[str]:
@@ -29,8 +31,10 @@ class StructFunctions:
                 continue
             lines += self.make(child, version)
             self._suffixes[child] = f"{snake(child.struct.name)}_v{version}"
-            lines += ["", "", *self.write_function(self.writer(child), child)]
-            lines += ["", "", *self._read_function(child)]
+            if self.writes:
+                lines += ["", "", *self.write_function(self.writer(child), child)]
+            if self.reads:
+                lines += ["", "", *self._read_function(child)]
         return lines
 
     def writer(self, layout: Layout) -> str:

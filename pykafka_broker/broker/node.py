@@ -31,7 +31,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pykafka_broker.broker.channels.broker_channels import BrokerChannels
+    from pykafka_broker.broker.channels import BrokerChannels
     from pykafka_broker.broker.metadata.metadata_follower import MetadataFollower
     from pykafka_broker.peers import Peers
 
@@ -125,7 +125,7 @@ class Node:
     @cached_property
     def neighbours(self) -> BrokerChannels:
         """The channels to the other brokers."""
-        from pykafka_broker.broker.channels.broker_channels import BrokerChannels
+        from pykafka_broker.broker.channels import BrokerChannels
 
         return BrokerChannels(self)
 

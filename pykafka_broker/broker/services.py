@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pykafka_broker.broker.channels.broker_channels import inter_broker_listener
+from pykafka_broker.broker.channels import inter_broker_listener
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.broker.metadata.metadata_source import MetadataSource
 from pykafka_broker.broker.node import Node

@@ -27,9 +27,9 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
 from pykafka_broker.records.control import read_end_transaction_marker
+from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import BatchHeader, check_crc, peek, read_header, require_whole
-from pykafka_broker.records.message_set import iter_messages
 from pykafka_broker.records.record import Record, iter_records
 
 # -- settings

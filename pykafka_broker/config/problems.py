@@ -12,7 +12,7 @@ from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.registry import group_keys
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-_ALL_INTERFACES = ("", "0.0.0.0", "::")
+_ALL_INTERFACES = ("0.0.0.0", "::")
 
 
 def problems(config: BrokerConfig) -> Iterator[str]:

@@ -26,9 +26,8 @@ from pykafka_broker.broker.waiting.purgatory import Purgatory
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.door import ControlDoor
+from pykafka_broker.control.door import ControlAddress, ControlDoor
 from pykafka_broker.control.observed_router import TrafficObserver
-from pykafka_broker.control.opening import ControlAddress
 from pykafka_broker.control.traffic.exchange import Exchange, encoded_response
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey

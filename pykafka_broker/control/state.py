@@ -3,7 +3,8 @@
 Rule: state is never changed in place. The files in the data directories are put aside, and the new content is laid in
 their place. Another broker is started on it, and takes over all connections within one turn of the event loop. Requests
 that clients had sent by then are answered by the old broker or dropped. Clients see what they would see if their topics
-and coordinators had moved. If the new broker can't be started, everything is put back.
+and coordinators had moved. If the new broker can't be started, everything is put back; if the broker does not start on
+its old data either, the answer says so.
 
 A broker may use the directories only while it is the broker of the process. Afterwards no job that it has begun touches
 a directory, and the results of its jobs are dropped. Topics that outlive a reset are new topics without records, with
@@ -160,6 +161,7 @@ def _removal(message: Any) -> Message:
 
 _ROOM, _ROOM_BYTES = ".room.tmp", 256 << 10  # more than a broker writes while it starts
 _UNFINISHED = "."  # names of unfinished or removed images begin so
+_EXPECTED = (OSError, LogDirectoryError, ApiError)  # causes of a start that fails
 
 
 class BrokerState:
@@ -302,26 +304,29 @@ class BrokerState:
         old.hand_over()
         self._tenure.end()
         try:
-            self._fill(aside, lay, setup, stays)
-        except (OSError, LogDirectoryError, ApiError) as error:
-            raise Problem(503, f"all is as before, since the data can't be exchanged: {error}") from error
-        finally:
-            old.give_up()
-        self._running.jobs.submit(_Removal(list(aside.values())))
-
-    def _fill(self, aside: dict[str, str], lay: Callable[[str], None], setup: Setup, stays: Collection[str]) -> None:
-        """Exchange the content of the directories, or leave everything as before."""
-        started = False
-        try:
             for directory in aside:
                 set_aside(directory, aside[directory], stays)
                 lay(directory)
             self._start(setup)
-            started = True
+        except BaseException as error:
+            self._return_to_old_data(aside, setup, stays, error)
+            if isinstance(error, _EXPECTED):
+                raise Problem(503, f"all is as before, since the data can't be exchanged: {error}") from error
+            raise
         finally:
-            if not started:
-                self._put_back(aside, stays)
-                self._start(setup)
+            old.give_up()
+        self._running.jobs.submit(_Removal(list(aside.values())))
+
+    def _return_to_old_data(
+        self, aside: dict[str, str], setup: Setup, stays: Collection[str], error: BaseException
+    ) -> None:
+        """Put the old data back and start a broker on them. Raises `Problem` 500 if that fails too."""
+        try:
+            self._put_back(aside, stays)
+            self._start(setup)
+        except _EXPECTED as second:
+            told = f"the data can't be exchanged: {error}; nor does the broker start on its old data: {second}"
+            raise Problem(500, f"{told}. Restore another snapshot, or restart the process") from second
 
     def _put_back(self, aside: dict[str, str], stays: Collection[str]) -> None:
         for directory, before in aside.items():

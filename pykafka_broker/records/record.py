@@ -13,9 +13,8 @@ from struct import Struct
 from struct import error as StructError
 
 from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, decompress
-from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import InvalidRecord
-from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header, require_whole
+from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, Buffer, read_header, require_whole
 
 Headers = list[tuple[str, bytes | None]]
 

@@ -27,6 +27,8 @@ from pykafka_broker.registry.problems import InvalidSchema
 Json = Any
 _METASCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_BY_NAME = {"properties", "patternProperties", "$defs", "definitions", "dependencies", "dependentSchemas"}
+_NO_SCHEMAS = {"enum", "const", "default", "examples"}
 
 
 class Subschema(NamedTuple):
@@ -109,15 +111,19 @@ def target(node: Subschema) -> Subschema:
 
 
 def _schemas(schema: Json) -> Iterator[dict[str, Json]]:
-    """Yield every object in the schema, except those under `enum`, `const`, `default` and `examples`."""
+    """Yield every schema in the schema; values under `enum`, `const`, `default` and `examples` are none."""
     waiting = [schema]
     while waiting:
         found = waiting.pop()
-        if isinstance(found, dict):
-            yield found
-            waiting += [value for key, value in found.items() if key not in ("enum", "const", "default", "examples")]
-        elif isinstance(found, list):
+        if isinstance(found, list):
             waiting += found
+        elif isinstance(found, dict):
+            yield found
+            for word, value in found.items():
+                if word in _BY_NAME and isinstance(value, dict):
+                    waiting += value.values()
+                elif word not in _NO_SCHEMAS:
+                    waiting.append(value)
 
 
 def _names(found: dict[str, Json]) -> Iterator[str]:
@@ -415,10 +421,17 @@ def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[st
 
 
 class Comparison:
-    """A comparison of schemas. A pair under comparison counts as compatible: schemas may contain themselves."""
+    """A comparison of schemas.
+
+    Schemas may contain themselves, so a pair under comparison counts as compatible. If the pair turns out to be
+    incompatible after all, verdicts that rest on the opposite are forgotten: the pair may be one of several
+    alternatives, and the comparison goes on with another.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], list[str]] = {}
+        self._compatible: list[tuple[int, int]] = []  # in the order of the verdicts
+        self._assumed: set[tuple[int, int]] = set()
         self._compared: list[Json] = []  # keeps the objects behind the ids alive
 
     def agree(self, old: Subschema, new: Subschema, path: str) -> bool:
@@ -432,11 +445,20 @@ class Comparison:
         if is_open(old.schema) or new.schema is False:
             return [reason("TYPE_CHANGED", path)]
         pair = id(old.schema), id(new.schema)
-        if pair not in self._known:
-            self._known[pair] = []
-            self._compared += (old.schema, new.schema)
-            self._known[pair] = self._compare(old, new, path)
-        return self._known[pair]
+        if pair in self._known:
+            self._assumed.add(pair)
+            return self._known[pair]
+        self._known[pair] = []
+        self._compared += (old.schema, new.schema)
+        first = len(self._compatible)
+        self._known[pair] = found = self._compare(old, new, path)
+        if not found:
+            self._compatible.append(pair)
+        elif pair in self._assumed:
+            for each in self._compatible[first:]:
+                del self._known[each]
+            del self._compatible[first:]
+        return found
 
     def _compare(self, old: Subschema, new: Subschema, path: str) -> list[str]:
         before, after = old.schema, new.schema

@@ -22,8 +22,8 @@ from contextlib import closing
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from pykafka_broker.control.door import ControlExtension as ControlOpening
 from pykafka_broker.control.http import LOOPBACK, HttpListener, Request, Response, why_not_of_this_machine
-from pykafka_broker.control.opening import ControlExtension as ControlOpening
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.registry.api import Raw, find

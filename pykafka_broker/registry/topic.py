@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
-from pykafka_broker.control.inside import CurrentClient
+from pykafka_broker.control.control import CurrentClient
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import end_of, records_from
 from pykafka_broker.errors import ApiError

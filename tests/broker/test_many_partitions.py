@@ -34,8 +34,8 @@ from pykafka_broker.protocol.messages.produce_request import PartitionProduceDat
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, ZSTD
+from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.header import HEADER_SIZE, write_crc
-from pykafka_broker.records.message_set import iter_messages
 from pykafka_broker.records.record import Record
 from tests.broker.api.real_broker import RealBroker
 from tests.broker.support import NOW, LightBroker, batch

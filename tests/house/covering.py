@@ -76,7 +76,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/test_observing.py": (
         "runs a whole broker under a controller of the test's",
         """
-        broker/metadata/metadata_follower broker/membership/strays
+        broker/membership/strays
         """,
     ),
     "broker/test_power_cuts.py": (
@@ -148,19 +148,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "control/api/test_connections.py": (
         "clients come and go",
         """
-        control/api/requests
+        control/api/traffic
         """,
     ),
     "control/api/test_faults.py": (
         "a client on a socket meets them",
         """
         control/traffic/readable testing/traffic
-        """,
-    ),
-    "control/api/test_groups.py": (
-        "asks for groups of real clients",
-        """
-        control/groups_view
         """,
     ),
     "control/api/test_records.py": (
@@ -175,16 +169,10 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         testing/controlled
         """,
     ),
-    "control/api/test_waits.py": (
-        "waits for what a thread does meanwhile",
-        """
-        control/topic_watch
-        """,
-    ),
     "control/test_door.py": (
         "asks a real process over sockets",
         """
-        control/api/health control/control control/inside control/opening control/problems
+        control/api/health control/control control/problems
         testing/control_client
         """,
     ),
@@ -276,18 +264,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "starts what the image would start",
         """
         cli/healthy testing/container
-        """,
-    ),
-    "records/test_header.py": (
-        "checks batches with it",
-        """
-        records/crc
-        """,
-    ),
-    "records/test_validation.py": (
-        "compares with looking at each record",
-        """
-        records/fast_validation
         """,
     ),
     "registry/avro/test_schema.py": (

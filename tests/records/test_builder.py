@@ -6,7 +6,7 @@ import pytest
 
 from pykafka_broker.records.builder import BatchBuilder, build_batch, build_keyed_batch
 from pykafka_broker.records.compression import GZIP
-from pykafka_broker.records.header import HEADER_SIZE, check_crc, read_header
+from pykafka_broker.records.header import HEADER_SIZE, read_header
 from pykafka_broker.records.record import Record, iter_records
 from tests.records.samples import plain_records
 
@@ -42,13 +42,6 @@ def test_offsets_must_rise_within_32_bits(offsets: tuple[int, int]) -> None:
         build_batch([Record(offset) for offset in offsets])
     with pytest.raises(ValueError, match="offset 5"):
         build_batch([Record(5)], base_offset=6)
-
-
-def test_the_last_offset_may_lie_behind_the_last_record() -> None:
-    batch = build_batch([Record(12, 5)], base_offset=10, last_offset_delta=9, max_timestamp=77)
-    header = read_header(batch)
-    check_crc(batch, header)
-    assert (header.last_offset, header.count, header.max_timestamp) == (19, 1, 77)
 
 
 def test_records_of_any_size() -> None:

@@ -39,4 +39,4 @@ def test_a_later_version_of_a_marker_is_read_as_far_as_it_is_known() -> None:
 
 def test_batches_without_a_marker() -> None:
     assert read_end_transaction_marker(build_batch([Record(0, 0, b"\0\0\0\0", b"\0\0\0\0\0\0")])) is None
-    assert read_end_transaction_marker(build_batch([], base_offset=0, last_offset_delta=0, control=True)) is None
+    assert read_end_transaction_marker(build_batch([], base_offset=0, control=True)) is None

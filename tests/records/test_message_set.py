@@ -13,8 +13,8 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
+from pykafka_broker.records.conversion import build_message_set, iter_entries, iter_messages
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
-from pykafka_broker.records.message_set import build_message_set, iter_entries, iter_messages
 from pykafka_broker.records.record import Headers, Record
 from pykafka_broker.steps import at_once
 from tests.records.samples import outcome, plain_records, record_lists

@@ -13,8 +13,8 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from pykafka_broker.records.builder import build_batch, varint
 from pykafka_broker.records.compression import LZ4, ZSTD
 from pykafka_broker.records.control import read_end_transaction_marker
-from pykafka_broker.records.conversion import UnsupportedConversion, from_v2
-from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch
+from pykafka_broker.records.conversion import from_v2
+from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import HEADER_SIZE, check_crc, read_header
 from pykafka_broker.records.record import Record, iter_records, read_varint
 from pykafka_broker.steps import at_once
@@ -120,7 +120,7 @@ def test_a_changed_byte_anywhere_is_no_more_than_corrupt(data: st.DataObject) ->
     outcome(lambda: [read_end_transaction_marker(batch)])
     try:
         outcome(lambda: [at_once(from_v2(batch, 1, max_bytes=1 << 16))])
-    except UnsupportedConversion:
+    except UnsupportedCompression:
         assert read_header(batch).codec == ZSTD
 
 

@@ -18,10 +18,19 @@ from pykafka_broker.records import validation
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, ZSTD, compress
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
-from pykafka_broker.records.fast_validation import NEVER, Passed, pass_common, pass_one
 from pykafka_broker.records.header import HEADER_SIZE, read_header, write_crc
 from pykafka_broker.records.record import Record, iter_records
-from pykafka_broker.records.validation import WITHOUT_KEY, RecordCheck, RecordLimits, TimeSearch, sound_at_once
+from pykafka_broker.records.validation import (
+    NEVER,
+    WITHOUT_KEY,
+    Passed,
+    RecordCheck,
+    RecordLimits,
+    TimeSearch,
+    pass_common,
+    pass_one,
+    sound_at_once,
+)
 from pykafka_broker.steps import at_once
 from tests.records.samples import plain_records, record_lists, with_payload
 

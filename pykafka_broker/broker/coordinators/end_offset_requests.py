@@ -6,7 +6,7 @@ again. A question to a broker that does not lead the partition any more ends at 
 
 from __future__ import annotations
 
-from pykafka_broker.broker.channels.request_batcher import RequestBatcher
+from pykafka_broker.broker.channels import RequestBatcher
 from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import LATEST

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pykafka_broker.broker.channels.request_batcher import RequestBatcher, told
+from pykafka_broker.broker.channels import RequestBatcher, told
 from pykafka_broker.broker.coordinators.joining import Joined
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import Partition

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from pykafka_broker.broker.channels.request_batcher import RequestBatcher, told
+from pykafka_broker.broker.channels import RequestBatcher, told
 from pykafka_broker.coordinators.transactions.coordinator import Markers
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.peers import LinkError

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from pykafka_broker.broker.channels.request_batcher import RequestBatcher, told
+from pykafka_broker.broker.channels import RequestBatcher, told
 from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.waiting.future import Future

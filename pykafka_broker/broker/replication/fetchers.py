@@ -15,7 +15,7 @@ from pykafka_broker.broker.replication.fetcher import Fetcher, Follower
 from pykafka_broker.broker.replication.followed import FollowedPartition
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.channels.broker_channels import BrokerChannels
+    from pykafka_broker.broker.channels import BrokerChannels
 
 _NOBODY = -1
 _Place = tuple[int, int]  # leader, number of the fetcher

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from pykafka_broker.control.api.groups import all_groups, committed, summary
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.groups_view import all_groups, committed, summary
 from pykafka_broker.control.operations import Text
 from pykafka_broker.control.traffic.request_log import RequestCounts
 from pykafka_broker.server.system_clock import seconds
@@ -199,19 +199,19 @@ def _of_groups(control: Control) -> Iterator[Metric]:
     services = control.services
     groups = [] if services.loading() else [summary(each) for each in all_groups(services)]
     yield _gauge(_GROUPS + "numgroups", "Groups", len(groups))
-    states = {(each,): n for each, n in Counter(each.state for each in groups).items()}
+    states = {(each,): n for each, n in Counter(each["state"] for each in groups).items()}
     yield _gauges(_GROUPS + "groups", "Groups in that state", ("state",), states)
-    members = {(each.group_id,): each.members for each in groups}
+    members = {(each["group_id"],): each["members"] for each in groups}
     yield _gauges("kafka_consumergroup_members", "Members of a group", ("consumergroup",), members)
     offsets = {
-        (each.group_id, place.topic, str(place.partition)): place
+        (each["group_id"], place["topic"], str(place["partition"])): place
         for each in groups
-        for place in committed(services, each.group_id)
+        for place in committed(services, each["group_id"])
     }
     labels = "consumergroup", "topic", "partition"
-    lags = {key: place.lag for key, place in offsets.items() if place.lag is not None}
+    lags = {key: place["lag"] for key, place in offsets.items() if place["lag"] is not None}
     yield _gauges("kafka_consumergroup_lag", "Records that a group has still to read", labels, lags)
-    current = {key: place.committed for key, place in offsets.items() if place.committed is not None}
+    current = {key: place["committed"] for key, place in offsets.items() if place["committed"] is not None}
     yield _gauges("kafka_consumergroup_current_offset", "What a group has committed", labels, current)
 
 

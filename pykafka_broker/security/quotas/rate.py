@@ -121,16 +121,19 @@ class TokenBucket:
         burst = quota * self._windows.all_ms / 1000
         self._tokens = min(burst, self._balance(quota, now) - tokens)
         self._at = now
-        self._full_at = now + rounded((burst - self._tokens) / quota * 1000)
+        self._full_at = now + (rounded((burst - self._tokens) / quota * 1000) if quota else _LONGEST_MS)
 
     def _balance(self, quota: float, now: int) -> float:
         burst = quota * self._windows.all_ms / 1000
         return burst if self._tokens is None else min(burst, self._tokens + quota * (now - self._at) / 1000)
 
+    def in_debt(self, quota: float, now: int) -> bool:
+        return self._balance(quota, now) < 0
+
     def throttle_ms(self, quota: float, now: int) -> int:
-        """Return how long a debt lasts; 0 without a debt."""
+        """Return how long a debt lasts; 0 without a debt, and for a debt that a quota of 0 never pays, as in Kafka."""
         balance = self._balance(quota, now)
-        return rounded(-balance / quota * 1000) if balance < 0 else 0
+        return rounded(-balance / quota * 1000) if balance < 0 and quota else 0
 
     def matters(self, now: int) -> bool:
         """Return whether the bucket differs from a new bucket."""

@@ -16,10 +16,19 @@ import binascii
 import hashlib
 import hmac
 import re
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 from pykafka_broker.cluster.delegation_tokens import is_expired, token_hmac
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm, ScramKeys, TokenLogin
+from pykafka_broker.security.sasl.jaas import login_module
+from pykafka_broker.security.sasl.mechanism import (
+    Challenge,
+    Done,
+    LoginRefused,
+    Realm,
+    ScramKeys,
+    TokenLogin,
+)
 
 _DIGESTS = {1: "sha256", 2: "sha512"}
 _ITERATIONS = 4096
@@ -62,26 +71,13 @@ _FINAL = re.compile(
 )
 
 
-class _ScramServer:
-    """A SCRAM mechanism on a listener."""
-
-    __slots__ = ("_realm",)
-    kind: int
-
-    def __init__(self, realm: Realm) -> None:
-        realm.jaas(_NAMES[self.kind])  # Kafka requires a login module, though clients never meet it
-        self._realm = realm
-
-    def begin(self) -> Scram:
-        return Scram(self._realm, self.kind)
+def _scram(kind: int, realm: Realm) -> Callable[[], Scram]:
+    """Return the maker of logins on a listener. Raises ConfigError."""
+    login_module(realm.settings, _NAMES[kind])  # Kafka requires a login module, though clients never meet it
+    return partial(Scram, realm, kind)
 
 
-class ScramSha256Server(_ScramServer):
-    kind = 1
-
-
-class ScramSha512Server(_ScramServer):
-    kind = 2
+scram_sha_256, scram_sha_512 = partial(_scram, 1), partial(_scram, 2)
 
 
 class Scram:

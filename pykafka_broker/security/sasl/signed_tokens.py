@@ -152,9 +152,9 @@ class SignedTokens:
         url = settings.get("sasl.oauthbearer.jwks.endpoint.url")
         if not url:
             raise ConfigError(
-                f"sasl.oauthbearer.jwks.endpoint.url of listener {realm.listener} is not set: the keys that sign tokens"
+                f"sasl.oauthbearer.jwks.endpoint.url of listener {settings.name} is not set: the keys that sign tokens"
             )
-        _check_validator(settings.get("sasl.oauthbearer.jwt.validator.class"), realm.listener)
+        _check_validator(settings.get("sasl.oauthbearer.jwt.validator.class"), settings.name)
         self._clock = realm.around.clock
         self._keys = Jwks(settings, realm.around.document(url))
         self._skew_s: int = settings.get("sasl.oauthbearer.clock.skew.seconds")

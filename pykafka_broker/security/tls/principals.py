@@ -4,6 +4,8 @@ Rule: the first rule whose expression matches the whole name counts; `DEFAULT` t
 when the listener is bound, so that a mistake is told then. A name is mapped once and remembered, since an operator's
 rule may be expensive.
 
+A module of its own, since TLS of the server, a layer above, is its only reader.
+
 Regular expressions are written for Java: spellings that both languages read alike are passed on, those that differ are
 rewritten, and those without a counterpart in Python are refused: a rule that quietly matched something else would give
 a client another's name.

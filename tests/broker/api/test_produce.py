@@ -17,8 +17,8 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from pykafka_broker.records.compression import GZIP, ZSTD
+from pykafka_broker.records.conversion import build_message_set
 from pykafka_broker.records.header import write_crc
-from pykafka_broker.records.message_set import build_message_set
 from pykafka_broker.records.record import Record, iter_records
 from pykafka_broker.steps import at_once
 from tests.broker.support import NOW, LightBroker, batch

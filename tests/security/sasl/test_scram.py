@@ -18,15 +18,15 @@ from pykafka_broker.protocol.stored.delegation_token_record import DelegationTok
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.security.sasl import scram as scram_module
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm, ScramKeys, TokenLogin
-from pykafka_broker.security.sasl.scram import Scram, ScramSha256Server, ScramSha512Server, token_login
+from pykafka_broker.security.sasl.scram import Scram, scram_sha_256, scram_sha_512, token_login
 from tests.security.sasl.realms import NONCE, add_user, around, realm_of, settings_of
 
-SERVERS = {1: ScramSha256Server, 2: ScramSha512Server}
+SERVERS = {1: scram_sha_256, 2: scram_sha_512}
 DIGESTS = {1: "sha256", 2: "sha512"}
 
 
 def login(kind: int, realm: Realm) -> Scram:
-    return SERVERS[kind](realm).begin()
+    return SERVERS[kind](realm)()
 
 
 def users(*names: str, kind: int = 1) -> Realm:

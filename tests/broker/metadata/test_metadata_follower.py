@@ -1,4 +1,4 @@
-"""What is asked of the active controller comes to whoever that is."""
+"""Requests for the active controller go to whichever node that is."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.channels.controller_channel import NodeToControllerChannel
+from pykafka_broker.broker.metadata.metadata_follower import NodeToControllerChannel
 from pykafka_broker.clock import Clock
 from pykafka_broker.peers import Address, LinkTimeout
 from pykafka_broker.protocol.errors import ErrorCode
