@@ -31,12 +31,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/api_versions broker/api/configs cluster/quotas
         """,
     ),
-    "broker/api/test_pitfalls.py": (
-        "has their odd cases, and no other test asks for them",
-        """
-        broker/api/delete_records broker/api/offset_for_leader_epoch
-        """,
-    ),
     "broker/api/test_streams_groups.py": (
         "asks for them through the router",
         """
@@ -283,17 +277,15 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "scenarios/share/test_against_kafka.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/share_acknowledge broker/api/share_fetch broker/api/share_group_heartbeat
-        broker/api/share_group_offsets broker/api/share_requests broker/coordinators/share_partitions
+        broker/api/share_acknowledge broker/api/share_group_heartbeat broker/api/share_group_offsets
+        broker/coordinators/share_partitions
         """,
     ),
     "scenarios/transactions/test_answers.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/add_offsets_to_txn broker/api/add_partitions_to_txn broker/api/describe_producers
-        broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator
-        broker/api/init_producer_id broker/api/list_transactions broker/api/produce_joining
-        broker/api/txn_offset_commit broker/api/write_txn_markers
+        broker/api/find_coordinator broker/api/init_producer_id broker/api/produce_joining
+        broker/api/transaction_admin broker/api/transactions
         """,
     ),
     "server/test_link.py": (

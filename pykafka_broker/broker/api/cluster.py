@@ -85,7 +85,7 @@ def wrong_endpoint(asked: int, own: int) -> DescribeClusterResponse:
 
 
 def cluster_operations(services: Services, context: RequestContext, request: DescribeClusterRequest) -> int:
-    """Return the bit set of what the client may do to the cluster, if the request asks for the set (KIP-430)."""
+    """Return the bit set of the client's operations on the cluster, if the request asks for the set (KIP-430)."""
     if not request.include_cluster_authorized_operations:
         return NOT_ASKED
     if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
@@ -183,7 +183,7 @@ def _checked_voter(
     act: str,
     acting: str,
 ) -> tuple[str, str]:
-    """Check a change of the voters; return the voter and the set of voters, as Kafka spells them."""
+    """Check a change of the voters; return the voter and the set of voters in Kafka's spelling."""
     services.authorise(context, AclOperation.ALTER, AclResourceType.CLUSTER)
     wanted, own = request.cluster_id, services.cluster_id
     if wanted is not None and wanted != own:

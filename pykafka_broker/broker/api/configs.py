@@ -132,7 +132,7 @@ def _names(image: MetadataImage, kind: ConfigResourceType) -> Iterable[str]:
 
 
 def loggers() -> dict[str, logging.Logger]:
-    """Return every logger of the package that has been used, by name."""
+    """Return the used loggers of the package by name."""
     known = logging.Logger.manager.loggerDict
     names = (name for name, entry in known.items() if isinstance(entry, logging.Logger))
     found = {name: logging.getLogger(name) for name in sorted(names) if name.startswith(f"{PACKAGE}.")}
@@ -166,7 +166,7 @@ def check_level(name: str, level: str | None) -> None:
 
 
 def set_level(name: str, level: str | None) -> None:
-    """Set a logger's level; None lets the logger follow its parent again."""
+    """Set a logger's level, or with None leave the level to the parent logger."""
     loggers()[name].setLevel(logging.NOTSET if level is None else LEVELS[level])
 
 
@@ -327,7 +327,7 @@ def replace_configs(
 def change_configs(
     services: Services, context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> Answer[changed.IncrementalAlterConfigsResponse]:
-    """Change loggers, which are this node's own, here; the controller decides about everything else."""
+    """Change the node's own loggers, and have the controller decide about everything else."""
     own = [each for each in request.resources if each.resource_type == ConfigResourceType.BROKER_LOGGER]
     others = [each for each in request.resources if each.resource_type != ConfigResourceType.BROKER_LOGGER]
     alter = partial(_alter_loggers, services.node_id, request.validate_only)
@@ -343,7 +343,7 @@ def _altered(
     resources: Sequence[A],
     outcomes: list[_Outcome],
 ) -> Answer[Any]:
-    """Have the controller alter `resources`; `outcomes` are those of the other resources of the request.
+    """Have the controller alter `resources`, and add the `outcomes` of the request's other resources.
 
     A controller elsewhere does not check settings of single brokers: a broker checks its own settings here, before.
     """

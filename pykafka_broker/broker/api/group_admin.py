@@ -150,7 +150,7 @@ def _describe_each(
     kind: type[Any],
     response: Callable[..., R],
 ) -> Answer[R]:
-    """Answer each group with its description or its error.
+    """Answer with a description or an error for each group.
 
     Args:
         described: returns a group's description, and the topics that a client must have the right to describe.
@@ -219,7 +219,7 @@ def _delete(services: Services, context: RequestContext, group_id: str, states: 
 
 
 def _delete_share_states(services: Services, group_id: str) -> Steps[list[ShareKey]]:
-    """Delete the states of a share group without members, and return their keys.
+    """Delete the states of a share group without members, and return the deleted keys.
 
     A member that joins meanwhile keeps the group, whose partitions begin anew.
     """
@@ -235,7 +235,7 @@ def _delete_share_states(services: Services, group_id: str) -> Steps[list[ShareK
 
 
 def delete_states(services: Services, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
-    """Delete a share group's states of `topics`, and return their keys.
+    """Delete a share group's states of `topics`, and return the deleted keys.
 
     The group's records say before that the topics are being deleted, and after a failure that they are initialized.
     """

@@ -86,7 +86,7 @@ def offset_commit(services: Services, context: RequestContext, request: OffsetCo
 def _readable(
     services: Services, context: RequestContext, topics: list[OffsetCommitRequestTopic]
 ) -> list[OffsetCommitRequestTopic]:
-    """Return the topics that the client may read, and unknown ids, about which the authorizer is not asked."""
+    """Return the topics with the right to read, and unknown ids without asking the authorizer."""
     allows, by_id = services.authorizer.allows, services.image.topics_by_id
     principal, host = context.connection.principal, context.connection.client_host
     by_ids = context.api_version >= _TOPIC_IDS_FROM
@@ -204,7 +204,7 @@ def _failed_fetch(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResp
 
 
 def _create_for_zookeeper(services: Services, context: RequestContext) -> None:
-    """Create the coordinator's topic for clients that look for no coordinator."""
+    """Create the coordinator's topic for clients of version 0, which look for no coordinator."""
     if context.api_version == _ZOOKEEPER and CONSUMER_OFFSETS not in services.image.topics:
         services.node.create_missing_topics([CONSUMER_OFFSETS])
 

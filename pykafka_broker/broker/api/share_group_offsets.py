@@ -64,7 +64,7 @@ _NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
 def _committed(services: Services, group_ids: Collection[str], keys: Collection[ShareKey]) -> Future[None]:
-    """Return the future of all that groups, and the states of share partitions, rest on."""
+    """Return the future of the commits of groups and of states of share partitions."""
     committed = services.groups.committed(*group_ids)
     return all_of(committed, services.shares.committed(keys)) if keys else committed
 
@@ -158,7 +158,7 @@ def _described_partition(
 def _checked_group(
     services: Services, context: RequestContext, operation: AclOperation, group_id: str
 ) -> Steps[ShareGroup | None]:
-    """Return the group without members, or None without a group, once this node is certainly its coordinator.
+    """Return the group without members, or None without a group, once the node is certainly the coordinator.
 
     Raises:
         ApiError: the offsets of the group can't be changed.
@@ -222,7 +222,7 @@ def _alter_allowed(
     allowed: list[AlterShareGroupOffsetsRequestTopic],
     done: Topics,
 ) -> Steps[list[AlterShareGroupOffsetsResponseTopic]]:
-    """Alter the offsets of topics that the client may read, and add altered partitions to `done`.
+    """Alter the offsets of readable topics, and add altered partitions to `done`.
 
     The group's records say before that the partitions are being initialized, under an epoch that fences earlier
     attempts: an attempt that arrives late would take the new offsets back. Members that join meanwhile initialize
@@ -326,7 +326,7 @@ def _delete(
     result: DeleteShareGroupOffsetsResponseTopic,
     keys: list[ShareKey],
 ) -> Steps[None]:
-    """Delete a group's offsets of the topic that `result` names, and add the keys of deleted states to `keys`."""
+    """Delete a group's offsets of the topic in `result`, and add the keys of deleted states to `keys`."""
     services.topic(context, AclOperation.READ, result.topic_name)
     topic = services.image.topics.get(result.topic_name)
     if topic is None:

@@ -114,7 +114,7 @@ class _Page:
         self.next: Cursor | None = None
 
     def add(self, name: str, first: int) -> None:
-        """Add a topic's partitions from `first` on, as far as there is room; leave the rest to the cursor."""
+        """Add a topic's partitions from `first` on until the page is full; leave the rest to the cursor."""
         if self.next is not None:
             return
         if not self.left:

@@ -58,7 +58,7 @@ def _sealed(answer: Pieces) -> EnvelopeResponse:
 
 
 def _client_of(broker: ConnectionContext, request: EnvelopeRequest) -> ConnectionContext:
-    """The client as the broker knows it. Raises what can't be read."""
+    """Return the connection of the client behind a broker. Raises ApiError if name or address can't be read."""
     try:
         principal = request.request_principal or b""
         version = _VERSION.unpack_from(principal)[0]

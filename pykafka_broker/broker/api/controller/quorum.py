@@ -45,7 +45,7 @@ R = TypeVar("R")
 
 
 def _quorum(services: Services, context: RequestContext) -> RaftLeader:
-    """Return the quorum that this node leads, for a request of a broker or a voter."""
+    """Return the quorum for a request of a broker or a voter. Raises NOT_CONTROLLER elsewhere."""
     services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
     return services.active_controller.quorum
 
@@ -93,7 +93,7 @@ def _checked_quorum(
 
 
 def _add_address(response: Any, endpoint: Any, services: Services, context: RequestContext) -> None:
-    """Add this node's address to an answer, in versions with addresses."""
+    """Add the node's address to an answer, in versions with addresses."""
     if context.api_version >= _ADDRESSES_FROM:
         address = services.active_controller.quorum.endpoint(context.connection.listener)
         response.node_endpoints = [endpoint(services.node_id, address.host, address.port)]
@@ -140,7 +140,7 @@ def _refused_epoch(
     structs: Any,
     response: Callable[..., R],
 ) -> R:
-    """Refuse a node that begins or ends an epoch as a leader, which no other node can be.
+    """Refuse a request of another leader, since the node is the only voter.
 
     Args:
         structs: the module of the response, with its PartitionData, TopicData and NodeEndpoint.

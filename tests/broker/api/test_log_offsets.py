@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.api.list_offsets import list_offsets
+from pykafka_broker.broker.api.log_offsets import list_offsets
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_offsets_request import (

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.api.share_reader import ACQUIRE_MODES, EXACTLY, ShareReader
+from pykafka_broker.broker.api.share_fetch import ACQUIRE_MODES, EXACTLY, ShareReader
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import PartitionData

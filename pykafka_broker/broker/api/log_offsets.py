@@ -1,11 +1,22 @@
-"""ListOffsets v0-v11.
+"""Offsets of logs: ListOffsets v0-v11, OffsetForLeaderEpoch v0-v4 (KIP-101, KIP-320), DeleteRecords v0-v2 (KIP-107,
+KIP-204).
 
-Behaviour: a timestamp finds the first record at or after it; negative ones are names: -1 the end (the last stable
+ListOffsets: a timestamp finds the first record at or after it; negative ones are names: -1 the end (the last stable
 offset for readers of committed records), -2 the start, -3 the record with the greatest timestamp (KIP-734, v7), -4 the
 earliest local offset (KIP-405, v8), -5 the latest tiered one (KIP-1005, v9) and -6 the earliest that waits to be tiered
-(KIP-1023, v11); with nothing tiered these last two answer -1 without an error. Followers are told the end of the log.
+(KIP-1023, v11); with nothing tiered the last two answer -1 without an error. Followers are told the end of the log.
 Versions: 0 answers a list of offsets by segment, 2 isolation level, 4 leader epochs, 10 a time limit for remote
 storage, which does not arise here.
+
+OffsetForLeaderEpoch: the end of the records of a leader epoch, by which a client can tell whether its history is the
+log's. An epoch that the log has never had is answered with -1, without an error. Versions: 1 answers the epoch found, 2
+carries the client's idea of the current leader epoch, 3 a replica id, 4 is flexible.
+
+DeleteRecords: moves the log start offset; -1 means the high watermark. Kafka Streams purges its repartition topics so.
+With other replicas on live brokers, the answer waits until none of them has the deleted records, or for `timeout_ms`; a
+node that ceases to lead meanwhile answers NOT_LEADER_OR_FOLLOWER. An offset beyond the high watermark is
+OFFSET_OUT_OF_RANGE, a topic that is only compacted is POLICY_VIOLATION; a topic without a cleanup.policy keeps all
+records that nobody deletes so (KIP-1161). Versions: 2 is the flexible encoding.
 """
 
 from __future__ import annotations
@@ -18,7 +29,7 @@ from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Steps, are_many, shares
+from pykafka_broker.broker.waiting.future import Answer, Parked, Steps, are_many, shares
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -34,6 +45,12 @@ from pykafka_broker.protocol.enums import (
     IsolationLevel,
 )
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.delete_records_request import DeleteRecordsRequest
+from pykafka_broker.protocol.messages.delete_records_response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -43,6 +60,15 @@ from pykafka_broker.protocol.messages.list_offsets_response import (
     ListOffsetsPartitionResponse,
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
+)
+from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+)
+from pykafka_broker.protocol.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
 )
 from pykafka_broker.records.errors import CorruptBatch
 
@@ -62,6 +88,8 @@ _ISOLATION_LEVELS = frozenset(IsolationLevel)
 _NONE = -1
 _NO_OFFSETS: list[int] = []  # shared by all answers; nobody changes it
 _DESCRIBE_TOPIC = (AclOperation.DESCRIBE, AclResourceType.TOPIC)
+_HIGH_WATERMARK = -1  # DeleteRecords
+_INVALID_LOW_WATERMARK = -1
 
 
 @handles(ApiKey.LIST_OFFSETS)
@@ -84,7 +112,7 @@ _AnswerSteps = Generator[None, None, ListOffsetsPartitionResponse]
 
 
 class _Asked(NamedTuple):
-    """What is asked about one topic."""
+    """The questions about a topic."""
 
     topic: str
     partitions: Sequence[ListOffsetsPartition]
@@ -92,17 +120,16 @@ class _Asked(NamedTuple):
     allowed: bool
 
 
-class _LongOne(NamedTuple):
-    """A look-up that takes long, and where its answer belongs."""
+class _LongLookUp(NamedTuple):
+    """A long look-up, and the place of the answer: `answers[position]`."""
 
     steps: _AnswerSteps
-    number: int
     answers: list[ListOffsetsPartitionResponse]
-    place: int
+    position: int
 
 
 class _Search:
-    """One request."""
+    """The look-ups of a request."""
 
     __slots__ = ("_committed", "_context", "_is_follower", "_known", "_services", "long_ones")
 
@@ -112,10 +139,10 @@ class _Search:
         self._known = request.isolation_level in _ISOLATION_LEVELS
         self._committed = request.isolation_level == IsolationLevel.READ_COMMITTED
         self._is_follower = request.replica_id >= 0
-        self.long_ones: list[_LongOne] = []
+        self.long_ones: list[_LongLookUp] = []
 
     def asked(self, topic: ListOffsetsTopic) -> _Asked:
-        """One question a partition; one that is asked for twice is refused, once."""
+        """Return the questions about a topic; a partition named twice is refused, once."""
         if not self._services.allows(self._context, *_DESCRIBE_TOPIC, topic.name):
             return _Asked(topic.name, topic.partitions, (), False)
         asked = {wanted.partition_index: wanted for wanted in topic.partitions}
@@ -125,7 +152,7 @@ class _Search:
     def answer(
         self, asked: _Asked, some: Iterable[ListOffsetsPartition], answers: list[ListOffsetsPartitionResponse]
     ) -> None:
-        """Answer some of the partitions that are asked about."""
+        """Answer questions about some partitions of a topic."""
         topic, _, repeated, allowed = asked
         version, leader = self._context.api_version, self._services.replicas.leader
         known, committed, is_follower = self._known, self._committed, self._is_follower
@@ -150,36 +177,35 @@ class _Search:
                 if timestamp >= 0 or timestamp == MAX_TIMESTAMP or (version == 0 and timestamp != EARLIEST):
                     beyond = None if is_follower else self._unknown_end(partition)
                     steps = _timed_answer(log, wanted, end, version, beyond)
-                    self._begin(_LongOne(steps, index, answers, len(answers)))
+                    self._begin(steps, index, answers)
                 else:
                     answers.append(_answer(log, wanted, end, version))
             except ApiError as error:
-                answers.append(_failure(index, error.code))
+                answers.append(ListOffsetsPartitionResponse(index, error.code))
             except OSError:
-                answers.append(_failure(index, ErrorCode.KAFKA_STORAGE_ERROR))
+                answers.append(ListOffsetsPartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR))
 
     def _unknown_end(self, partition: Partition) -> ApiError | None:
-        """Return what a client is told that asks for the end, or for what lies behind it, while a new leader does not
-        know yet how much of what it has is committed.
-        """
+        """Return the refusal of a question about the end while a new leader can't know the committed end."""
         if partition.knows_committed:
             return None
         knows_error = self._context.api_version >= _NOT_AVAILABLE_FROM
         return ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if knows_error else ErrorCode.LEADER_NOT_AVAILABLE)
 
-    def _begin(self, one: _LongOne) -> None:
-        """Most look-ups are done at once; one that is not holds a batch."""
+    def _begin(self, steps: _AnswerSteps, index: int, answers: list[ListOffsetsPartitionResponse]) -> None:
+        """Begin a look-up, which nearly always ends at once; an unfinished look-up holds a batch."""
+        look_up = _LongLookUp(steps, answers, len(answers))
         if len(self.long_ones) < _MOST_BEGUN:
             try:
-                next(one.steps)
+                next(steps)
             except StopIteration as found:
-                one.answers.append(found.value)
+                answers.append(found.value)
                 return
-        one.answers.append(_failure(one.number, ErrorCode.UNKNOWN_SERVER_ERROR))  # until it is known
-        self.long_ones.append(one)
+        answers.append(ListOffsetsPartitionResponse(index, ErrorCode.UNKNOWN_SERVER_ERROR))  # until the look-up ends
+        self.long_ones.append(look_up)
 
     def in_slices(self, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
-        """The answer, where many partitions are asked for."""
+        """Return the answer to a request with many partitions."""
         response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(topic.name, []) for topic in request.topics])
         groups = []
         for topic, answer in zip(request.topics, response.topics, strict=True):
@@ -192,33 +218,30 @@ class _Search:
         return (yield from self.complete(response))
 
     def complete(self, response: ListOffsetsResponse) -> Steps[ListOffsetsResponse]:
-        """The response, once the look-ups are done that take long."""
-        for steps, number, answers, place in self.long_ones:
+        """Return the response after the long look-ups."""
+        for steps, answers, position in self.long_ones:
             try:
-                answers[place] = yield from steps
+                answers[position] = yield from steps
             except ApiError as error:
-                answers[place] = _failure(number, error.code)
+                answers[position].error_code = error.code
             except OSError:
-                answers[place] = _failure(number, ErrorCode.KAFKA_STORAGE_ERROR)
+                answers[position].error_code = ErrorCode.KAFKA_STORAGE_ERROR
             yield None
         return response
 
 
 def _repeated(topic: ListOffsetsTopic) -> set[int]:
-    """The partitions that a request names more than once."""
+    """Return the partitions with several questions."""
     times = Counter(wanted.partition_index for wanted in topic.partitions)
     return {index for index, count in times.items() if count > 1}
 
 
-def _failure(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
-    return ListOffsetsPartitionResponse(index, code)
-
-
 def _answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int) -> ListOffsetsPartitionResponse:
-    """Where the name of a place is asked for."""
+    """Return the answer to a negative timestamp, the name of an offset."""
     timestamp = wanted.timestamp
     if version == 0:
-        return ListOffsetsPartitionResponse(wanted.partition_index, 0, [log.log_start_offset][: _most(wanted)])
+        offsets = [log.log_start_offset] if wanted.max_num_offsets > 0 else []
+        return ListOffsetsPartitionResponse(wanted.partition_index, 0, offsets)
     if timestamp == LATEST:
         offset, leader_epoch = end, log.leader_epoch
     elif timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -226,16 +249,17 @@ def _answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: 
         leader_epoch = log.leader_epoch if offset == log.log_end_offset else log.epoch_at(offset)
     else:
         offset = leader_epoch = _NONE
-    if version < _LEADER_EPOCHS_FROM:
-        leader_epoch = _NONE
-    return ListOffsetsPartitionResponse(wanted.partition_index, 0, _NO_OFFSETS, _NONE, offset, leader_epoch)
+    return _found(wanted, version, offset, _NONE, leader_epoch)
 
 
 def _timed_answer(
     log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int, beyond: ApiError | None
 ) -> _AnswerSteps:
-    """Where the times in the segments' indexes are looked at, in steps of about a millisecond: of the record that
-    `timestamp` names, which is not the end; where there is none, -1 each, or `beyond` is raised.
+    """Find the record for a timestamp in the indexes of segments, in steps of about a millisecond.
+
+    Args:
+        end: the offset behind the last record that counts.
+        beyond: raised if there is no such record; None answers -1.
     """
     if log.segments.untimed:
         yield from log.learn_times()
@@ -266,12 +290,8 @@ def _found(
     return ListOffsetsPartitionResponse(wanted.partition_index, 0, _NO_OFFSETS, timestamp, offset, leader_epoch)
 
 
-def _most(wanted: ListOffsetsPartition) -> int:
-    return max(0, wanted.max_num_offsets)
-
-
 def _old_style_offsets(log: PartitionLog, wanted: ListOffsetsPartition, end: int) -> list[int]:
-    """v0: the start offsets of segments older than the timestamp, newest first, at most as many as asked for."""
+    """Return the start offsets of segments older than the timestamp, newest first, for version 0."""
     if wanted.timestamp == LATEST:
         offsets = [end, *(base for base, _ in reversed(log.segments.starts()) if base < end)]
     else:
@@ -280,4 +300,118 @@ def _old_style_offsets(log: PartitionLog, wanted: ListOffsetsPartition, end: int
             for base, modified_ms in reversed(log.segments.starts())
             if modified_ms <= wanted.timestamp
         ]
-    return offsets[: _most(wanted)]
+    return offsets[: max(0, wanted.max_num_offsets)]
+
+
+@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+def offset_for_leader_epoch(
+    services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    # Followers may ask about any topic.
+    is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, log=False)
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_end_offset(services, context, is_follower, topic.topic, one) for one in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_offset(
+    services: Services, context: RequestContext, is_follower: bool, topic: str, wanted: OffsetForLeaderPartition
+) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=wanted.partition)
+    try:
+        if not is_follower:
+            services.authorise(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
+        log = services.replicas.leader(topic, wanted.partition, wanted.current_leader_epoch).log
+        answer.leader_epoch, answer.end_offset = log.leader_epoch_end(wanted.leader_epoch)
+    except ApiError as error:
+        answer.error_code = error.code
+    return answer
+
+
+class _Unfinished(NamedTuple):
+    """A deletion before other replicas have followed; the result is REQUEST_TIMED_OUT until then."""
+
+    partition: Partition
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+    def settle(self) -> bool:
+        """Set the result if the other replicas have followed, or the node leads no more; return whether set."""
+        if not self.partition.is_leader:
+            self.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return True
+        low_watermark = self.partition.low_watermark
+        if low_watermark < self.offset:
+            return False
+        self.result.low_watermark, self.result.error_code = low_watermark, ErrorCode.NONE
+        return True
+
+
+@handles(ApiKey.DELETE_RECORDS)
+def delete_records(
+    services: Services, context: RequestContext, request: DeleteRecordsRequest
+) -> Answer[DeleteRecordsResponse]:
+    return services.slices.reply(_deleted(services, context, request))
+
+
+def _deleted(
+    services: Services, context: RequestContext, request: DeleteRecordsRequest
+) -> Steps[Answer[DeleteRecordsResponse]]:
+    response = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(topic.name, []) for topic in request.topics])
+    # A partition that is named twice is answered once, for its last offset.
+    offsets = ({each.partition_index: each.offset for each in topic.partitions} for topic in request.topics)
+    groups = zip(response.topics, (list(each.items()) for each in offsets), strict=True)
+    unfinished: list[_Unfinished] = []
+    for number, share in enumerate(shares(groups)):
+        if number:
+            yield None
+        for result, some in share:
+            result.partitions += [_delete(services, context, result.name, *each, unfinished) for each in some]
+    if not unfinished:
+        return response
+
+    def poll(now: int) -> DeleteRecordsResponse | None:
+        unfinished[:] = [each for each in unfinished if not each.settle()]
+        return None if unfinished else response
+
+    partitions = [each.partition for each in unfinished]
+    deadline = services.clock.now + request.timeout_ms
+    return Parked(deadline, keys=partitions, poll=poll, expire=lambda now: response)
+
+
+def _delete(
+    services: Services,
+    context: RequestContext,
+    topic: str,
+    partition: int,
+    offset: int,
+    unfinished: list[_Unfinished],
+) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
+    try:
+        found = services.partition(context, AclOperation.DELETE, topic, partition)
+        log = found.log
+        if services.is_internal(topic):
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if log.config.cleanup_policy == ["compact"]:
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
+        target = log.high_watermark if offset == _HIGH_WATERMARK else offset
+        if target < 0 or target > log.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        log.delete_records_before(target)
+        found.moved()
+        result.low_watermark = log.log_start_offset
+        if found.low_watermark < target:
+            result.low_watermark, result.error_code = _INVALID_LOW_WATERMARK, ErrorCode.REQUEST_TIMED_OUT
+            unfinished.append(_Unfinished(found, target, result))
+    except ApiError as error:
+        result.error_code = error.code
+    except OSError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return result
