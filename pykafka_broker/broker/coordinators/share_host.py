@@ -33,7 +33,7 @@ from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordina
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored_keys import SHARE_RECORDS
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.coordinators.end_offset_requests import EndOffsetRequests
@@ -118,7 +118,7 @@ class ShareHost:
             replay_batch(header, batch, partial(self._replay, written=header.max_timestamp))
             yield header.size
 
-    def _replay(self, record: Record, *, written: int) -> None:
+    def _replay(self, record: BatchRecord, *, written: int) -> None:
         known_at = min(written, self._node.clock.now)  # the clock may have been set back since
         decoded = decode(record.key or b"", record.value, SHARE_RECORDS)
         if decoded is None:
