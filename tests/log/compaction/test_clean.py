@@ -10,11 +10,9 @@ import pytest
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.log.compaction.clean import PartitionCleaner
-from pykafka_broker.log.compaction.cleaner import LogToClean, candidate, make_request
+from pykafka_broker.log.compaction.cleaner import LogToClean, Swap, candidate, make_request
 from pykafka_broker.log.compaction.request import CleanResult
-from pykafka_broker.log.compaction.swap import swap_in
-from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.filesystem import FileCache, OsFileSystem
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.scan import scan
@@ -32,6 +30,12 @@ def compacted(path: Path, **more: Any) -> PartitionLog:
     settings = {"segment_bytes": 2000, "index_interval_bytes": 300, "cleanup_policy": ["compact"], "retention_ms": -1}
     merged: dict[str, Any] = {**settings, "min_cleanable_dirty_ratio": 0.01, **more}
     return new_log(path, **merged)
+
+
+def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:
+    swap = Swap(log, result, wall)
+    swap.run()
+    return swap.possible
 
 
 def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: int = 1 << 20) -> CleanResult:
