@@ -28,7 +28,7 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.registry import records
 from pykafka_broker.registry.problems import Elsewhere, RegistryError, store_failed, too_large
 from pykafka_broker.registry.state import RegistryState
@@ -196,7 +196,7 @@ class SchemasTopic:
         now = services.clock.wall
         builder = BatchBuilder()
         builder.extend(
-            [Record(offset, now, key, value, []) for offset, (key, value) in zip(count(), written, strict=False)]
+            [BatchRecord(offset, now, key, value, []) for offset, (key, value) in zip(count(), written, strict=False)]
         )
         data = [PartitionProduceData(0, bytes(builder.build()))]
         topic = TopicProduceData(TOPIC, made.id, data)

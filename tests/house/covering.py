@@ -196,13 +196,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/compaction/test_clean.py": (
         "cleans a log",
         """
-        log/compaction/filter log/compaction/swap
-        """,
-    ),
-    "log/test_checkpoints.py": (
-        "keeps and loads the leader epochs",
-        """
-        log/leader_epochs
+        log/compaction/filter
         """,
     ),
     "log/test_directory_map.py": (

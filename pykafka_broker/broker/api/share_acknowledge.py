@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from pykafka_broker.broker.coordinators.share_host import is_enabled
-from pykafka_broker.broker.coordinators.share_partitions import Taken
+from pykafka_broker.broker.coordinators.share_partitions import Acknowledged
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
@@ -104,7 +104,7 @@ def acknowledge(
     """
     results: dict[TopicIdPartition, AckResult] = {}
     known: dict[AckResult, AckResult] = {}  # equal results share one object
-    elsewhere: dict[TopicIdPartition, Taken] = {}  # partitions whose state another node writes
+    elsewhere: dict[TopicIdPartition, Acknowledged] = {}  # partitions whose state another node writes
     without: list[TopicIdPartition] = []
     commits: list[Future[None]] = []
     has_some = has_waited = False

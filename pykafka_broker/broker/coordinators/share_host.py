@@ -47,7 +47,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored_keys import SHARE_RECORDS
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 log = logging.getLogger(__name__)
 
@@ -346,7 +346,7 @@ class ShareHost:
             replay_batch(header, batch, partial(self._replay, written=header.max_timestamp))
             yield header.size
 
-    def _replay(self, record: Record, *, written: int) -> None:
+    def _replay(self, record: BatchRecord, *, written: int) -> None:
         known_at = min(written, self._node.clock.now)  # the clock may have been set back since
         decoded = decode(record.key or b"", record.value, SHARE_RECORDS)
         if decoded is None:
