@@ -14,7 +14,7 @@ from typing import Any
 from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, in_path, told_to_the_test
-from pykafka_broker.testing.data import Handle, Waits
+from pykafka_broker.testing.data import Data, Handle, Waits
 from pykafka_broker.testing.traffic import Traffic
 
 # -- time
@@ -157,7 +157,7 @@ def _path(name: str) -> str:
 # -- incidents
 
 
-class Incidents(Handle):
+class Incidents(Data):
     """Incidents of a broker."""
 
     def bump_leader_epoch(self, topic: str, partition: int = 0) -> int:
@@ -187,7 +187,8 @@ class Incidents(Handle):
             group: the group.
             member: a member id, `group.instance.id` or client id.
         """
-        self.control.call("POST", "/incidents/member", {"group": group, "member": member})
+        body = {"group": group, "member": member}
+        self._at_coordinator(lambda node: node.control.call("POST", "/incidents/member", body), group)
 
     def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, up to the end of the log; returns the logs' sizes afterwards."""

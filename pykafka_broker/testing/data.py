@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from pykafka_broker.testing.answers import (
@@ -61,10 +62,23 @@ __tracebackhide__ = told_to_the_test
 AT_ONCE = 1_000  # records in a call
 _PART_CHARACTERS = 4 << 20
 _LONG_S = 600.0
+N = TypeVar("N")
+T = TypeVar("T")
+Step = Callable[[N], T]  # an operation on a node
 
 
 class Data(Handle):
-    """Topics, records and groups, for a test."""
+    """Topics, records and groups, for a test.
+
+    What concerns a partition, a group or a transaction is a step done with the broker that has it: a broker alone has
+    all of them, a cluster finds the leader or the coordinator.
+    """
+
+    def _at_leader(self, topic: str, partition: int, step: Step[Any, T]) -> T:
+        return step(self)
+
+    def _at_coordinator(self, step: Step[Any, T], group: str | None = None, transactional_id: str | None = None) -> T:
+        return step(self)
 
     # -- topics
 
@@ -183,21 +197,17 @@ class Data(Handle):
             limit: the most records to return.
             key: return only the records of this key.
         """
-        if partition is None:
-            indexes: Iterable[int] = range(self.topic(topic)["partitions"])
-        else:
-            indexes = (partition,)
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
-        for index in indexes:
-            offset, more = from_offset, True
-            while more and (limit is None or len(found) < limit):
-                most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
-                asked = {"partition": index, "from_offset": offset, "limit": most, **query}
-                page = self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
-                found += map(from_answer, page["records"])
-                offset, more = page["next_offsets"][str(index)], page["more"]
+        for index in self._indexes(topic, partition):
+            left = None if limit is None else limit - len(found)
+            if left != 0:
+                step = partial(_read, topic=topic, partition=index, offset=from_offset, limit=left, query=query)
+                found += self._at_leader(topic, index, step)
         return found
+
+    def _indexes(self, topic: str, partition: int | None) -> Iterable[int]:
+        return range(self.topic(topic)["partitions"]) if partition is None else (partition,)
 
     def delete_records(
         self, topic: str, before_offset: int | None = None, partition: int | None = None
@@ -254,7 +264,8 @@ class Data(Handle):
 
     def group(self, group: str) -> Group:
         """Return a group with members and offsets."""
-        found: Group = self.control.call("GET", f"/groups/{in_path(group)}")
+        path = f"/groups/{in_path(group)}"
+        found: Group = self._at_coordinator(lambda node: node.control.call("GET", path), group)
         return found
 
     def lag(self, group: str) -> int:
@@ -266,7 +277,8 @@ class Data(Handle):
 
     def delete_group(self, group: str) -> None:
         """Delete a group with committed offsets. Raises ControlError while the group has members."""
-        self.control.call("DELETE", f"/groups/{in_path(group)}")
+        path = f"/groups/{in_path(group)}"
+        self._at_coordinator(lambda node: node.control.call("DELETE", path), group)
 
     def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
         """Commit an offset for a group; a missing group is created.
@@ -282,7 +294,8 @@ class Data(Handle):
             ControlError: the group has members.
         """
         body = {"topic": topic, "offset": offset, "partition": partition, "metadata": metadata}
-        self.control.call("POST", f"/groups/{in_path(group)}/offsets", body)
+        path = f"/groups/{in_path(group)}/offsets"
+        self._at_coordinator(lambda node: node.control.call("POST", path, body), group)
 
     def reset_offsets(
         self,
@@ -310,6 +323,21 @@ class Data(Handle):
         return found
 
 
+def _read(
+    node: Handle, topic: str, partition: int, offset: int, limit: int | None, query: Mapping[str, Any]
+) -> list[Record]:
+    """Return the records of a partition from an offset on, page by page."""
+    found: list[Record] = []
+    more = True
+    while more and (limit is None or len(found) < limit):
+        most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
+        asked = {"partition": partition, "from_offset": offset, "limit": most, **query}
+        page = node.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
+        found += map(from_answer, page["records"])
+        offset, more = page["next_offsets"][str(partition)], page["more"]
+    return found
+
+
 def _parts(lines: Iterable[str]) -> Iterator[str]:
     """Yield whole lines, a few megabytes at once."""
     gathered: list[str] = []
@@ -331,9 +359,6 @@ _NOT_IN_TIME = 408
 _DOES_NOT_HOLD = 417
 POLL_S = 0.01
 _SPARE_S = 30.0  # for the answer itself, on a busy machine
-N = TypeVar("N")
-T = TypeVar("T")
-Step = Callable[[N], T]  # an operation on a node
 
 
 class RecordsDiffer(AssertionError):

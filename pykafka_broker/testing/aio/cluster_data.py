@@ -55,17 +55,14 @@ class AsyncClusterData(AsyncClusterTraffic):
                 part = numbered[start : start + AT_ONCE]
                 bodies = [request for _, request in part]
                 own = {**producer, "sequences": {str(partition): start}}
-
-                async def step(
-                    leader: AsyncKafkaBroker,
-                    bodies: list[dict[str, Any]] = bodies,
-                    own: dict[str, Any] = own,
-                ) -> list[tuple[int, int]]:
-                    return await leader._write_part(topic, bodies, own)
-
-                written_at = await self._at_leader(topic, partition, step)
+                written_at = await self._write_at(topic, partition, bodies, own)
                 written |= {index: position for (index, _), position in zip(part, written_at, strict=True)}
         return [written[index] for index in range(len(requests))]
+
+    async def _write_at(
+        self, topic: str, partition: int, bodies: Sequence[Mapping[str, Any]], producer: Mapping[str, Any]
+    ) -> list[tuple[int, int]]:
+        return await self._at_leader(topic, partition, lambda leader: leader._write_part(topic, bodies, producer))
 
     async def _new_producer(self) -> dict[str, Any]:
         """Return id and epoch of a new idempotent producer, from any broker."""
@@ -78,40 +75,17 @@ class AsyncClusterData(AsyncClusterTraffic):
         await wait_until(given, lambda: "no broker gives a producer id", WAIT_S)
         return found
 
-    async def records(
-        self,
-        topic: str,
-        partition: int | None = None,
-        from_offset: int = 0,
-        isolation_level: str = "read_committed",
-        limit: int | None = None,
-        key: str | bytes | None = None,
-    ) -> list[Record]:
-        """Return the records of a topic, as a single broker does; the leader of each partition is asked."""
-        found: list[Record] = []
-        for index in await self._indexes(topic, partition):
-            left = None if limit is None else limit - len(found)
-            if left == 0:
-                break
-
-            async def step(leader: AsyncKafkaBroker, index: int = index, left: int | None = left) -> list[Record]:
-                return await leader.records(topic, index, from_offset, isolation_level, left, key)
-
-            found += await self._at_leader(topic, index, step)
-        return found
-
     async def delete_records(
         self, topic: str, before_offset: int | None = None, partition: int | None = None
     ) -> dict[int, int]:
         """Delete the records before an offset, as a single broker does; the leader of each partition is asked."""
         left: dict[int, int] = {}
         for index in await self._indexes(topic, partition):
-
-            async def step(leader: AsyncKafkaBroker, index: int = index) -> dict[int, int]:
-                return await leader.delete_records(topic, before_offset, index)
-
-            left |= await self._at_leader(topic, index, step)
+            left |= await self._delete_at(topic, index, before_offset)
         return left
+
+    async def _delete_at(self, topic: str, partition: int, before_offset: int | None) -> dict[int, int]:
+        return await self._at_leader(topic, partition, lambda leader: leader.delete_records(topic, before_offset, partition))
 
     async def wait_for_records(
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
@@ -287,11 +261,7 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def group(self, group: str) -> Group:
         """Return a group with members and offsets; the leaders tell the ends of partitions."""
-
-        async def step(node: AsyncKafkaBroker) -> Group:
-            return await node.group(group)
-
-        return await self._with_ends(await self._at_coordinator(step, group))
+        return await self._with_ends(await super().group(group))
 
     async def _with_ends(self, group: Group) -> Group:
         """Return a group with the ends of the partitions from the leaders: the coordinator may lead none."""
@@ -304,22 +274,6 @@ class AsyncClusterData(AsyncClusterTraffic):
     async def lag(self, group: str) -> int:
         """Return the number of records still to read in the partitions with committed offsets."""
         return sum(each["lag"] or 0 for each in (await self.group(group))["offsets"])
-
-    async def delete_group(self, group: str) -> None:
-        """Delete a group with committed offsets. Raises ControlError while the group has members."""
-
-        async def step(node: AsyncKafkaBroker) -> None:
-            return await node.delete_group(group)
-
-        await self._at_coordinator(step, group)
-
-    async def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
-        """Commit an offset for a group; a missing group is created. Raises ControlError while the group has members."""
-
-        async def step(node: AsyncKafkaBroker) -> None:
-            return await node.commit(group, topic, offset, partition, metadata)
-
-        await self._at_coordinator(step, group)
 
     async def reset_offsets(
         self,
@@ -363,28 +317,15 @@ class AsyncClusterData(AsyncClusterTraffic):
 
         return await self._at_leader(topic, partition, step)
 
-    async def expire_member(self, group: str, member: str) -> None:
-        """End the session of a member.
-
-        Args:
-            group: the group.
-            member: a member id, `group.instance.id` or client id.
-        """
-
-        async def step(node: AsyncKafkaBroker) -> None:
-            return await node.expire_member(group, member)
-
-        await self._at_coordinator(step, group)
-
     async def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> Group:
         """Wait until the group exists, with the state ("Stable", "Empty", ...) and the number of members."""
-
-        async def step(node: AsyncKafkaBroker) -> Group:
-            return await node.wait_for_group(group, state, members, _TURN_S if timeout > 0 else 0)
-
-        return await self._with_ends(await self._wait_at_coordinator(step, timeout, group))
+        turn_s = _TURN_S if timeout > 0 else 0
+        found = await self._wait_at_coordinator(
+            lambda node: node.wait_for_group(group, state, members, turn_s), timeout, group
+        )
+        return await self._with_ends(found)
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and at most `lag` records still to read."""
@@ -403,11 +344,12 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait until the transaction of the id has the state ("Ongoing", "CompleteCommit", ...)."""
-
-        async def step(node: AsyncKafkaBroker) -> Transaction:
-            return await node.wait_for_transaction(transactional_id, state, _TURN_S if timeout > 0 else 0)
-
-        return await self._wait_at_coordinator(step, timeout, transactional_id=transactional_id)
+        turn_s = _TURN_S if timeout > 0 else 0
+        return await self._wait_at_coordinator(
+            lambda node: node.wait_for_transaction(transactional_id, state, turn_s),
+            timeout,
+            transactional_id=transactional_id,
+        )
 
     async def _at_coordinator(
         self, step: Step[AsyncKafkaBroker, T], group: str | None = None, transactional_id: str | None = None

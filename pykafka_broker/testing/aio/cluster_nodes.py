@@ -8,19 +8,17 @@ brokers at one moment is refused with the reason.
 
 from __future__ import annotations
 
-import datetime
-import os
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
 from pykafka_broker.testing.answers import ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
-from pykafka_broker.testing.async_client import AsyncControlClient, all_at_once, entered, wait_until
+from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, wait_until
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_nodes import WAIT_S, _MOST_STEPS, _SESSION_MS, _refuse_all, _refuse_state
+from pykafka_broker.testing.cluster_nodes import WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_STATE, _ONE_BROKER, _SESSION_MS, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError
-from typing import Any, NoReturn
+from typing import Any
 
 
 __tracebackhide__ = told_to_the_test
@@ -281,66 +279,32 @@ class AsyncClusterNodes(AsyncControlled):
     async def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, on all brokers; return the size of each replica's log afterwards."""
 
-        async def step(node: AsyncKafkaBroker) -> list[LogSize]:
-            return await node.compact(topic)
-
-        found = await all_at_once([node for node in self.brokers if node.running], step)
-        return [state for states in found for state in states]
+        return await self._of_each(lambda node: node.compact(topic))
 
     async def apply_retention(self, topic: str) -> list[LogSize]:
         """Apply a topic's retention now, on all brokers; return the size of each replica's log afterwards."""
 
-        async def step(node: AsyncKafkaBroker) -> list[LogSize]:
-            return await node.apply_retention(topic)
+        return await self._of_each(lambda node: node.apply_retention(topic))
 
+    async def _of_each(self, step: Step[AsyncKafkaBroker, list[LogSize]]) -> list[LogSize]:
         found = await all_at_once([node for node in self.brokers if node.running], step)
-        return [state for states in found for state in states]
+        return [size for sizes in found for size in sizes]
 
     # -- operations without a meaning for a cluster
 
-    async def snapshot(self, name: str) -> NoReturn:
-        """Refuse: brokers of a cluster have no state in common at one moment."""
-        _refuse_state("snapshot")
-
-    async def restore(self, name: str) -> NoReturn:
-        """Refuse, as `snapshot`."""
-        _refuse_state("restore")
-
-    async def snapshots(self) -> NoReturn:
-        """Refuse, as `snapshot`."""
-        _refuse_state("snapshots")
-
-    async def delete_snapshot(self, name: str) -> NoReturn:
-        """Refuse, as `snapshot`."""
-        _refuse_state("delete_snapshot")
-
-    async def dump(self, path: str | os.PathLike[str] | None = None) -> NoReturn:
-        """Refuse, as `snapshot`; `records` reads a topic of a cluster."""
-        _refuse_state("dump")
-
-    async def metrics(self) -> NoReturn:
-        """Refuse: metrics belong to a broker."""
-        _refuse_all("metrics")
-
-    async def fill_disk(self) -> NoReturn:
-        """Refuse: a disk belongs to a broker."""
-        _refuse_all("fill_disk")
-
-    async def free_disk(self) -> NoReturn:
-        """Refuse: a disk belongs to a broker."""
-        _refuse_all("free_disk")
-
-    async def pause(self) -> NoReturn:
-        """Refuse: name the broker to pause."""
-        _refuse_all("pause")
-
-    async def unpause(self) -> NoReturn:
-        """Refuse: name the paused broker."""
-        _refuse_all("unpause")
-
-    async def cut_off(self, nodes: Iterable[int]) -> NoReturn:
-        """Refuse: `partition_network` names the separated nodes."""
-        raise BrokerError("who is cut off from whom? cluster.partition_network({1}, {2, 3, 100})")
+    snapshot = _refused(
+        AsyncControlled.snapshot, "Refuse: brokers of a cluster have no state in common at one moment.", _NO_STATE
+    )
+    restore = _refused(AsyncControlled.restore, "Refuse, as `snapshot`.", _NO_STATE)
+    snapshots = _refused(AsyncControlled.snapshots, "Refuse, as `snapshot`.", _NO_STATE)
+    delete_snapshot = _refused(AsyncControlled.delete_snapshot, "Refuse, as `snapshot`.", _NO_STATE)
+    dump = _refused(AsyncControlled.dump, "Refuse, as `snapshot`; `records` reads a topic of a cluster.", _NO_STATE)
+    metrics = _refused(AsyncControlled.metrics, "Refuse: metrics belong to a broker.", _ONE_BROKER)
+    fill_disk = _refused(AsyncControlled.fill_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
+    free_disk = _refused(AsyncControlled.free_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
+    pause = _refused(AsyncControlled.pause, "Refuse: name the broker to pause.", _ONE_BROKER)
+    unpause = _refused(AsyncControlled.unpause, "Refuse: name the paused broker.", _ONE_BROKER)
+    cut_off = _refused(AsyncControlled.cut_off, "Refuse: `partition_network` names the separated nodes.", _SIDES)
 
     async def rejoin(self) -> None:
         """Let all nodes reach each other again, as `heal_network`."""
@@ -381,10 +345,7 @@ class AsyncClusterClock(AsyncBrokerClock):
         return now
 
     async def _together(self, how: str, body: dict[str, Any] | None) -> int:
-        async def step(node: AsyncKafkaBroker) -> int:
-            return await node.clock._moved(how, body)
-
-        return max(await all_at_once(self._cluster._all_running(), step))
+        return max(await all_at_once(self._cluster._all_running(), lambda node: node.clock._moved(how, body)))
 
     async def _all_heard(self, within_ms: int) -> None:
         """Wait until each running broker has sent a heartbeat within `within_ms`, and no running broker is fenced."""
@@ -535,64 +496,23 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         await wait_until(there, lambda: f"{len(found)} connections of client id {client_id} are there, not {n}", timeout)
         return found
 
-    async def requests(
-        self,
-        api: str | None = None,
-        *,
-        version: int | None = None,
-        client_id: str | None = None,
-        principal: str | None = None,
-        connection: int | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        error: str | None = None,
-        since: datetime.datetime | float | None = None,
-        after: int | None = None,
-        waiting: bool = True,
-        bodies: bool = False,
-        limit: int = 1000,
-    ) -> list[SeenRequest]:
-        """Return the last requests of clients to any broker with their answers, each with the `node_id` of its broker.
-        `number` and `after` count the requests of one broker.
-        """
-        wanted = {name: value for name, value in locals().items() if name != "self"}
+    async def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         found: list[SeenRequest] = []
         for node_id, node in self._brokers_that_run().items():
-            for each in await node.requests(**wanted):
+            for each in await node._requests(query):
                 found.append({**each, "node_id": node_id})
-        return sorted(found, key=lambda each: int(each["time"]))[-limit:]
+        return sorted(found, key=lambda each: int(each["time"]))[-query["limit"] :]
 
     async def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""
         for node in self._brokers_that_run().values():
             await node.clear_requests()
 
-    async def wait_for_request(
-        self,
-        api: str | None = None,
-        *,
-        version: int | None = None,
-        client_id: str | None = None,
-        principal: str | None = None,
-        connection: int | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        error: str | None = None,
-        since: datetime.datetime | float | None = None,
-        after: int | None = None,
-        waiting: bool = True,
-        n: int = 1,
-        bodies: bool = False,
-        timeout: float = 10,
-    ) -> list[SeenRequest]:
-        """Wait until the logs of all brokers together have `n` matching requests; return the requests."""
-        wanted = {name: value for name, value in locals().items() if name not in ("self", "timeout", "n")}
+    async def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
         found: list[SeenRequest] = []
 
         async def there() -> bool:
-            found[:] = await self.requests(**wanted)
+            found[:] = await self._requests({**query, "limit": _MOST_REQUESTS})
             return len(found) >= n
 
         await wait_until(there, lambda: f"the logs of all brokers have {len(found)} such requests, not {n}", timeout)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from pykafka_broker.testing.aio.data import AsyncHandle, AsyncWaits
+from pykafka_broker.testing.aio.data import AsyncData, AsyncHandle, AsyncWaits
 from pykafka_broker.testing.aio.traffic import AsyncTraffic
 from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
 from pykafka_broker.testing.async_client import AsyncControlClient
@@ -145,7 +145,7 @@ class AsyncWholeState(AsyncHandle):
         await self.control.call("DELETE", _path(name))
 
 
-class AsyncIncidents(AsyncHandle):
+class AsyncIncidents(AsyncData):
     """Incidents of a broker."""
 
     async def bump_leader_epoch(self, topic: str, partition: int = 0) -> int:
@@ -175,7 +175,8 @@ class AsyncIncidents(AsyncHandle):
             group: the group.
             member: a member id, `group.instance.id` or client id.
         """
-        await self.control.call("POST", "/incidents/member", {"group": group, "member": member})
+        body = {"group": group, "member": member}
+        await self._at_coordinator(lambda node: node.control.call("POST", "/incidents/member", body), group)
 
     async def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, up to the end of the log; returns the logs' sizes afterwards."""

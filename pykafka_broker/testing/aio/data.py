@@ -10,10 +10,11 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Connection, Group, GroupSummary, Topic, Transaction
-from pykafka_broker.testing.async_client import AsyncControlClient
+from pykafka_broker.testing.async_client import AsyncControlClient, Step
 from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_timeout
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_timeout
 from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_expectation, to_request
 from typing import Any
 
@@ -31,7 +32,17 @@ class AsyncHandle:
 
 
 class AsyncData(AsyncHandle):
-    """Topics, records and groups, for a test."""
+    """Topics, records and groups, for a test.
+
+    What concerns a partition, a group or a transaction is a step done with the broker that has it: a broker alone has
+    all of them, a cluster finds the leader or the coordinator.
+    """
+
+    async def _at_leader(self, topic: str, partition: int, step: Step[Any, T]) -> T:
+        return await step(self)
+
+    async def _at_coordinator(self, step: Step[Any, T], group: str | None = None, transactional_id: str | None = None) -> T:
+        return await step(self)
 
     # -- topics
 
@@ -150,21 +161,17 @@ class AsyncData(AsyncHandle):
             limit: the most records to return.
             key: return only the records of this key.
         """
-        if partition is None:
-            indexes: Iterable[int] = range((await self.topic(topic))["partitions"])
-        else:
-            indexes = (partition,)
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
-        for index in indexes:
-            offset, more = from_offset, True
-            while more and (limit is None or len(found) < limit):
-                most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
-                asked = {"partition": index, "from_offset": offset, "limit": most, **query}
-                page = await self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
-                found += map(from_answer, page["records"])
-                offset, more = page["next_offsets"][str(index)], page["more"]
+        for index in await self._indexes(topic, partition):
+            left = None if limit is None else limit - len(found)
+            if left != 0:
+                step = partial(_read, topic=topic, partition=index, offset=from_offset, limit=left, query=query)
+                found += await self._at_leader(topic, index, step)
         return found
+
+    async def _indexes(self, topic: str, partition: int | None) -> Iterable[int]:
+        return range((await self.topic(topic))["partitions"]) if partition is None else (partition,)
 
     async def delete_records(
         self, topic: str, before_offset: int | None = None, partition: int | None = None
@@ -221,7 +228,8 @@ class AsyncData(AsyncHandle):
 
     async def group(self, group: str) -> Group:
         """Return a group with members and offsets."""
-        found: Group = await self.control.call("GET", f"/groups/{in_path(group)}")
+        path = f"/groups/{in_path(group)}"
+        found: Group = await self._at_coordinator(lambda node: node.control.call("GET", path), group)
         return found
 
     async def lag(self, group: str) -> int:
@@ -233,7 +241,8 @@ class AsyncData(AsyncHandle):
 
     async def delete_group(self, group: str) -> None:
         """Delete a group with committed offsets. Raises ControlError while the group has members."""
-        await self.control.call("DELETE", f"/groups/{in_path(group)}")
+        path = f"/groups/{in_path(group)}"
+        await self._at_coordinator(lambda node: node.control.call("DELETE", path), group)
 
     async def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
         """Commit an offset for a group; a missing group is created.
@@ -249,7 +258,8 @@ class AsyncData(AsyncHandle):
             ControlError: the group has members.
         """
         body = {"topic": topic, "offset": offset, "partition": partition, "metadata": metadata}
-        await self.control.call("POST", f"/groups/{in_path(group)}/offsets", body)
+        path = f"/groups/{in_path(group)}/offsets"
+        await self._at_coordinator(lambda node: node.control.call("POST", path, body), group)
 
     async def reset_offsets(
         self,
@@ -275,6 +285,21 @@ class AsyncData(AsyncHandle):
             body["to"] = to
         found: list[CommittedPartition] = await self.control.call("POST", f"/groups/{in_path(group)}/offsets/reset", body)
         return found
+
+
+async def _read(
+    node: AsyncHandle, topic: str, partition: int, offset: int, limit: int | None, query: Mapping[str, Any]
+) -> list[Record]:
+    """Return the records of a partition from an offset on, page by page."""
+    found: list[Record] = []
+    more = True
+    while more and (limit is None or len(found) < limit):
+        most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
+        asked = {"partition": partition, "from_offset": offset, "limit": most, **query}
+        page = await node.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
+        found += map(from_answer, page["records"])
+        offset, more = page["next_offsets"][str(partition)], page["more"]
+    return found
 
 
 class AsyncWaits(AsyncData):
