@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import datetime
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,13 +23,9 @@ from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, Step, WaitTimeout, wait_until
 from pykafka_broker.testing.record import (
-    ANY,
-    Headers,
-    NewContent,
     NewRecord,
     Record,
     RecordLike,
-    several,
     to_expectation,
 )
 
@@ -196,28 +191,12 @@ class ClusterData(ClusterTraffic):
         wait_until(there, lambda: f"topic {topic} has {len(found)} records, not {n}{listing(found)}", timeout)
         return found
 
-    def wait_for_record(
-        self,
-        topic: str,
-        *,
-        key: NewContent = ANY,
-        value: NewContent = ANY,
-        headers: Headers | None = None,
-        partition: int | None = None,
-        timeout: float = 10,
-        isolation_level: str = "read_committed",
-    ) -> Record:
-        """Wait for a record with the key, value and headers, as `KafkaBroker` does, and return the first match.
-
-        Raises:
-            WaitTimeout: no such record came in time.
-        """
-        wanted = NewRecord(value, key, headers, partition=partition)
+    def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
         found: list[Record] = []
         fitting: list[Record] = []
 
         def there() -> bool:
-            found[:] = self.records(topic, partition, isolation_level=isolation_level)
+            found[:] = self.records(topic, wanted.partition, isolation_level=isolation_level)
             first = first_that_fits(found, wanted)
             fitting[:] = [] if first is None else [first]
             return bool(fitting)
@@ -227,25 +206,15 @@ class ClusterData(ClusterTraffic):
         )
         return fitting[0]
 
-    def assert_records(
-        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
+    def _assert_records(
+        self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
     ) -> list[Record]:
-        """Assert that the topic has exactly the given records, as on a single broker, and return them.
-
-        Raises:
-            RecordsDiffer: the topic has other records.
-        """
-        expected = several(f"assert_records({topic!r}", records)
         found = self._found(topic, isolation_level, timeout, lambda found: len(found) >= len(expected))
         if says := difference(found, expected):
             raise RecordsDiffer(f"topic {topic}: {says}", expected, found)
         return found
 
-    def assert_contains(
-        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
-    ) -> None:
-        """Assert that the topic has the given records, in any order and among others. Raises RecordsDiffer."""
-        expected = several(f"assert_contains({topic!r}", records)
+    def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
         found = self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
         if lines := missing(found, expected):
             says = "\n".join(lines)
@@ -278,17 +247,7 @@ class ClusterData(ClusterTraffic):
             wait_until(there, lambda: "", timeout)
         return found
 
-    def seed(self, source: str | os.PathLike[str] | Iterable[str]) -> dict[str, int]:
-        """Create the topics, records and offsets of a JSON Lines file, or of lines, as on a single broker.
-
-        Returns:
-            The number of topics, records and offsets.
-        """
-        if isinstance(source, (str, os.PathLike)):
-            with open(source, encoding="utf-8") as file:
-                lines = file.readlines()
-        else:
-            lines = list(source)
+    def _seed(self, lines: Iterable[str]) -> dict[str, int]:
         seeded = {"topics": 0, "records": 0, "offsets": 0}
         gathered: list[dict[str, Any]] = []
         topic = ""

@@ -184,7 +184,6 @@ class Incidents(Data):
         """End the session of a member.
 
         Args:
-            group: the group.
             member: a member id, `group.instance.id` or client id.
         """
         body = {"group": group, "member": member}
@@ -233,10 +232,6 @@ class NodeControl(Handle):
 
         The leader also tells log_start_offset and high_watermark, the bounds for consumers.
 
-        Args:
-            topic: the name of the topic.
-            partition: the index of the partition.
-
         Raises:
             ControlError: the partition does not exist.
         """
@@ -257,9 +252,7 @@ class NodeControl(Handle):
         """Make a replica in sync the leader; for the leader of the metadata.
 
         Args:
-            topic: the name of the topic.
             leader: the id of the broker that shall lead.
-            partition: the index of the partition.
         """
         body = {"topic": topic, "partition": partition, "leader": leader}
         found: PartitionState = self.control.call("POST", "/incidents/leader", body)

@@ -116,7 +116,6 @@ class Data(Handle):
         """Set configs of a topic and return the topic.
 
         Args:
-            topic: the name of the topic.
             config: the new values; None restores a default.
         """
         path = f"/topics/{in_path(topic)}/config"
@@ -127,7 +126,6 @@ class Data(Handle):
         """Add partitions to a topic and return the topic.
 
         Args:
-            topic: the name of the topic.
             total: the number of partitions afterwards.
         """
         grown: Topic = self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
@@ -153,7 +151,6 @@ class Data(Handle):
         """Write records and return partition and offset of each, after the commit.
 
         Args:
-            topic: the name of the topic.
             records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
                 `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
                 and values are text, bytes or JSON values, None for none.
@@ -284,10 +281,7 @@ class Data(Handle):
         """Commit an offset for a group; a missing group is created.
 
         Args:
-            group: the group.
-            topic: the name of the topic.
             offset: the offset of the next record to read.
-            partition: the index of the partition.
             metadata: a text kept with the offset.
 
         Raises:
@@ -386,7 +380,6 @@ class Waits(Data):
         """Wait until the group exists with the given state and members, and return the group.
 
         Args:
-            group: the group.
             state: the state ("Stable", "Empty", ...), None for any.
             members: the exact number of members, None for any.
             timeout: in seconds.
@@ -394,7 +387,7 @@ class Waits(Data):
         Raises:
             WaitTimeout: the group was not so in time.
         """
-        found: Group = self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
+        found: Group = wait(self.control, "waits/group", timeout, {"group": group, "state": state, "members": members})
         return found
 
     def wait_for_records(
@@ -403,7 +396,6 @@ class Waits(Data):
         """Wait until the topic has enough records, and return the first `n` records.
 
         Args:
-            topic: the name of the topic.
             n: the least number of records.
             timeout: in seconds.
             isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
@@ -413,7 +405,7 @@ class Waits(Data):
         """
         __tracebackhide__ = True
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
-        page = self._ask("waits/records", timeout, body)
+        page = wait(self.control, "waits/records", timeout, body)
         return self._whole(page, topic, n, isolation_level)[:n]
 
     def wait_for_record(
@@ -430,7 +422,6 @@ class Waits(Data):
         """Wait for a record with the key, value and headers, and return the first match.
 
         Args:
-            topic: the name of the topic.
             key, value, headers, partition: as in `produce`; a field that is not given is not compared, and a dict is
                 compared with the record's JSON.
             timeout: in seconds.
@@ -440,28 +431,30 @@ class Waits(Data):
             WaitTimeout: there was no such record in time.
         """
         __tracebackhide__ = True
-        record = to_expectation(NewRecord(value, key, headers, partition=partition))
-        body = {"topic": topic, "record": record, "isolation_level": isolation_level}
-        return from_answer(self._ask("waits/record", timeout, body))
+        wanted = NewRecord(value, key, headers, partition=partition)
+        return self._wait_for_record(topic, wanted, timeout, isolation_level)
+
+    def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
+        __tracebackhide__ = True
+        body = {"topic": topic, "record": to_expectation(wanted), "isolation_level": isolation_level}
+        return from_answer(wait(self.control, "waits/record", timeout, body))
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and few records still to read; return the lag.
 
         Args:
-            group: the group.
             lag: the most records still to read.
             timeout: in seconds.
 
         Raises:
             WaitTimeout: the lag was larger in time, or nothing was committed.
         """
-        return int(self._ask("waits/lag", timeout, {"group": group, "lag": lag})["lag"])
+        return int(wait(self.control, "waits/lag", timeout, {"group": group, "lag": lag})["lag"])
 
     def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait for a state of a transaction, and return the transaction.
 
         Args:
-            transactional_id: the transactional id.
             state: the state ("Ongoing", "CompleteCommit", ...).
             timeout: in seconds.
 
@@ -469,7 +462,7 @@ class Waits(Data):
             WaitTimeout: the transaction was in another state in time.
         """
         body = {"transactional_id": transactional_id, "state": state}
-        found: Transaction = self._ask("waits/transaction", timeout, body)
+        found: Transaction = wait(self.control, "waits/transaction", timeout, body)
         return found
 
     def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
@@ -504,6 +497,12 @@ class Waits(Data):
         """
         __tracebackhide__ = True
         expected = several(f"assert_records({topic!r}", records)
+        return self._assert_records(topic, expected, timeout, isolation_level)
+
+    def _assert_records(
+        self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
+    ) -> list[Record]:
+        __tracebackhide__ = True
         page = self._assert("assertions/records", topic, expected, timeout, isolation_level)
         return self._whole(page, topic, len(expected), isolation_level)
 
@@ -521,13 +520,19 @@ class Waits(Data):
         """
         __tracebackhide__ = True
         expected = several(f"assert_contains({topic!r}", records)
+        self._assert_contains(topic, expected, timeout, isolation_level)
+
+    def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
+        __tracebackhide__ = True
         self._assert("assertions/contains", topic, expected, timeout, isolation_level)
 
     def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
         records = list(map(to_expectation, expected))
         try:
-            return self._ask(path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level})
+            return wait(
+                self.control, path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level}
+            )
         except RecordsDiffer as differ:
             differ.expected = expected
             raise
@@ -542,7 +547,6 @@ class Waits(Data):
         """Assert the end of a topic: no record is added for some time.
 
         Args:
-            topic: the name of the topic.
             within_ms: how long to wait, in milliseconds.
             isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
 
@@ -552,10 +556,6 @@ class Waits(Data):
         __tracebackhide__ = True
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
         _call(self.control, "assertions/no-more", body, within_ms / 1000)
-
-    def _ask(self, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
-        __tracebackhide__ = True
-        return wait(self.control, path, timeout, body)
 
 
 def wait(control: ControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:

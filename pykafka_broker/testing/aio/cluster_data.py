@@ -10,7 +10,6 @@ leader of that moment with the same sequence, so each record is there once.
 from __future__ import annotations
 
 import datetime
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -22,7 +21,7 @@ from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, 
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, WaitTimeout
-from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, several
+from pykafka_broker.testing.record import NewRecord, Record, RecordLike
 from typing import Any
 
 
@@ -100,28 +99,12 @@ class AsyncClusterData(AsyncClusterTraffic):
         await wait_until(there, lambda: f"topic {topic} has {len(found)} records, not {n}{listing(found)}", timeout)
         return found
 
-    async def wait_for_record(
-        self,
-        topic: str,
-        *,
-        key: NewContent = ANY,
-        value: NewContent = ANY,
-        headers: Headers | None = None,
-        partition: int | None = None,
-        timeout: float = 10,
-        isolation_level: str = "read_committed",
-    ) -> Record:
-        """Wait for a record with the key, value and headers, as `KafkaBroker` does, and return the first match.
-
-        Raises:
-            WaitTimeout: no such record came in time.
-        """
-        wanted = NewRecord(value, key, headers, partition=partition)
+    async def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
         found: list[Record] = []
         fitting: list[Record] = []
 
         async def there() -> bool:
-            found[:] = await self.records(topic, partition, isolation_level=isolation_level)
+            found[:] = await self.records(topic, wanted.partition, isolation_level=isolation_level)
             first = first_that_fits(found, wanted)
             fitting[:] = [] if first is None else [first]
             return bool(fitting)
@@ -131,25 +114,15 @@ class AsyncClusterData(AsyncClusterTraffic):
         )
         return fitting[0]
 
-    async def assert_records(
-        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
+    async def _assert_records(
+        self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
     ) -> list[Record]:
-        """Assert that the topic has exactly the given records, as on a single broker, and return them.
-
-        Raises:
-            RecordsDiffer: the topic has other records.
-        """
-        expected = several(f"assert_records({topic!r}", records)
         found = await self._found(topic, isolation_level, timeout, lambda found: len(found) >= len(expected))
         if says := difference(found, expected):
             raise RecordsDiffer(f"topic {topic}: {says}", expected, found)
         return found
 
-    async def assert_contains(
-        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
-    ) -> None:
-        """Assert that the topic has the given records, in any order and among others. Raises RecordsDiffer."""
-        expected = several(f"assert_contains({topic!r}", records)
+    async def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
         found = await self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
         if lines := missing(found, expected):
             says = "\n".join(lines)
@@ -182,17 +155,7 @@ class AsyncClusterData(AsyncClusterTraffic):
             await wait_until(there, lambda: "", timeout)
         return found
 
-    async def seed(self, source: str | os.PathLike[str] | Iterable[str]) -> dict[str, int]:
-        """Create the topics, records and offsets of a JSON Lines file, or of lines, as on a single broker.
-
-        Returns:
-            The number of topics, records and offsets.
-        """
-        if isinstance(source, (str, os.PathLike)):
-            with open(source, encoding="utf-8") as file:
-                lines = file.readlines()
-        else:
-            lines = list(source)
+    async def _seed(self, lines: Iterable[str]) -> dict[str, int]:
         seeded = {"topics": 0, "records": 0, "offsets": 0}
         gathered: list[dict[str, Any]] = []
         topic = ""

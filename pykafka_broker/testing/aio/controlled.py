@@ -172,7 +172,6 @@ class AsyncIncidents(AsyncData):
         """End the session of a member.
 
         Args:
-            group: the group.
             member: a member id, `group.instance.id` or client id.
         """
         body = {"group": group, "member": member}
@@ -218,10 +217,6 @@ class AsyncNodeControl(AsyncHandle):
 
         The leader also tells log_start_offset and high_watermark, the bounds for consumers.
 
-        Args:
-            topic: the name of the topic.
-            partition: the index of the partition.
-
         Raises:
             ControlError: the partition does not exist.
         """
@@ -242,9 +237,7 @@ class AsyncNodeControl(AsyncHandle):
         """Make a replica in sync the leader; for the leader of the metadata.
 
         Args:
-            topic: the name of the topic.
             leader: the id of the broker that shall lead.
-            partition: the index of the partition.
         """
         body = {"topic": topic, "partition": partition, "leader": leader}
         found: PartitionState = await self.control.call("POST", "/incidents/leader", body)

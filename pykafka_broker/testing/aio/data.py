@@ -80,7 +80,6 @@ class AsyncData(AsyncHandle):
         """Set configs of a topic and return the topic.
 
         Args:
-            topic: the name of the topic.
             config: the new values; None restores a default.
         """
         path = f"/topics/{in_path(topic)}/config"
@@ -91,7 +90,6 @@ class AsyncData(AsyncHandle):
         """Add partitions to a topic and return the topic.
 
         Args:
-            topic: the name of the topic.
             total: the number of partitions afterwards.
         """
         grown: Topic = await self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
@@ -117,7 +115,6 @@ class AsyncData(AsyncHandle):
         """Write records and return partition and offset of each, after the commit.
 
         Args:
-            topic: the name of the topic.
             records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
                 `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
                 and values are text, bytes or JSON values, None for none.
@@ -248,10 +245,7 @@ class AsyncData(AsyncHandle):
         """Commit an offset for a group; a missing group is created.
 
         Args:
-            group: the group.
-            topic: the name of the topic.
             offset: the offset of the next record to read.
-            partition: the index of the partition.
             metadata: a text kept with the offset.
 
         Raises:
@@ -311,7 +305,6 @@ class AsyncWaits(AsyncData):
         """Wait until the group exists with the given state and members, and return the group.
 
         Args:
-            group: the group.
             state: the state ("Stable", "Empty", ...), None for any.
             members: the exact number of members, None for any.
             timeout: in seconds.
@@ -319,7 +312,7 @@ class AsyncWaits(AsyncData):
         Raises:
             WaitTimeout: the group was not so in time.
         """
-        found: Group = await self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
+        found: Group = await wait(self.control, "waits/group", timeout, {"group": group, "state": state, "members": members})
         return found
 
     async def wait_for_records(
@@ -328,7 +321,6 @@ class AsyncWaits(AsyncData):
         """Wait until the topic has enough records, and return the first `n` records.
 
         Args:
-            topic: the name of the topic.
             n: the least number of records.
             timeout: in seconds.
             isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
@@ -338,7 +330,7 @@ class AsyncWaits(AsyncData):
         """
         __tracebackhide__ = True
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
-        page = await self._ask("waits/records", timeout, body)
+        page = await wait(self.control, "waits/records", timeout, body)
         return (await self._whole(page, topic, n, isolation_level))[:n]
 
     async def wait_for_record(
@@ -355,7 +347,6 @@ class AsyncWaits(AsyncData):
         """Wait for a record with the key, value and headers, and return the first match.
 
         Args:
-            topic: the name of the topic.
             key, value, headers, partition: as in `produce`; a field that is not given is not compared, and a dict is
                 compared with the record's JSON.
             timeout: in seconds.
@@ -365,28 +356,30 @@ class AsyncWaits(AsyncData):
             WaitTimeout: there was no such record in time.
         """
         __tracebackhide__ = True
-        record = to_expectation(NewRecord(value, key, headers, partition=partition))
-        body = {"topic": topic, "record": record, "isolation_level": isolation_level}
-        return from_answer(await self._ask("waits/record", timeout, body))
+        wanted = NewRecord(value, key, headers, partition=partition)
+        return await self._wait_for_record(topic, wanted, timeout, isolation_level)
+
+    async def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
+        __tracebackhide__ = True
+        body = {"topic": topic, "record": to_expectation(wanted), "isolation_level": isolation_level}
+        return from_answer(await wait(self.control, "waits/record", timeout, body))
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and few records still to read; return the lag.
 
         Args:
-            group: the group.
             lag: the most records still to read.
             timeout: in seconds.
 
         Raises:
             WaitTimeout: the lag was larger in time, or nothing was committed.
         """
-        return int((await self._ask("waits/lag", timeout, {"group": group, "lag": lag}))["lag"])
+        return int((await wait(self.control, "waits/lag", timeout, {"group": group, "lag": lag}))["lag"])
 
     async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait for a state of a transaction, and return the transaction.
 
         Args:
-            transactional_id: the transactional id.
             state: the state ("Ongoing", "CompleteCommit", ...).
             timeout: in seconds.
 
@@ -394,7 +387,7 @@ class AsyncWaits(AsyncData):
             WaitTimeout: the transaction was in another state in time.
         """
         body = {"transactional_id": transactional_id, "state": state}
-        found: Transaction = await self._ask("waits/transaction", timeout, body)
+        found: Transaction = await wait(self.control, "waits/transaction", timeout, body)
         return found
 
     async def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
@@ -429,6 +422,12 @@ class AsyncWaits(AsyncData):
         """
         __tracebackhide__ = True
         expected = several(f"assert_records({topic!r}", records)
+        return await self._assert_records(topic, expected, timeout, isolation_level)
+
+    async def _assert_records(
+        self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
+    ) -> list[Record]:
+        __tracebackhide__ = True
         page = await self._assert("assertions/records", topic, expected, timeout, isolation_level)
         return await self._whole(page, topic, len(expected), isolation_level)
 
@@ -446,13 +445,19 @@ class AsyncWaits(AsyncData):
         """
         __tracebackhide__ = True
         expected = several(f"assert_contains({topic!r}", records)
+        await self._assert_contains(topic, expected, timeout, isolation_level)
+
+    async def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
+        __tracebackhide__ = True
         await self._assert("assertions/contains", topic, expected, timeout, isolation_level)
 
     async def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
         records = list(map(to_expectation, expected))
         try:
-            return await self._ask(path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level})
+            return await wait(
+                self.control, path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level}
+            )
         except RecordsDiffer as differ:
             differ.expected = expected
             raise
@@ -467,7 +472,6 @@ class AsyncWaits(AsyncData):
         """Assert the end of a topic: no record is added for some time.
 
         Args:
-            topic: the name of the topic.
             within_ms: how long to wait, in milliseconds.
             isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
 
@@ -477,10 +481,6 @@ class AsyncWaits(AsyncData):
         __tracebackhide__ = True
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
         await _call(self.control, "assertions/no-more", body, within_ms / 1000)
-
-    async def _ask(self, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
-        __tracebackhide__ = True
-        return await wait(self.control, path, timeout, body)
 
 
 async def wait(control: AsyncControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
