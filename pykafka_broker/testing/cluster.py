@@ -1,4 +1,4 @@
-"""Several brokers, each a process of its own.
+"""Several brokers, each a separate process.
 
 Rule: a node is a `KafkaBroker` with the settings of its place, so a test may do the same to it as to a broker alone;
 operations on several brokers are here. The controllers are nodes of their own unless there shall be none, so any broker
@@ -95,7 +95,7 @@ QUICK = {
 
 
 class KafkaCluster(ClusterData):
-    """Several brokers with the methods of a single broker: names, arguments and waits are those of `KafkaBroker`.
+    """Several brokers with the methods of a single broker: names, arguments and waits are as of `KafkaBroker`.
 
     Broker ids are 1, 2, 3 ...; the controller has the id 100. With `controllers=0` broker 1 is the controller as well,
     and the cluster depends on it. Use it with `with`. `async with` gives an `AsyncKafkaCluster`. With security or
@@ -140,16 +140,14 @@ class KafkaCluster(ClusterData):
         allow_unknown_config: bool = False,
     ) -> None:
         if isinstance(brokers, bool) or not isinstance(brokers, int):
-            raise TypeError(f"brokers must be how many there are, such as KafkaCluster(3), not {brokers!r}")
+            raise TypeError(f"brokers must be a number of brokers, such as KafkaCluster(3), not {brokers!r}")
         for name, given in (("config", config), ("configs", configs)):
             if given is not None and not isinstance(given, Mapping):
                 raise TypeError(f"{name} must be a dict, not {given!r}")
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
         if controllers not in (0, 1):
-            raise ValueError(
-                "a quorum of several controllers is Apache Kafka's: one controller, or 0 for a combined node"
-            )
+            raise ValueError(f"controllers must be 1, or 0 for a controller on broker 1, not {controllers!r}")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
         if emulate is not None and not controllers:
@@ -203,7 +201,7 @@ class KafkaCluster(ClusterData):
         return self
 
     def _reserve(self, port: int) -> str:
-        """Reserve a port against other processes: all nodes need the controller's address before its start.
+        """Reserve a port against other processes: all nodes need the controller's address before the controller starts.
 
         The reserved socket does not listen, so the node may.
         """

@@ -1,4 +1,4 @@
-"""Records and groups of a cluster, without a client.
+"""Records and groups of a cluster, without a client; a section of `KafkaCluster` with an asynchronous twin.
 
 Rule: a broker has the records of the partitions that it leads, and the groups and transactions that it coordinates. A
 caller need not know which broker that is, nor that another one takes its place meanwhile. A write is done by an
@@ -221,7 +221,7 @@ class ClusterData(ClusterTraffic):
             raise RecordsDiffer(f"topic {topic} lacks {len(lines)} records\n{says}{listing(found)}", expected, found)
 
     def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
-        """Assert that no record is added to the topic for some time. Raises RecordsDiffer."""
+        """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""
         before = {(each.partition, each.offset) for each in self.records(topic, isolation_level=isolation_level)}
 
         def came(found: list[Record]) -> bool:
@@ -525,7 +525,7 @@ def _line(text: str, number: int) -> dict[str, Any]:
     try:
         line = json.loads(text)
     except ValueError as error:
-        raise ControlError(400, f"line {number}: it is not JSON: {error}") from None
+        raise ControlError(400, f"line {number}: the line is not JSON: {error}") from None
     if not isinstance(line, dict) or line.get("type") not in ("topic", "record", "offset"):
-        raise ControlError(400, f"line {number}: it must be an object with a type: topic, record or offset")
+        raise ControlError(400, f"line {number}: the line must be an object with a type: topic, record or offset")
     return line

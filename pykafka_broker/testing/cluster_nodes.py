@@ -1,4 +1,4 @@
-"""The nodes of a cluster, their replicas, clocks, faults and request logs.
+"""The nodes of a cluster, their replicas, clocks, faults and request logs; a section of `KafkaCluster` with a twin.
 
 Rule: an operation has the name, the parameters and the meaning that it has on one broker. An operation of any broker
 goes to a running one; an operation of one particular broker goes there; an operation that can't be done to several
@@ -133,7 +133,7 @@ class ClusterNodes(Controlled):
         wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
         broker = self._running()
         if not self.controller.running:
-            raise BrokerError("the controller of the cluster is not running: nobody makes topics")
+            raise BrokerError("the controller of the cluster is not running, so no topic can be created")
         topic = broker.create_topic(name, partitions, config, replication_factor=wanted, exist_ok=exist_ok)
         for index in range(topic["partitions"]):
             self.wait_for_isr(name, index)
@@ -232,7 +232,7 @@ class ClusterNodes(Controlled):
     def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = WAIT_S
     ) -> int:
-        """Wait until a partition has a leader which knows its role, and return the leader's id.
+        """Wait until a partition has a leader aware of the role, and return the leader's id.
 
         Args:
             other_than: the leader must have another id.

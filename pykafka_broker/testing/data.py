@@ -483,7 +483,7 @@ class Waits(Data):
     def assert_records(
         self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Assert that the topic has exactly the given records, and return them.
+        """Assert the exact records of a topic, and return the records.
 
         Records of one partition are compared in their order.
 
@@ -509,7 +509,7 @@ class Waits(Data):
     def assert_contains(
         self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
-        """Assert that the topic has the given records, in any order and among others.
+        """Assert given records of a topic, in any order and among others.
 
         Args:
             records: as for `assert_records`.

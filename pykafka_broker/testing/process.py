@@ -1,4 +1,4 @@
-"""The broker's process as an object; and a broker that runs elsewhere.
+"""The broker's process as an object; a running broker elsewhere.
 
 Rule: the child listens on a port that the kernel chose and prints it on its standard output; it reads its standard
 input only to learn that its parent is gone.
@@ -46,7 +46,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class KafkaBroker(Controlled):
-    """A broker on a free port of the loopback interface, in a process of its own.
+    """A broker on a free port of the loopback interface, in a separate process.
 
     Its control API is open, with an operation for each method. Its groups have short heartbeat intervals. Use it with
     `with`, started or not, or call `start` and `close`; `stop`, `kill` and `restart` keep data and port. `async with`

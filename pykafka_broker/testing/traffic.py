@@ -1,4 +1,4 @@
-"""Methods for the requests of clients, and for faults that disturb them.
+"""Methods for the requests of clients, and for faults.
 
 Rule: a method is one operation of the control API and adds nothing to it. A wait without success raises `WaitTimeout`.
 """
@@ -49,7 +49,7 @@ class Fault:
         return int(wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"])
 
     def remove(self) -> int:
-        """End the fault and return its hits; held requests are carried out now. A second call does nothing."""
+        """End the fault and return the hits; held requests are carried out now. A second call does nothing."""
         return int(self._control.call("DELETE", f"/faults/{self.id}")["hits"])
 
     def __enter__(self) -> Fault:
@@ -171,7 +171,7 @@ class Traffic(Handle):
         bodies: bool = False,
         limit: int = 1000,
     ) -> list[SeenRequest]:
-        """Return the last requests of clients with their answers; of a cluster, each with the `node_id` of its broker.
+        """Return the last requests of clients with their answers; of a cluster, each with `node_id`.
 
         Args:
             since: a datetime, seconds since 1970 as `time.time()` has them, or milliseconds as an int.

@@ -70,10 +70,12 @@ class AsyncBrokerClock(AsyncHandle):
         whole = timedelta(days, seconds, 0, milliseconds, minutes, hours, weeks)
         if by is not None:
             if not isinstance(by, timedelta):
-                raise TypeError(f"advance({by!r}) of what? advance(seconds={by!r}), or a timedelta")
+                raise TypeError(
+                    f"advance() takes a timedelta or a unit, such as advance(seconds={by!r}), not {by!r} alone"
+                )
             whole += by
         elif not whole:
-            raise TypeError("advance by how much? advance(minutes=10), or a timedelta")
+            raise TypeError("advance() needs a time, such as advance(minutes=10), or a timedelta")
         return await self._moved("advance", {"ms": round(whole / timedelta(milliseconds=1))})
 
     async def freeze(self) -> int:
@@ -205,7 +207,7 @@ class AsyncIncidents(AsyncData):
 
 
 class AsyncNodeControl(AsyncHandle):
-    """A node of a cluster: its view of the other nodes, and its network."""
+    """A node of a cluster: the view of the other nodes, and the network."""
 
     async def cluster(self) -> ClusterState:
         """Return the cluster's id, the leader of the metadata, and the brokers."""
