@@ -27,7 +27,7 @@ from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
-from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts
+from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts, security_of
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
@@ -153,11 +153,9 @@ class KafkaCluster(ClusterData):
         if emulate is not None and not controllers:
             raise ValueError("emulate=... needs a controller of its own: leave out controllers=0")
         self._emulate = emulate
-        self._security: SecuritySpec | None = None
-        if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
-            if not controllers:
-                raise ValueError("security=... needs a controller of its own: leave out controllers=0")
-            self._security = _secured(security, users, acls, mechanisms, client_auth, host)
+        self._security = security_of(host, security, users, acls, mechanisms, client_auth)
+        if self._security is not None and not controllers:
+            raise ValueError("security=... needs a controller of its own: leave out controllers=0")
         self._ids = list(range(1, brokers + 1))
         self._controller_id = FIRST_CONTROLLER if controllers else 1
         self._check_nodes(configs or ())
@@ -343,16 +341,3 @@ class KafkaCluster(ClusterData):
         if not self._nodes:
             raise BrokerError("the cluster was never started")
         return self._nodes[self._controller_id]
-
-
-def _secured(
-    protocol: str | None,
-    users: Mapping[str, str] | Iterable[str],
-    acls: Iterable[str] | None,
-    mechanisms: Iterable[str] | None,
-    client_auth: str | None,
-    host: str,
-) -> SecuritySpec:
-    from pykafka_broker.testing.security_spec import SecuritySpec
-
-    return SecuritySpec(protocol, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth, host=host)
