@@ -1,4 +1,4 @@
-"""Everything that operations may reach, requests of Kafka's protocol from inside the process among them.
+"""Everything within reach of operations; requests of Kafka's protocol from inside the process.
 
 Rule: an operation asks Kafka's questions through `inside`; for things that no client can ask (time, state, faults) it
 uses the parts named here. Every change is made in a turn (`in_turn`), so that waiting requests are answered.

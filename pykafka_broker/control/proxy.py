@@ -1,4 +1,4 @@
-"""A proxy in front of another broker, as a process: the same log and the same faults.
+"""A proxy in front of another broker, as a process: the same log and the same faults. `pykafka-broker proxy` runs it.
 
 Rule: to the server the proxy is a broker whose answers come from elsewhere. Each connection of a client has one of its
 own to the broker that it was meant for. Requests are forwarded as they are; in answers only addresses are changed, and

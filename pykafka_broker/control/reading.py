@@ -130,7 +130,7 @@ def check_led_here(control: Control, topic: str, partition: int) -> None:
     """Raise `Problem`, which names the leader, where another broker of a cluster has the records."""
     leader = control.services.image.topics[topic].partitions[partition].leader
     if leader not in (-1, control.services.node_id):
-        led = f"broker {leader} leads {topic}-{partition}: ask that one, or the cluster"
+        led = f"broker {leader} leads {topic}-{partition}: ask broker {leader}, or the cluster"
         raise problem_of(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, led))
 
 
