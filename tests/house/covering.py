@@ -256,7 +256,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "registry/test_registry.py": (
         "asks a real process over HTTP",
         """
-        registry/api registry/call registry/kinds registry/problems registry/topic
+        registry/api registry/kinds registry/problems registry/topic
         """,
     ),
     "scenarios/groups/test_against_kafka.py": (
