@@ -22,8 +22,8 @@ from contextlib import closing
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from pykafka_broker.control.door import ControlExtension as ControlOpening
 from pykafka_broker.control.http import LOOPBACK, HttpListener, Request, Response, why_not_of_this_machine
-from pykafka_broker.control.opening import ControlExtension as ControlOpening
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.registry.api import Call, Raw, find
@@ -31,8 +31,8 @@ from pykafka_broker.registry.decoding import Decoder, OwnSchemas
 from pykafka_broker.registry.problems import Elsewhere, RegistryError
 from pykafka_broker.registry.registry import Registry
 from pykafka_broker.registry.topic import SchemasTopic
+from pykafka_broker.server.event_loop import SystemClock
 from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
-from pykafka_broker.server.system_clock import SystemClock
 
 # -- forwarding
 

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
-from pykafka_broker.control.inside import CurrentClient
+from pykafka_broker.control.control import CurrentClient
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import end_of, records_from
 from pykafka_broker.errors import ApiError
@@ -28,7 +28,7 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.registry import records
 from pykafka_broker.registry.problems import STORE_FAILED, TOO_LARGE, Elsewhere, RegistryError
 from pykafka_broker.registry.state import RegistryState
@@ -196,7 +196,7 @@ class SchemasTopic:
         now = services.clock.wall
         builder = BatchBuilder()
         builder.extend(
-            [Record(offset, now, key, value, []) for offset, (key, value) in zip(count(), written, strict=False)]
+            [BatchRecord(offset, now, key, value, []) for offset, (key, value) in zip(count(), written, strict=False)]
         )
         data = [PartitionProduceData(0, bytes(builder.build()))]
         topic = TopicProduceData(TOPIC, made.id, data)
