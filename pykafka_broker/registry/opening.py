@@ -110,7 +110,8 @@ class RegistryServer:
                 return handed_on
             # the registry that has passed the request on reads the topic up to there
             told = ((END_OFFSET, str(self.registry.topic.end_offset)),) if HANDED_ON in request.headers else ()
-            return _response(content_type, answer, told)
+            body = answer.encode("utf-8", "backslashreplace") if isinstance(answer, Raw) else _json(answer)
+            return Response(200, content_type, body, told)
         except RegistryError as refused:
             return _refusal(content_type, refused)
         except Exception:
@@ -172,11 +173,6 @@ def _wanted(request: Request) -> str:
     """Return the content type of the answer: the registry's own, unless the client accepts plain JSON only."""
     accepted = request.headers.get("accept", _OWN)
     return _JSON if _JSON in accepted and "vnd.schemaregistry" not in accepted else _OWN
-
-
-def _response(content_type: str, answer: Any, headers: tuple[tuple[str, str], ...]) -> Response:
-    body = answer.encode("utf-8", "backslashreplace") if isinstance(answer, Raw) else _json(answer)
-    return Response(200, content_type, body, headers)
 
 
 def _json(answer: Any) -> bytes:
