@@ -109,42 +109,33 @@ class _Translator:
         return f"[{'^' if found[1] == 'P' else ''}{members}]"
 
 
+_PART = re.compile(r"\\(?P<escaped>.)|\$\{(?P<name>\w+)\}|\$(?P<digits>[0-9]+)|(?P<plain>[^\\$]+)", re.DOTALL)
+
+
 def replacement(text: str, pattern: re.Pattern[str]) -> list[str | int]:
     """Return the parts of a Java replacement: text, and numbers of groups. Raises ValueError."""
     parts: list[str | int] = []
     at = 0
     while at < len(text):
-        char = text[at]
-        if char == "\\":
-            if at + 1 == len(text):
-                raise ValueError("character to be escaped is missing")
-            parts.append(text[at + 1])
-            at += 2
-        elif char == "$":
-            group, at = _group(text, at + 1, pattern)
-            parts.append(group)
+        found = _PART.match(text, at)
+        if found is None:
+            raise ValueError("Illegal group reference" if text[at] == "$" else "character to be escaped is missing")
+        at = found.end()
+        if (name := found["name"]) is not None:
+            if name not in pattern.groupindex:
+                raise ValueError(f"No group with name {{{name}}}")
+            parts.append(pattern.groupindex[name])
+        elif (digits := found["digits"]) is not None:  # as many as still number a group
+            end = 1
+            while end < len(digits) and int(digits[: end + 1]) <= pattern.groups:
+                end += 1
+            if int(digits[:end]) > pattern.groups:
+                raise ValueError(f"No group {digits[:end]}")
+            parts.append(int(digits[:end]))
+            at = found.start("digits") + end
         else:
-            parts.append(char)
-            at += 1
+            parts.append(found["escaped"] or found["plain"])
     return parts
-
-
-def _group(text: str, at: int, pattern: re.Pattern[str]) -> tuple[int, int]:
-    """Return the group, and where the text goes on."""
-    named = re.compile(r"\{(\w+)\}").match(text, at)
-    if named is not None:
-        if named[1] not in pattern.groupindex:
-            raise ValueError(f"No group with name {{{named[1]}}}")
-        return pattern.groupindex[named[1]], named.end()
-    if not text[at : at + 1].isdigit():
-        raise ValueError("Illegal group reference")
-    number, end = int(text[at]), at + 1
-    if number > pattern.groups:
-        raise ValueError(f"No group {number}")
-    while text[end : end + 1].isdigit() and number * 10 + int(text[end]) <= pattern.groups:
-        number = number * 10 + int(text[end])
-        end += 1
-    return number, end
 
 
 _RULE = re.compile(r"(DEFAULT)|RULE:((?:\\.|[^/])*)/((?:\\.|[^/])*)/([LU]?)")
