@@ -401,7 +401,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "tools/test_console.py": (
         "what is sent and printed",
         """
-        tools/console_consumer tools/console_output tools/console_producer
+        tools/console_consumer tools/console_producer
         """,
     ),
     "tools/test_console_share_consumer.py": (
