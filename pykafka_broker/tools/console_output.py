@@ -22,7 +22,7 @@ from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.runtime import ZERO_UUID, DecodeError, Fields, uuid_text
 from pykafka_broker.protocol.specs import RecordSpec
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import NOTHING, Bar
 
@@ -38,7 +38,7 @@ class Consumed(NamedTuple):
     """A record with its partition. deliveries: None outside share groups."""
 
     partition: TopicPartition
-    record: Record
+    record: BatchRecord
     timestamp_type: int
     leader_epoch: int
     deliveries: int | None = None
@@ -89,7 +89,7 @@ class RecordFormatter:
     def _part(self, data: bytes | None, meaning: Meaning) -> bytes:
         return meaning(self._null if data is None else data)  # as in Kafka's formatter
 
-    def _headers(self, record: Record) -> bytes:
+    def _headers(self, record: BatchRecord) -> bytes:
         pairs = [
             name.encode("utf-8", "surrogateescape") + b":" + self._part(value, self._header)
             for name, value in record.headers
