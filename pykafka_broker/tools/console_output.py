@@ -35,7 +35,7 @@ Meaning = Callable[[bytes], bytes]
 
 
 class Consumed(NamedTuple):
-    """A record with its partition. deliveries: None outside share groups."""
+    """A record with the partition. deliveries: None outside share groups."""
 
     partition: TopicPartition
     record: BatchRecord

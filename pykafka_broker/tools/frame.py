@@ -210,7 +210,7 @@ class _CommandParser(OptionParser):
 
 
 def conflict(flag: str, other: str) -> ToolUsageError:
-    """Return the error for two flags that exclude each other."""
+    """Return the error for two flags that can't be combined."""
     return ToolUsageError(f'Option "[{_dashed(flag)}]" can\'t be used with option "[{_dashed(other)}]"')
 
 
@@ -420,7 +420,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
 
 
 def _run(module: Any, tool: Tool) -> int:
-    """Run the tool in a new event loop; Ctrl-C and SIGTERM cancel the tool, so that members leave groups."""
+    """Run the tool in a new event loop. Ctrl-C and SIGTERM cancel the tool: members leave groups."""
 
     async def run() -> int:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()

@@ -501,7 +501,7 @@ Told = dict[tuple[str, str, int], Checkpoint]  # the last checkpoint of each gro
 
 
 async def write_checkpoints(mirror: Mirror, producer: Producer, told: Told) -> Told:
-    """Write new checkpoints, add the checkpoints to `told`, and return the new ones. Raises ClientError."""
+    """Write and return new checkpoints, and add each checkpoint to `told`. Raises ClientError."""
     topic = f"{mirror.flow.source}{mirror.flow.separator}checkpoints.internal"
     fresh = [each for each in await checkpoints(mirror) if told.get(each[:3]) != each]
     for each in fresh:
