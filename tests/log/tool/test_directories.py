@@ -19,9 +19,8 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import id_text, read_partition_metadata
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
-from pykafka_broker.log.tool.command import run
+from pykafka_broker.log.tool.command import dump, run
 from pykafka_broker.log.tool.decoding import decode, text, unreadable
-from pykafka_broker.log.tool.dump import dump
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
 from pykafka_broker.protocol.runtime import Message
