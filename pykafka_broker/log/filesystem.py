@@ -97,7 +97,7 @@ class FileSystem(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its missing parents; an existing directory is left alone."""
+        """Make a directory and the missing parents; an existing directory is left alone."""
 
     def list_directory(self, path: str) -> list[str]: ...
 
