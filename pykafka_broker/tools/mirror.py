@@ -608,7 +608,7 @@ Duty = Callable[[], Coroutine[Any, Any, None]]
 
 def options(parser: ToolParser) -> None:
     parser.add_argument("file", metavar="FILE", help="properties as MirrorMaker 2 has them")
-    parser.add_argument("--clusters", nargs="+", default=[], metavar="ALIAS", help="mirror only to these clusters")
+    parser.option("--clusters ALIAS", "mirror only to these clusters", nargs="+", default=[])
 
 
 async def run(tool: Tool) -> int:

@@ -13,7 +13,7 @@ import pytest
 
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.slices import PARTITIONS_A_SLICE, Slices, are_many, shares
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices, are_many, shares
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segment import LogSegment

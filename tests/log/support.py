@@ -69,7 +69,7 @@ def topic_config(**overrides: object) -> TopicConfig:
     """`topic_config(segment_bytes=1000)`: sizes below what a user may set are allowed here."""
     config = TopicConfig.resolve(BrokerConfig({}), {"file.delete.delay.ms": "60000"})
     copy = TopicConfig.__new__(TopicConfig)
-    for name in TopicConfig.__slots__:
+    for name in TopicConfig.__annotations__:
         setattr(copy, name, overrides.get(name, getattr(config, name)))
     return copy
 

@@ -166,7 +166,7 @@ class PartitionReader:
 
     def _redirect(self, partition: Partition, wanted: FetchedPartition, data: PartitionData) -> bool:
         """Whether another replica is closer to the client."""
-        from pykafka_broker.broker.replication.selectors import closest_replica
+        from pykafka_broker.broker.replication.node_replication import closest_replica
 
         found = closest_replica(partition, wanted.fetch_offset, self._rack, self._services.image)
         data.preferred_read_replica = found

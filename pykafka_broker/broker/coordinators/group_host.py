@@ -18,8 +18,7 @@ from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
-from pykafka_broker.broker.waiting.future import Answer, Future, TooLate, when_committed
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Future, Steps, TooLate, when_committed
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.config.group import GroupConfig

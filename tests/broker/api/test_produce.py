@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.api.produce import produce
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.api_keys import ApiKey
