@@ -207,14 +207,13 @@ def _no_room(self: OsFile, data: Buffer, position: int) -> None:
 _WRITE_AT = OsFile.write_at
 
 
-class OsFileLock:
-    __slots__ = ("_file",)
+class OsFileLock(OsFile):
+    """An open and locked file."""
 
-    def __init__(self, file: OsFile) -> None:
-        self._file = file
+    __slots__ = ()
 
     def release(self) -> None:
-        system.unlock(self._file.fileno())
+        system.unlock(self._fd)
 
 
 class OsFileSystem:
@@ -273,9 +272,9 @@ class OsFileSystem:
         return DiskUsage(*system.disk_usage(path))
 
     def lock(self, path: str) -> FileLock:
-        file = OsFile(system.open_file(path, os.O_RDWR | os.O_CREAT))
+        file = OsFileLock(system.open_file(path, os.O_RDWR | os.O_CREAT))
         system.lock(file.fileno())
-        return OsFileLock(file)
+        return file
 
 
 class DisposableFiles(OsFileSystem):

@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.config.broker import BrokerConfig
@@ -144,7 +145,8 @@ class LogManager:
         self._where = self.directory_map.where
         self._flushers = Flushers(self._submit)
         self._uncreated = UncreatedLogs(fs, self._submit, self.path_failed)
-        self._remover = Remover(fs, submit, self._removal_failed)
+        cannot_remove = "Could not remove deleted files; the next start at the latest tries again: %s"
+        self._remover = Remover(fs, submit, partial(logger.warning, cannot_remove))
         self._deletions = Deletions(
             self.files,
             lambda: self.new_uuid(),
@@ -610,9 +612,6 @@ class LogManager:
         for directory in self.directories:
             if path == directory.path or path.startswith(directory.path + "/"):
                 self.directory_failed(directory, error)
-
-    def _removal_failed(self, error: OSError) -> None:
-        logger.warning("Could not remove deleted files; the next start at the latest tries again: %s", error)
 
     def take_offline(self, directory: LogDirectory, error: Exception) -> None:
         """Take a directory out of service until the next start."""

@@ -224,7 +224,7 @@ class Move:
             self._remove_copy()
         else:
             self.announced = True
-            self._moves.announce(self)
+            self._manager.listener.moving(self.key, self.target, self.on_announced)
 
     def on_announced(self, error: OSError | None) -> None:
         """Go on when the metadata names the new directory, or end the move after an error.
@@ -367,10 +367,6 @@ class Moves:
     def forget(self, move: Move) -> None:
         if self._moves.get(move.key) is move:
             del self._moves[move.key]
-
-    def announce(self, move: Move) -> None:
-        """Call `move.on_announced` when the metadata names the new directory and is synced."""
-        self.manager.listener.moving(move.key, move.target, move.on_announced)
 
     def withdraw(self, move: Move, waiter: Waiter) -> None:
         """Let the metadata name the log's directory again, unless another move has named a directory since."""

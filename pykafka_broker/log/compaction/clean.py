@@ -86,15 +86,12 @@ class PartitionCleaner:
             for group in self._groups(end_offset):
                 cleaned.append(self._clean_group(group, filter_, transactions))
         except OSError:
-            self._discard(end_offset)  # half-done files are of no use, least of all on a full disk
+            for group in self._groups(end_offset):  # half-done files are of no use, least of all on a full disk
+                with contextlib.suppress(OSError):
+                    self._cleaned(group).discard()
             raise
         dropped_keyless = self._latest.dropped_keyless + filter_.dropped_keyless
         return CleanResult(cleaned, end_offset, len(self._latest), dropped_keyless)
-
-    def _discard(self, end_offset: int) -> None:
-        for group in self._groups(end_offset):
-            with contextlib.suppress(OSError):
-                self._cleaned(group).discard()
 
     # -- the keys of the dirty part
 
@@ -130,16 +127,12 @@ class PartitionCleaner:
     def _aborted_after(self, offset: int) -> Iterator[AbortedTransaction]:
         """Yield the aborted transactions with a marker at or after `offset`, also behind the cleaned part."""
         for segment in self._segments:
-            for transaction in self._aborted_in(segment):
-                if transaction.last_offset >= offset:
-                    yield transaction
+            try:
+                aborted = segment.transactions.entries
+            except CorruptTransactionIndex:  # not used since the start; a cleaning replaces the file
+                aborted = find_aborted(self._files.fs, self._request.directory, Segments(self._segments), segment)
+            yield from (transaction for transaction in aborted if transaction.last_offset >= offset)
         yield from self._request.aborted_later
-
-    def _aborted_in(self, segment: LogSegment) -> list[AbortedTransaction]:
-        try:
-            return segment.transactions.entries
-        except CorruptTransactionIndex:  # the index was not used since the start; a cleaning replaces the file
-            return find_aborted(self._files.fs, self._request.directory, Segments(self._segments), segment)
 
     # -- writing
 
