@@ -220,7 +220,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/tool/test_directories.py": (
         "gives the commands to directories in every state",
         """
-        log/scan log/tool/command log/tool/decoding log/tool/directory log/tool/dump log/tool/repair
+        log/scan log/tool/command log/tool/decoding log/tool/directory log/tool/repair
         """,
     ),
     "log/tool/test_tool.py": (
