@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import Annotated, Any
 
 from pykafka_broker.control.api.records import Header, RecordAnswer
@@ -73,9 +74,7 @@ class _WantedContent:
         self.named = value is not NOT_NAMED or in_base64 is not None
         self.is_json = self.named and in_base64 is None and value is not None and not isinstance(value, str)
         self.json = _frozen(value) if self.is_json else None
-        self.data = meant(value, in_base64, where) if self.named and value is not NOT_NAMED else None
-        if in_base64 is not None and value is NOT_NAMED:
-            self.data = meant(None, in_base64, where)
+        self.data = meant(None if value is NOT_NAMED else value, in_base64, where)
 
     def fits(self, found: _Content) -> bool:
         if not self.named:
@@ -246,29 +245,29 @@ def _aligned(
             longest[i][j] = longest[i + 1][j + 1] + 1 if fits[i][j] else max(longest[i + 1][j], longest[i][j + 1])
     steps: list[tuple[ExpectedMatcher | None, _Seen | None]] = []
     i = j = 0
-    while i < len(wanted) and j < len(seen):
-        if fits[i][j]:
+    while i < len(wanted) or j < len(seen):
+        if i < len(wanted) and j < len(seen) and fits[i][j]:
             steps.append((wanted[i], seen[j]))
             i, j = i + 1, j + 1
-        elif longest[i + 1][j] >= longest[i][j + 1]:
+        elif j == len(seen) or (i < len(wanted) and longest[i + 1][j] >= longest[i][j + 1]):
             steps.append((wanted[i], None))
             i += 1
         else:
             steps.append((None, seen[j]))
             j += 1
-    steps += [(each, None) for each in wanted[i:]]
-    return [*steps, *((None, each) for each in seen[j:])]
+    return steps
 
 
 def _one_by_one(
     wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
 ) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
     steps: list[tuple[ExpectedMatcher | None, _Seen | None]] = []
-    for one, other in zip(wanted, seen, strict=False):
-        steps += [(one, other)] if one.fits_seen(other) else [(one, None), (None, other)]
-    both = min(len(wanted), len(seen))
-    steps += [(each, None) for each in wanted[both:]]
-    return [*steps, *((None, each) for each in seen[both:])]
+    for one, other in zip_longest(wanted, seen):
+        if one is not None and other is not None and not one.fits_seen(other):
+            steps += [(one, None), (None, other)]
+        else:
+            steps.append((one, other))
+    return steps
 
 
 # -- several partitions

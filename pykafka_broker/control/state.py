@@ -110,16 +110,21 @@ def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion
     records = []
     for record in image_records(image, controller.partition_record_version(), controller.broker_record_version()):
         message = record.message
-        kind = RecordType(message.API_KEY)
-        name = KEPT.get(kind)
-        if kind is RecordType.CONFIG and message.resource_type == ConfigResourceType.TOPIC:
-            name = None if message.resource_name in INTERNAL_TOPICS else "topics"
+        name = _kept_as(message)
+        if name == "topics" and isinstance(message, ConfigRecord):
+            name = None if message.resource_name in INTERNAL_TOPICS else name
         elif name == "topics":
             name = name if message.topic_id in new_ids else None
             message.topic_id = new_ids.get(message.topic_id, message.topic_id)
         if name in keep:
             records.append(record)
     return records
+
+
+def _kept_as(message: Any) -> str | None:
+    """Return the name by which a record can be kept; configs of topics go with their topics."""
+    of_topic = isinstance(message, ConfigRecord) and message.resource_type == ConfigResourceType.TOPIC
+    return "topics" if of_topic else KEPT.get(RecordType(message.API_KEY))
 
 
 def settings_taken_back(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
@@ -138,14 +143,7 @@ def settings_taken_back(node: Node, keep: Collection[str]) -> list[ApiMessageAnd
 
 def _settings(records: Iterable[ApiMessageAndVersion], keep: Collection[str]) -> list[Any]:
     """Return the settings among records, without the kept kinds."""
-    found = []
-    for record in records:
-        message = record.message
-        name = KEPT.get(RecordType(message.API_KEY))
-        of_topic = name == "configs" and message.resource_type == ConfigResourceType.TOPIC
-        if name in SETTINGS and name not in keep and not of_topic:
-            found.append(message)
-    return found
+    return [each.message for each in records if (name := _kept_as(each.message)) in SETTINGS and name not in keep]
 
 
 def _removal(message: Any) -> Message:
