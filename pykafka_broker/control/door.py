@@ -141,7 +141,8 @@ class ControlDoor:
             if self._offered is None and is_page(target.path):
                 return self._page(request, method, target.path)
             operation, path = find(method, target.path)
-            self._offer(operation)
+            if self._offered is not None and operation.name not in self._offered:
+                raise Problem(404, f"a proxy has no operation {operation.method} {operation.path}; a broker has it")
             given = operation.arguments(path, _query(target.query), _body(operation, request))
             return _response(await self._call(operation, given))
         except Problem as problem:
@@ -168,10 +169,6 @@ class ControlDoor:
         if inspect.iscoroutinefunction(operation.function):
             return await operation.function(self._control, **given)
         return self._control.in_turn(lambda: operation.function(self._control, **given))
-
-    def _offer(self, operation: Operation) -> None:
-        if self._offered is not None and operation.name not in self._offered:
-            raise Problem(404, f"a proxy has no operation {operation.method} {operation.path}; a broker has it")
 
     def judge(self, request: Request) -> Response | int:
         """Return the refusal of a request by the head, or how many bytes the body may have."""
