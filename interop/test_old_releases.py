@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from interop.toolchains import made_once
+
 FOLDERS = Path(__file__).resolve().parents[1] / ".cache" / "clients"
 
 KAFKA_PYTHON = """
@@ -94,10 +96,9 @@ BESIDES = {"aiokafka-0.8.1": ["kafka-python==2.0.2"], "pykafka-2.8.0": ["kazoo",
 
 def folder_of(package: str, version: str) -> Path:
     folder = FOLDERS / f"{package}-{version}"
-    if not folder.exists():
-        fetch = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder)]
-        subprocess.run([*fetch, f"{package}=={version}", *BESIDES.get(folder.name, [])], check=True)
-    return folder
+    wanted = [f"{package}=={version}", *BESIDES.get(folder.name, [])]
+    fetch = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", str(folder), *wanted]
+    return made_once(folder, " ".join(wanted), lambda: subprocess.run(fetch, check=True))
 
 
 @pytest.mark.slow

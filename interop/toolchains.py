@@ -1,11 +1,14 @@
 """Builds the programs of interop/languages. Rule: a toolchain that is missing is a skipped test with its reason; so are
-packages that can't be had, in the one test that every run has. What is built is kept in `.cache/languages`.
+packages that can't be had, in the one test that every run has. Programs are kept in `.cache/languages`; a folder there
+is built by one process at a time and never changes while a program runs from it (`made_once`).
 """
 
+import fcntl
+import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -32,36 +35,63 @@ def run(command: Sequence[str], cwd: Path, timeout_s: float = BUILD_TIMEOUT_S) -
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
 
 
+def made_once(folder: Path, key: str, make: Callable[[], object]) -> Path:
+    """Return the folder once `make` has filled it for this key; an older or unfinished folder is made again.
+
+    Tests run in several processes: a lock file beside the folder lets one of them make it while the others wait, so
+    that nobody runs from a folder half made.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f"{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        stamp = folder / ".made"
+        if not stamp.exists() or stamp.read_text() != key:
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir()
+            make()
+            stamp.write_text(key)
+    return folder
+
+
+def digest(sources: Path) -> str:
+    """Return the hash of all files below the folder, with their names."""
+    files = sorted(path for path in sources.rglob("*") if path.is_file())
+    parts = (f"{path.relative_to(sources)}:{hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
 def go(program: str) -> list[str]:
     need("go")
-    executable = BUILT / "go" / program
-    run(["go", "build", "-o", str(executable), f"./{program}"], SOURCES / "go")
-    return [str(executable)]
+    sources, folder = SOURCES / "go", BUILT / "go" / program
+    made_once(folder, digest(sources), lambda: run(["go", "build", "-o", str(folder), f"./{program}"], sources))
+    return [str(folder / program)]
 
 
 def node(program: str) -> list[str]:
     """`npm ci` beside a copy of the sources, as ES modules look for packages nowhere else."""
     need("node", "npm")
-    folder = BUILT / "node"
-    shutil.copytree(SOURCES / "node", folder, dirs_exist_ok=True)
-    wanted = (folder / "package-lock.json").read_text()
-    fetched = folder / "node_modules" / ".fetched"
-    if not fetched.exists() or fetched.read_text() != wanted:
+    sources, folder = SOURCES / "node", BUILT / "node"
+
+    def make() -> None:
+        shutil.copytree(sources, folder, dirs_exist_ok=True)
         try:
             run(["npm", "ci", *NPM_OPTIONS], folder, FETCH_TIMEOUT_S)
         except (AssertionError, subprocess.TimeoutExpired) as error:
             pytest.skip(f"npm can't fetch the packages: {error}")
-        fetched.write_text(wanted)
-    return ["node", str(folder / program)]
+
+    return ["node", str(made_once(folder, digest(sources), make) / program)]
 
 
 def rust(program: str) -> list[str]:
     """Without a lock file in the sources, as it would name where crates come from; Cargo.toml pins what is used."""
     need("cargo")
-    folder = BUILT / "rust"
-    shutil.copytree(SOURCES / "rust", folder, dirs_exist_ok=True)
-    run(["cargo", "build", "--quiet"], folder, timeout_s=800)
-    return [str(folder / "target" / "debug" / program)]
+    sources, folder = SOURCES / "rust", BUILT / "rust"
+
+    def make() -> None:
+        shutil.copytree(sources, folder, dirs_exist_ok=True)
+        run(["cargo", "build", "--quiet"], folder, timeout_s=800)
+
+    return [str(made_once(folder, digest(sources), make) / "target" / "debug" / program)]
 
 
 def java(program: str, release: str) -> list[str]:
@@ -70,10 +100,9 @@ def java(program: str, release: str) -> list[str]:
     if not (home / "bin" / "javac").exists():
         pytest.skip("no javac: a Java without its compiler")
     classpath = f"{client_jars(release)}/*"
-    classes = BUILT / f"java-{release}"
-    classes.mkdir(parents=True, exist_ok=True)
-    folder = SOURCES / "java"
-    common = ["-nowarn", "-proc:none", "-Xlint:none", "-cp", classpath, "-sourcepath", str(folder), "-d", str(classes)]
-    run([str(home / "bin" / "javac"), *common, str(folder / f"{program}.java")], folder)
+    sources, classes = SOURCES / "java", BUILT / f"java-{release}" / program
+    common = ["-nowarn", "-proc:none", "-Xlint:none", "-cp", classpath, "-sourcepath", str(sources), "-d", str(classes)]
+    compiling = [str(home / "bin" / "javac"), *common, str(sources / f"{program}.java")]
+    made_once(classes, digest(sources), lambda: run(compiling, sources))
     command = [str(home / "bin" / "java"), "-XX:TieredStopAtLevel=1", "-Xmx256m"]
     return [*command, "-cp", f"{classpath}{os.pathsep}{classes}", program]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import NO_CONNECTION, ConnectionContext
-from pykafka_broker.broker.requests.router import PendingReply, Pieces, Router, served_versions
+from pykafka_broker.broker.requests.router import PendingReply, Router, served_versions
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.control.moving_time import MovableClock, MovingTime
@@ -27,7 +27,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
-from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.runtime import Message, Pieces
 from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link_codec import decode_response, encode_request

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 
+from pykafka_broker.server.event_loop import SystemClock
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.serving import Running
-from pykafka_broker.server.system_clock import SystemClock
 
 
 class MovableClock(SystemClock):

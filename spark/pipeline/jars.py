@@ -76,11 +76,19 @@ def fetched(name: str, coordinates: list[str], *, transitive: bool) -> Path:
         fetch(coordinates, unfinished, transitive)
         _check(unfinished, coordinates)
         (unfinished / COMPLETE).write_text("\n".join(coordinates) + "\n")
-        shutil.rmtree(folder, ignore_errors=True)
-        unfinished.rename(folder)
+        _move(unfinished, folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
     return folder
+
+
+def _move(unfinished: Path, folder: Path) -> None:
+    """Give the folder its name, unless another process has done so meanwhile and perhaps reads there already."""
+    try:
+        unfinished.rename(folder)
+    except OSError:
+        if not (folder / COMPLETE).exists():
+            raise
 
 
 def _check(folder: Path, coordinates: list[str]) -> None:

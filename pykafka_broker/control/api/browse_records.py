@@ -25,7 +25,7 @@ from pykafka_broker.control.reading import Aborted, Outcome, outcome_of
 from pykafka_broker.control.schema import Index, Offset, ValueLimits
 from pykafka_broker.records.control import ABORT, COMMIT, read_control_type
 from pykafka_broker.records.header import BatchHeader, iter_batches
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 _READ_BYTES = 1 << 20
 _LONGEST_STRETCH = 5_000  # offsets
@@ -80,7 +80,7 @@ class RecordFilter(NamedTuple):
     value: bytes = b""
     control: bool = True
 
-    def fits(self, record: Record, header: BatchHeader) -> bool:
+    def fits(self, record: BatchRecord, header: BatchHeader) -> bool:
         if header.is_control:
             return self.control and not self.key and not self.value
         return self.key in (record.key or b"") and self.value in (record.value or b"")
@@ -178,7 +178,7 @@ async def scan_back(
     return Scanned(found, begin, begin <= log.log_start_offset)
 
 
-def find(partition: Partition, offset: int) -> Record | None:
+def find(partition: Partition, offset: int) -> BatchRecord | None:
     """Return the record at an offset, or None."""
     log = partition.log
     if not log.log_start_offset <= offset < partition.high_watermark:
@@ -191,7 +191,7 @@ def find(partition: Partition, offset: int) -> Record | None:
 
 
 def _browsed(
-    number: int, record: Record, header: BatchHeader, outcome: Outcome | None, cut_bytes: int
+    number: int, record: BatchRecord, header: BatchHeader, outcome: Outcome | None, cut_bytes: int
 ) -> BrowsedRecord:
     control = None
     if header.is_control:
@@ -417,7 +417,7 @@ async def browse_decoded(
     return Decoded(*found)
 
 
-def _record(control: Control, topic: str, partition: int, offset: int) -> Record:
+def _record(control: Control, topic: str, partition: int, offset: int) -> BatchRecord:
     record = find(control.services.replicas.readable(topic, partition), offset)
     if record is None:
         raise Problem(404, f"{topic}-{partition} has no record of offset {offset}")

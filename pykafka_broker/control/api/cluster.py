@@ -48,7 +48,7 @@ def cluster(control: Control) -> Cluster:
 
 
 def _silent_ms(services: Services, broker_id: int) -> int | None:
-    role = services.controller_role
+    role = services.quorum_controller
     heard = -1 if role is None else role.sessions.last_contact(broker_id)
     return None if heard < 0 else services.clock.now - heard
 

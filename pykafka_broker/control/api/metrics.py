@@ -20,7 +20,7 @@ from pykafka_broker.control.api.groups import all_groups, committed, summary
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Text
 from pykafka_broker.control.traffic.request_log import RequestCounts
-from pykafka_broker.server.system_clock import seconds
+from pykafka_broker.server.event_loop import seconds
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric

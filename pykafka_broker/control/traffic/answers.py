@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from pykafka_broker.broker.requests.failure import says, whole_request_failure
+from pykafka_broker.broker.requests.router import says, whole_request_failure
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_request, encoded_request, encoded_response
 from pykafka_broker.control.traffic.faults import Rule
 from pykafka_broker.control.traffic.mentions import NO_PARTITION, Known, Wanted, keep, partition_of, topic_of
