@@ -25,7 +25,6 @@ MAY_READ = {
     "pykafka_broker.control.observed_router": "how long a request took, which is nothing that the broker goes by",
     "pykafka_broker.testing.data": "takes a time that a test has, waits for brokers in other processes",
     "pykafka_broker.testing.cluster_data": "takes a time that a test has",
-    "pykafka_broker.testing.cluster_nodes": "takes a time that a test has",
     "pykafka_broker.testing.traffic": "takes a time that a test has",
     "pykafka_broker.testing.security_spec": "how long certificates and tokens are good; a file's timestamp",
     "pykafka_broker.testing.cluster": "the timestamp of a file that a broker begins with",
