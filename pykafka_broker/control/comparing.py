@@ -1,8 +1,8 @@
 """Records of a topic, compared with expected records.
 
-Rule: only fields that an expected record names are compared. Records of one partition are compared in order; between
-partitions there is no order, so each expected record is searched for among all of them. The text of a difference is
-never longer than a person reads: lines and their number are cut.
+Rule: only the fields named in an expected record are compared. Records of one partition are compared in order. Between
+partitions there is no order, so each expected record is searched for among all records. The text of a difference is
+short enough to read: long lines and long lists are cut.
 """
 
 from __future__ import annotations
@@ -112,11 +112,11 @@ class ExpectedMatcher:
         return self.key.named + self.value.named + sum(each is not None for each in others)
 
     def fits(self, record: RecordAnswer) -> bool:
-        """Return whether the record has everything expected."""
+        """Return whether a record is as expected."""
         return self.fits_seen(_Seen(record))
 
     def fits_seen(self, seen: _Seen) -> bool:
-        """Return whether a record compared several times fits."""
+        """Return whether a record fits, for a record that is compared several times."""
         expected, record = self.expected, seen.record
         return (
             (expected.partition is None or expected.partition == record.partition)
@@ -137,7 +137,7 @@ class ExpectedMatcher:
         return bool(self.headers) or not left
 
     def __str__(self) -> str:
-        """Return everything expected of the record."""
+        """Return the expectation as text."""
         expected = self.expected
         parts = [
             f"{name} {_told(content.data, content.is_json)}"
@@ -153,7 +153,7 @@ class ExpectedMatcher:
 
 
 def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> str:
-    """Return an empty text if both are the same, else the missing and the unexpected records, line by line."""
+    """Return the missing and the unexpected records, line by line; an empty text without a difference."""
     wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
     form = _Form(wanted)
     if len({each.partition for each in found}) > 1:
@@ -171,7 +171,7 @@ def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]
 
 
 def missing(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> tuple[list[RecordAnswer], list[str]]:
-    """Return a separate record for each expected record with a partner, and a line for each without."""
+    """Return the matching records, a separate record for each expected record, and a line for each unmatched one."""
     wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
     partners = _partners(wanted, seen)
     lines = [f"- {each}" for each, partner in zip(wanted, partners, strict=True) if partner is None]
@@ -235,7 +235,7 @@ def _steps(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form
 def _aligned(
     wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
 ) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
-    """Return partners by the longest common sequence, or by position to save time."""
+    """Match records by the longest common sequence, or by position where the sequence would take too long."""
     if len(wanted) * len(seen) > _MOST_PAIRS:
         return _one_by_one(wanted, seen)
     fits = [[one.fits_seen(other) for other in seen] for one in wanted]
@@ -274,7 +274,7 @@ def _one_by_one(
 
 
 def _partners(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]) -> list[int | None]:
-    """Return the index of a separate fitting record for each expected record, for as many as possible."""
+    """Match as many expected records as possible; return the index of the matched record for each, or None."""
     partners: list[int | None] = [None] * len(wanted)
     owner: dict[int, int] = {}  # of a record that was found: the expected one that has it
     buckets = _Buckets(seen)
@@ -325,7 +325,7 @@ class _Buckets:
         self._of: dict[tuple[str, bool], dict[Any, deque[int]]] = {}
 
     def of(self, wanted: ExpectedMatcher, taken: dict[int, int]) -> Iterator[int]:
-        """Return records without an owner, candidates for a match."""
+        """Return the records that may match and are not taken."""
         name = "value" if wanted.value.named else "key" if wanted.key.named else None
         if name is None:
             return (each for each in range(len(self._seen)) if each not in taken)

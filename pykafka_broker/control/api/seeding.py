@@ -1,13 +1,13 @@
 """Topics, records and offsets of groups as lines of JSON, out and in.
 
-A line is an object that says by `type` what it is:
+A line is an object with a `type`:
 
     {"type": "topic", "name": "orders", "partitions": 2, "config": {"cleanup.policy": "compact"}}
     {"type": "record", "topic": "orders", "partition": 0, "timestamp": 1700000000000, "key": "a", "value": "b"}
     {"type": "offset", "group": "billing", "topic": "orders", "partition": 0, "offset": 1, "metadata": ""}
 
-Records are those that a consumer with read_committed sees. An offset counts the records before it, so that it means the
-same record in the seeded broker, whose partitions begin at 0 and have no gaps.
+Rule: the records are the records for a consumer with read_committed. The partitions of a seeded broker begin at offset
+0 and have no gaps, so an offset in a line is the number of records before it: it means the same record in both brokers.
 """
 
 from __future__ import annotations

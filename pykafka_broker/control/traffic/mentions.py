@@ -1,7 +1,7 @@
 """The topics, partitions, groups and transactional ids of a message.
 
-Rule: the schema's names decide, which mean the same everywhere; the few exceptions are listed by name. A topic that is
-named by its id is looked up; an unknown one is ignored.
+Rule: fields are recognised by their names in Kafka's schemas, which mean the same in all messages; the few exceptions
+are listed by name. A topic id is looked up; an unknown id is ignored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Known(Protocol):
 class Mentions:
     """The topics, groups and transactional ids of a message.
 
-    `all_topics`: the message is about everything there is, as Metadata may be.
+    `all_topics`: the message is about all topics, as Metadata may be.
     """
 
     __slots__ = ("all_topics", "groups", "places", "transactional_ids")

@@ -1,13 +1,13 @@
 """The last requests and their answers, and sums over them.
 
-Rule: the log is bounded in entries and in bytes; the oldest go first. Noting one costs a client next to nothing: the
-values of entries stand one after the other in one list, so that the garbage collector has nothing to look at; the rest
-of the work is done for a few hundred entries at a time, and an entry is decoded when somebody asks.
+Rule: the log is bounded in entries and in bytes; the oldest entries go first. A note costs a client next to nothing:
+the values of all entries stand one after the other in one list, with nothing for the garbage collector to look at. The
+rest of the work is done for a few hundred entries at a time, and an entry is decoded when somebody asks.
 
-Sealed entries lie in few objects, hundreds in each. The memory of ten thousand requests has left the processor's
-caches, and each object touched there when its time is over would cost the client whose turn it is.
+Sealed entries lie in few objects, hundreds in each. Ten thousand requests do not fit into the processor's caches, so
+dropping an old object is slow, and the client served at the moment would pay for each.
 
-Sums cost clients nothing until somebody asks for them: then the log's entries are counted, and from then on each entry
+Sums cost nothing until somebody asks for them. Then the entries of the log are counted, and from then on each entry
 when it is sealed. Requests from inside the process are not counted.
 """
 
