@@ -225,12 +225,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         coordinators/groups/consumer_group
         """,
     ),
-    "coordinators/groups/test_classic.py": (
-        "walks a group at random through its states",
-        """
-        coordinators/result
-        """,
-    ),
     "coordinators/streams/test_restart.py": (
         "has members come and go, with a restart in between",
         """
@@ -335,7 +329,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/leave_group broker/api/list_groups broker/api/offset_commit broker/api/offset_delete
         broker/api/offset_fetch broker/api/sync_group coordinators/groups/classic_group
         coordinators/groups/consumer_classic coordinators/groups/consumer_protocol
-        coordinators/groups/coordinator coordinators/groups/epoch_group
+        coordinators/groups/coordinator
         """,
     ),
     "scenarios/share/test_against_kafka.py": (

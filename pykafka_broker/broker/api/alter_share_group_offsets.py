@@ -12,7 +12,7 @@ from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, all_of, when_committed
 from pykafka_broker.broker.waiting.slices import Steps
-from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
+from pykafka_broker.coordinators.groups.group import FIRST_GROUP_EPOCH
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state import ShareKey
 from pykafka_broker.errors import ApiError

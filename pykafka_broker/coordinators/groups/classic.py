@@ -26,7 +26,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
     restored,
 )
 from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable, TimerKey
-from pykafka_broker.coordinators.result import CoordinatorResult, Token
+from pykafka_broker.coordinators.record import CoordinatorResult, Token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest

@@ -17,11 +17,10 @@ from pykafka_broker.coordinators.groups.group import (
     UNKNOWN_MEMBER,
     TimerKey,
     WallAt,
-    hash_order,
     unchanged,
 )
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import Token
+from pykafka_broker.coordinators.groups.topics import hash_order
+from pykafka_broker.coordinators.record import CoordinatorRecord, Token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember

@@ -21,28 +21,26 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     ResolvedRegex,
     Target,
     assignment_record,
-    epoch_record,
     frozen_target,
     member_record,
-    member_tombstones,
     partition_metadata_tombstone,
     regex_record,
-    target_epoch_record,
     target_record,
     topics_read,
 )
-from pykafka_broker.coordinators.groups.epoch_group import (
+from pykafka_broker.coordinators.groups.group import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
+    Caller,
     EpochChange,
-    MemberClocks,
+    EpochProtocol,
+    GroupTable,
+    TimerKey,
 )
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.topics import topic_ids
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -79,13 +77,11 @@ class Claim(NamedTuple):
         return self.epoch == JOIN_EPOCH
 
 
-class ConsumerProtocol:
+class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
     """All requests and deadlines of consumer groups, except for members of the classic protocol."""
 
     def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self._timers = table.timers
-        self._clocks = MemberClocks(table.timers, ConsumerGroup.type_name)
+        super().__init__(table, ConsumerGroup.type_name)
         self.downgrade: Downgrade = lambda group, leaving, result, now: False  # Migration sets its own
 
     # Heartbeat
@@ -103,7 +99,11 @@ class ConsumerProtocol:
         Raises:
             ApiError: The refusal of the heartbeat.
         """
-        if self._is_idle(group, request, caller) and not self._has_old_rights(group, caller, now):
+        if self._is_idle(group, request, caller) and not (
+            group.regexes
+            and caller.may_see is not None
+            and any(rights_are_old(self._table, resolved, now) for resolved in group.regexes.values())
+        ):
             result.reply = self._answer(group, request.member_id, request.member_epoch, now)
             return
         member_id = request.member_id or self._table.new_id()
@@ -115,10 +115,11 @@ class ConsumerProtocol:
         change.subscribe()
         change.reconcile(change.retarget(), request.topic_partitions)
         member = change.member
-        self._clocks.follow_state(group, before, member, now)
+        self.follow_state(group, before, member, now)
         reply = result.reply = self._answer(group, member_id, member.epoch, now)
         if claim.joins or _is_full(request) or member.assigned != before.assigned:
-            reply.assignment = _as_reply(member.assigned)
+            owned = member.assigned.items()
+            reply.assignment = Assignment([TopicPartitions(topic_id, sorted(since)) for topic_id, since in owned])
 
     def _is_idle(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> bool:
         """Whether neither member nor group have news: most heartbeats are of such a kind."""
@@ -140,15 +141,10 @@ class ConsumerProtocol:
             and member.client_host == caller.client_host
         )
 
-    def _has_old_rights(self, group: ConsumerGroup, caller: Caller, now: int) -> bool:
-        if caller.may_see is None or not group.regexes:
-            return False
-        return any(rights_are_old(self._table, resolved, now) for resolved in group.regexes.values())
-
     def _answer(self, group: ConsumerGroup, member_id: str, epoch: int, now: int) -> ConsumerGroupHeartbeatResponse:
         """Start the member's session anew, and return the answer to a heartbeat."""
         settings = self._table.group_settings(group.group_id)
-        self._clocks.keep_alive(group, member_id, now + settings.consumer_session_timeout_ms)
+        self.keep_alive(group, member_id, now + settings.consumer_session_timeout_ms)
         return ConsumerGroupHeartbeatResponse(
             member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms
         )
@@ -199,7 +195,7 @@ class ConsumerProtocol:
         member.member_id = member_id
         member.epoch = member.previous_epoch = 0
         group_id = group.group_id
-        result.records += member_tombstones(group_id, existing.member_id)
+        result.records += group.records.member_tombstones(group_id, existing.member_id)
         result.records += [
             member_record(group_id, member),
             target_record(group_id, member_id, group.targets.get(existing.member_id, {})),
@@ -228,7 +224,7 @@ class ConsumerProtocol:
         away.assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away.revoking = {}
         result.records.append(assignment_record(group.group_id, away))
-        self._clocks.stop_rebalance(group, member.member_id)
+        self._timers.cancel(TimerKey(self._rebalance, group.group_id, member.member_id))
 
     def fence(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
@@ -239,14 +235,14 @@ class ConsumerProtocol:
         group_id = group.group_id
         gone = {member.member_id for member in leaving}
         for member in leaving:
-            result.records += member_tombstones(group_id, member.member_id)
+            result.records += group.records.member_tombstones(group_id, member.member_id)
         left = [member for member in group.members.values() if member.member_id not in gone]
         wanted = {member.topic_regex for member in left}
         for pattern in group.regexes:
             if pattern not in wanted:
                 result.records.append(regex_record(group_id, pattern, None))
         new_hash = self._table.hashes.of_group(topics_read(self._table.topics, left, group.regexes))
-        result.records.append(epoch_record(group_id, group.epoch + 1, new_hash))
+        result.records.append(group.records.epoch(group_id, group.epoch + 1, new_hash))
 
     # Time
 
@@ -255,23 +251,6 @@ class ConsumerProtocol:
         if member is not None and member.classic is not None:
             return member.classic.session_timeout_ms
         return self._table.group_settings(group.group_id).consumer_session_timeout_ms
-
-    def keep_alive(self, group: ConsumerGroup, member_id: str, now: int, session_ms: int) -> None:
-        """Start the member's session anew."""
-        self._clocks.keep_alive(group, member_id, now + session_ms)
-
-    def on_timer(self, key: TimerKey, group: ConsumerGroup, result: CoordinatorResult[Any], now: int) -> None:
-        """Remove a member after a deadline."""
-        member = group.members.get(key.member_id)
-        if member is not None and self._clocks.is_out(key, member):
-            self.fence(group, [member], result, now)
-
-    def on_loaded(self, group: ConsumerGroup, now: int) -> None:
-        """Begin the sessions after a load: members have a full session to come back."""
-        for member in group.members.values():
-            self.keep_alive(group, member.member_id, now, self.session_ms(group, member))
-            if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-                self._clocks.await_revocation(group, member, now)
 
 
 def known_static(
@@ -320,10 +299,6 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
         and (request.subscribed_topic_names is not None or request.subscribed_topic_regex is not None)
         and request.topic_partitions is not None
     )
-
-
-def _as_reply(assigned: Owned) -> Assignment:
-    return Assignment([TopicPartitions(topic_id, sorted(owned)) for topic_id, owned in assigned.items()])
 
 
 # Checks of a heartbeat alone
@@ -434,19 +409,17 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         new_hash = self._table.hashes.of_group(names)
         if bump or new_hash != group.metadata_hash:
             self.group_epoch += 1
-            self.records.append(epoch_record(group.group_id, self.group_epoch, new_hash))
+            self.records.append(group.records.epoch(group.group_id, self.group_epoch, new_hash))
         else:
             group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
         if group.has_partition_metadata:
             self.records.append(partition_metadata_tombstone(group.group_id))
 
     def _members(self) -> list[ConsumerGroupMember]:
-        return self._group.with_change(self._replaced(), self.member)
-
-    def _replaced(self) -> ConsumerGroupMember | None:
-        """Return the static member with the same instance id, if any."""
         instance_id = self.member.instance_id
-        return None if instance_id is None else self._group.static_member(instance_id)
+        return self._group.with_change(
+            self.member, None if instance_id is None else self._group.static_member(instance_id)
+        )
 
     # Patterns
 
@@ -545,7 +518,7 @@ def next_target(
         target = result[member_id] = frozen_target(assigned[member_id])
         if target != group.targets.get(member_id):
             records.append(target_record(group.group_id, member_id, target))
-    records.append(target_epoch_record(group.group_id, epoch, now))
+    records.append(group.records.target_epoch(group.group_id, epoch, now))
     return result
 
 

@@ -46,7 +46,7 @@ from pykafka_broker.coordinators.groups.consumer_protocol import (
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
@@ -105,7 +105,7 @@ class Migration:
                 result.complete(member.join_token, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
             if member.sync_token is not None:
                 result.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-            self._consumer.keep_alive(upgraded, member.member_id, now, member.session_timeout_ms)
+            self._consumer.keep_alive(upgraded, member.member_id, now + member.session_timeout_ms)
         result.records.append(group_tombstone(group.group_id))
         result.records += group_records(upgraded)
         return upgraded
@@ -323,7 +323,7 @@ class ClassicMembers:
         """Turn the group back, since a classic member replaces the last member of the consumer protocol."""
         del join.result.records[:]  # no change is recorded: the group's records are all removed
         member.epoch = group.epoch
-        staying = group.with_change(replaced, member)
+        staying = group.with_change(member, replaced)
         self._migration.convert_back(group, staying, join.result, join.now, rebalance=rebalance)
 
     def _owned(self, subscription: ConsumerProtocolSubscription) -> list[TopicPartitions]:
@@ -338,7 +338,7 @@ class ClassicMembers:
         member_id, timers = member.member_id, self._table.timers
         timers.cancel(TimerKey(JOIN, group.group_id, member_id))
         timers.set(TimerKey(SYNC, group.group_id, member_id), join.now + member.rebalance_timeout_ms)
-        self._consumer.keep_alive(group, member_id, join.now, join.request.session_timeout_ms)
+        self._consumer.keep_alive(group, member_id, join.now + join.request.session_timeout_ms)
 
     # SyncGroup
 
@@ -360,7 +360,7 @@ class ClassicMembers:
             self._await_join(group, member, now)
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         self._table.timers.cancel(TimerKey(SYNC, group.group_id, member.member_id))
-        self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
+        self._consumer.keep_alive(group, member.member_id, now + member.classic.session_timeout_ms)
         owned = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
         result.reply = SyncGroupResponse(
             protocol_type=request.protocol_type,
@@ -378,7 +378,7 @@ class ClassicMembers:
         """
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
-        self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
+        self._consumer.keep_alive(group, member.member_id, now + member.classic.session_timeout_ms)
         if (
             member.epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS

@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterator
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable
 from pykafka_broker.coordinators.groups.topics import ClusterTopic
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (

@@ -15,8 +15,7 @@ from enum import IntEnum
 from heapq import heappop, heappush, merge
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError, uuid_text

@@ -15,11 +15,18 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
-from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, MemberClocks
-from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.group import (
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    AnyGroup,
+    Caller,
+    EpochChange,
+    EpochProtocol,
+    GroupTable,
+    TimerKey,
+)
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.coordinators.streams.assignor import TaskMemberSpec, assign
 from pykafka_broker.coordinators.streams.group import (
     NO_TOPOLOGY,
@@ -35,9 +42,7 @@ from pykafka_broker.coordinators.streams.group import (
     assignment_record,
     epoch_record,
     member_record,
-    member_tombstones,
     read_tasks,
-    target_epoch_record,
     target_record,
     topology_record,
 )
@@ -85,13 +90,11 @@ class StreamsResult(CoordinatorResult[StreamsGroupHeartbeatResponse]):
         self.missing_topics: list[CreatableTopic] = []
 
 
-class StreamsProtocol:
+class StreamsProtocol(EpochProtocol[StreamsGroup]):
     """All requests and deadlines of streams groups."""
 
     def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self._timers = table.timers
-        self._clocks = MemberClocks(table.timers, StreamsGroup.type_name)
+        super().__init__(table, StreamsGroup.type_name)
 
     # Heartbeat
 
@@ -102,7 +105,7 @@ class StreamsProtocol:
             check_heartbeat(request)
             group = self._table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
-                self._leave(self.existing(request.group_id), request, result)
+                self._leave(self._table.of_kind(request.group_id, StreamsGroup), request, result, now)
             elif isinstance(group, StreamsGroup):
                 self._heartbeat(group, request, caller, result, now)
             else:
@@ -112,23 +115,16 @@ class StreamsProtocol:
             result.reply = StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
         return result
 
-    def existing(self, group_id: str) -> StreamsGroup:
-        """Return the group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
-        group = self._table.existing(group_id)
-        if not isinstance(group, StreamsGroup):
-            raise _other_kind(group_id)
-        return group
-
     def _new_group(
         self, group: AnyGroup | None, request: StreamsGroupHeartbeatRequest, result: StreamsResult
     ) -> StreamsGroup:
         """Return a new group for a first member; an empty classic group makes way."""
         group_id = request.group_id
-        if group is None and request.member_epoch != JOIN_EPOCH:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
+        if request.member_epoch != JOIN_EPOCH or not (
+            group is None or (isinstance(group, ClassicGroup) and group.is_empty)
+        ):
+            return self._table.of_kind(group_id, StreamsGroup, "Streams group")
         if group is not None:
-            if request.member_epoch != JOIN_EPOCH or not (isinstance(group, ClassicGroup) and group.is_empty):
-                raise _other_kind(group_id)
             result.records.append(group_tombstone(group_id))
         return StreamsGroup(group_id, self._table.topics)
 
@@ -154,21 +150,26 @@ class StreamsProtocol:
         _apply_request(member, request, caller)
         change.take_over(request)
         _note_stale(change)
-        configs = assignment_configs(self._table, group.group_id)
+        settings = self._table.group_settings(group.group_id)
+        configs = {
+            STANDBYS: str(settings.streams_num_standby_replicas)
+        }  # the assignor's, as the epoch's record has them
         change.bump(configs)
-        epoch, target = change.retarget(configs, self._is_delayed(group, now))
+        is_delayed = self._is_delayed(group, settings.streams_initial_rebalance_delay_ms, now)
+        epoch, target = change.retarget(configs, is_delayed, settings.streams_assignment_interval_ms)
         change.reconcile(epoch, target, request)
-        self._clocks.follow_state(group, before, member, now)
-        self.keep_alive(group, member.member_id, now)
+        self.follow_state(group, before, member, now)
+        self.keep_alive(group, member.member_id, now + settings.streams_session_timeout_ms)
         if request.shutdown_application:
             _ask_for_shutdown(group, member.member_id)
         result.missing_topics = change.configured.missing
-        reply = result.reply = self._reply(group, change)
+        reply = result.reply = self._reply(group, change, settings.streams_heartbeat_interval_ms)
         self._reply_tasks(group, change, joins, reply)
         self._reply_endpoints(group, change, request, reply)
 
-    def _reply(self, group: StreamsGroup, change: StreamsMemberChange) -> StreamsGroupHeartbeatResponse:
-        interval = self._table.group_settings(group.group_id).streams_heartbeat_interval_ms
+    def _reply(
+        self, group: StreamsGroup, change: StreamsMemberChange, interval_ms: int
+    ) -> StreamsGroupHeartbeatResponse:
         statuses = change.statuses
         if change.configured.problem is not None:
             statuses.append(Status(change.configured.problem.status, change.configured.problem.detail))
@@ -183,7 +184,7 @@ class StreamsProtocol:
         return StreamsGroupHeartbeatResponse(
             member_id=change.member.member_id,
             member_epoch=change.member.epoch,
-            heartbeat_interval_ms=interval,
+            heartbeat_interval_ms=interval_ms,
             status=statuses,
         )
 
@@ -214,7 +215,7 @@ class StreamsProtocol:
     # Leaving
 
     def _leave(
-        self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, result: CoordinatorResult[Any]
+        self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, result: CoordinatorResult[Any], now: int
     ) -> None:
         """Remove a member for good."""
         if request.shutdown_application:
@@ -222,12 +223,14 @@ class StreamsProtocol:
         result.reply = StreamsGroupHeartbeatResponse(
             member_id=request.member_id, member_epoch=request.member_epoch, status=[]
         )
-        self._fence(group, group.member(request.member_id), result)
+        self.fence(group, [group.member(request.member_id)], result, now)
 
-    def _fence(self, group: StreamsGroup, member: StreamsGroupMember, result: CoordinatorResult[Any]) -> None:
-        """Remove a member from the group; the others share the member's tasks from the next epoch on."""
+    def fence(
+        self, group: StreamsGroup, leaving: list[StreamsGroupMember], result: CoordinatorResult[Any], now: int
+    ) -> None:
         group_id = group.group_id
-        result.records += member_tombstones(group_id, member.member_id)
+        for member in leaving:
+            result.records += group.records.member_tombstones(group_id, member.member_id)
         result.records.append(
             epoch_record(
                 group_id,
@@ -240,45 +243,28 @@ class StreamsProtocol:
 
     # Time
 
-    def _is_delayed(self, group: StreamsGroup, now: int) -> bool:
+    def _is_delayed(self, group: StreamsGroup, delay_ms: int, now: int) -> bool:
         """Whether the first members still wait for more members; the wait begins with the first member."""
         key = TimerKey(INITIAL_DELAY, group.group_id)
-        if group.is_empty and key not in self._timers:
-            delay_ms = self._table.group_settings(group.group_id).streams_initial_rebalance_delay_ms
-            if delay_ms > 0:
-                self._timers.set(key, now + delay_ms)
+        if group.is_empty and delay_ms > 0 and key not in self._timers:
+            self._timers.set(key, now + delay_ms)
         return key in self._timers
 
-    def keep_alive(self, group: StreamsGroup, member_id: str, now: int) -> None:
-        """Start the member's session anew."""
-        session_ms = self._table.group_settings(group.group_id).streams_session_timeout_ms
-        self._clocks.keep_alive(group, member_id, now + session_ms)
+    def session_ms(self, group: StreamsGroup, member: StreamsGroupMember) -> int:
+        return self._table.group_settings(group.group_id).streams_session_timeout_ms
 
     def on_timer(self, key: TimerKey, group: StreamsGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Remove a member after a deadline, or give the first members tasks."""
         if key.kind == INITIAL_DELAY:
             self._end_delay(group, result, now)
-            return
-        member = group.members.get(key.member_id)
-        if member is not None and self._clocks.is_out(key, member):
-            self._fence(group, member, result)
+        else:
+            super().on_timer(key, group, result, now)
 
     def _end_delay(self, group: StreamsGroup, result: CoordinatorResult[Any], now: int) -> None:
         if group.is_empty or group.epoch <= group.assignment_epoch or group.configured is None:
             return
         members = list(group.members.values())
         next_targets(group, members, group.configured, group.assignment_configs, group.epoch, now, result.records)
-
-    def on_loaded(self, group: StreamsGroup, now: int) -> None:
-        """Begin the sessions after a load: members have a full session to come back."""
-        for member in group.members.values():
-            self.keep_alive(group, member.member_id, now)
-            if member.state is StreamsMemberState.UNREVOKED_TASKS:
-                self._clocks.await_revocation(group, member, now)
-
-
-def _other_kind(group_id: str) -> ApiError:
-    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
 
 
 def _has_only(request: StreamsGroupHeartbeatRequest, owned: TasksTupleWithEpochs) -> bool:
@@ -426,11 +412,6 @@ def _invalid(message: str) -> ApiError:
 STANDBYS = "num.standby.replicas"
 
 
-def assignment_configs(table: GroupTable, group_id: str) -> dict[str, str]:
-    """Return the assignor's settings, in the format for the record of each epoch."""
-    return {STANDBYS: str(table.group_settings(group_id).streams_num_standby_replicas)}
-
-
 def next_targets(
     group: StreamsGroup,
     members: list[StreamsGroupMember],
@@ -452,7 +433,7 @@ def next_targets(
     for member_id, target in targets.items():
         if target != group.targets.get(member_id):
             records.append(target_record(group.group_id, member_id, target))
-    records.append(target_epoch_record(group.group_id, epoch, now))
+    records.append(group.records.target_epoch(group.group_id, epoch, now))
     return targets
 
 
@@ -534,7 +515,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
 
     # Target and assignment
 
-    def retarget(self, configs: dict[str, str], is_delayed: bool) -> tuple[int, TasksTuple]:
+    def retarget(self, configs: dict[str, str], is_delayed: bool, interval_ms: int) -> tuple[int, TasksTuple]:
         """Return epoch and target of the member; assign anew if the group epoch is ahead and no delay runs."""
         group, member_id = self._group, self.member.member_id
         if is_delayed:
@@ -542,7 +523,6 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
             return group.assignment_epoch, NOTHING
         if self.group_epoch <= group.assignment_epoch:
             return group.assignment_epoch, group.target_of(member_id)
-        interval_ms = self._table.group_settings(group.group_id).streams_assignment_interval_ms
         if not group.may_retarget(interval_ms, self._now):
             self._note_delay("assignment interval")
             return group.assignment_epoch, group.target_of(member_id)

@@ -12,8 +12,7 @@ from collections.abc import Collection, Iterable, Sequence
 from heapq import nsmallest
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.groups.group import hash_order
-from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, hash_order
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import streams_group_heartbeat_request as wire

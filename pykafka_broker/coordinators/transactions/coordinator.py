@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult, R
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R
 from pykafka_broker.coordinators.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,

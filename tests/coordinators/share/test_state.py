@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, RecordState, ShareCoordinator, ShareKey, StateRun
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
