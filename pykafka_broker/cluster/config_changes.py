@@ -165,11 +165,7 @@ def alter_configs(
 
 
 def check_ops(ops: Sequence[ConfigOp]) -> None:
-    """Check a list of changes for any resource.
-
-    Raises:
-        ApiError: a key comes twice, or a value is missing.
-    """
+    """Check a list of changes for any resource. Raises ApiError: a key comes twice, or a value is missing."""
     nulls: list[str] = []
     keys: set[str] = set()
     for op in ops:

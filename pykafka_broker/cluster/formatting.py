@@ -221,22 +221,14 @@ def _initial_voter(text: str) -> InitialVoter:
 
 
 def version_mapping(text: str | None) -> list[str]:
-    """Return the features of a release, the latest for None, as Kafka's tools print them.
-
-    Raises:
-        FormatError: the release is unknown.
-    """
+    """Return the features of a release, the latest for None, as Kafka's tools print them. Raises FormatError."""
     level = _LATEST if text is None else metadata_version(text, unstable=True)
     first = f"{METADATA_VERSION}={level} ({text or name_of_metadata_version(level)})"
     return [first, *(f"{name}={each}" for name, each in default_levels(level).items())]
 
 
 def feature_dependencies(name: str, level: int) -> list[str]:
-    """Return the dependencies of a feature's level, as Kafka's tools print them.
-
-    Raises:
-        FormatError: feature or level is unknown.
-    """
+    """Return the dependencies of a feature's level, as Kafka's tools print them. Raises FormatError."""
     if name == METADATA_VERSION and name_of_metadata_version(level) is None:
         raise FormatError(f"Unknown {name} {level}")
     if name not in SUPPORTED:
@@ -256,11 +248,7 @@ def _feature(name: str, level: int) -> str:
 
 
 def scram_user(argument: str, new_salt: Callable[[], bytes]) -> UserScramCredentialRecord:
-    """Return the record of a user.
-
-    Raises:
-        FormatError: the argument is wrong.
-    """
+    """Return the record of a user. Raises FormatError: the argument is wrong."""
     mechanism, equals, rest = argument.strip().partition("=")
     if not equals:
         raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument.strip()}'")

@@ -194,11 +194,7 @@ def broker_heartbeat(
 
 
 def known_broker(controller: Controller, broker_id: int, epoch: int) -> BrokerImage:
-    """Return the broker with the epoch.
-
-    Raises:
-        ApiError: STALE_BROKER_EPOCH, there is none.
-    """
+    """Return the broker with the epoch. Raises STALE_BROKER_EPOCH."""
     broker = controller.image.brokers.get(broker_id)
     if broker is None or broker.epoch != epoch:
         raise ApiError(ErrorCode.STALE_BROKER_EPOCH)

@@ -128,10 +128,10 @@ def shuffled(items: Sequence[T], draw: Draw) -> list[T]:
 
 
 def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None) -> None:
-    """Check a manual assignment; `expected` is the replica count of the topic's other partitions.
+    """Check a manual assignment. Raises INVALID_REPLICA_ASSIGNMENT.
 
-    Raises:
-        ApiError: INVALID_REPLICA_ASSIGNMENT.
+    Args:
+        expected: The replica count of the topic's other partitions.
     """
     if not replicas:
         raise _refused("The manual partition assignment includes an empty replica list.")

@@ -23,10 +23,16 @@ from collections.abc import Iterable, Iterator
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.elections import election_of, may_lead, without
 from pykafka_broker.cluster.image import MetadataImage, PartitionImage, TopicImage, changed_partition
-from pykafka_broker.cluster.partition_change import RECOVERED, RECOVERING, Election, active, partition_change
+from pykafka_broker.cluster.partition_change import (
+    RECOVERED,
+    RECOVERING,
+    Election,
+    active,
+    assignment,
+    partition_change,
+)
 from pykafka_broker.cluster.placement import check_assignment
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.replicas import assignment
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import alter_partition_response as answers

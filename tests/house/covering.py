@@ -134,12 +134,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/batches
         """,
     ),
-    "cluster/raft/test_observer.py": (
-        "fetches the log of a quorum",
-        """
-        cluster/raft/followed_log
-        """,
-    ),
     "cluster/test_controller.py": (
         "sends the requests to the controller",
         """
@@ -150,12 +144,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "takes an image apart and makes it again",
         """
         cluster/image_records
-        """,
-    ),
-    "cluster/test_metadata_log.py": (
-        "writes and reads the files",
-        """
-        cluster/snapshot
         """,
     ),
     "control/api/test_connections.py": (

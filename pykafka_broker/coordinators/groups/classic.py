@@ -504,11 +504,7 @@ class ClassicProtocol:
     def sync(
         self, group: ClassicGroup, request: SyncGroupRequest, token: Token, result: CoordinatorResult[Any], now: int
     ) -> None:
-        """Take in the leader's shares for all members, or let the request wait for the shares.
-
-        Raises:
-            ApiError: The refusal of the request.
-        """
+        """Take in the leader's shares for all members, or let the request wait for the shares. Raises ApiError."""
         self._check_sync(group, request)
         member = group.members[request.member_id]
         self.rebalance.note_sync(group, member.member_id)
@@ -545,8 +541,7 @@ class ClassicProtocol:
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
         """Keep the member alive; REBALANCE_IN_PROGRESS in the join phase makes the member join again.
 
-        Raises:
-            ApiError: The refusal of the request.
+        Raises ApiError: The refusal of the request.
         """
         member = group.members.get(request.member_id)
         if member is None or request.group_instance_id is not None:

@@ -94,11 +94,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         result: CoordinatorResult[Any],
         now: int,
     ) -> None:
-        """Let a member join, or follow the group.
-
-        Raises:
-            ApiError: The refusal of the heartbeat.
-        """
+        """Let a member join, or follow the group. Raises ApiError: The refusal of the heartbeat."""
         if self._is_idle(group, request, caller) and not (
             group.regexes
             and caller.may_see is not None
@@ -157,11 +153,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
     # The member of a request
 
     def find_member(self, group: ConsumerGroup, claim: Claim, result: CoordinatorResult[Any]) -> ConsumerGroupMember:
-        """Return the claimed member, or a new member.
-
-        Raises:
-            ApiError: The claim is wrong, or the member has been fenced.
-        """
+        """Return the claimed member, or a new member. Raises ApiError."""
         if claim.joins:
             return self._find_joining(group, claim, result)
         if claim.instance_id is None:
@@ -309,8 +301,7 @@ MEMBER_CHOOSES_ID_FROM = 1
 def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assignors: list[str]) -> None:
     """Check the request alone, in Kafka's order and with Kafka's words, which clients show to people.
 
-    Raises:
-        INVALID_REQUEST, UNSUPPORTED_ASSIGNOR: The request is wrong.
+    Raises INVALID_REQUEST, UNSUPPORTED_ASSIGNOR: The request is wrong.
     """
     epoch = request.member_epoch
     if not request.member_id and (version >= MEMBER_CHOOSES_ID_FROM or epoch != JOIN_EPOCH):

@@ -91,8 +91,7 @@ class Migration:
     def upgrade(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> ConsumerGroup:
         """Return the consumer group for a classic group, and add the records of the change.
 
-        Raises:
-            GROUP_ID_NOT_FOUND: The group can't be converted.
+        Raises GROUP_ID_NOT_FOUND: The group can't be converted.
         """
         self._check_upgrade(group)
         try:
@@ -270,11 +269,7 @@ class ClassicMembers:
     # JoinGroup
 
     def join(self, group: ConsumerGroup, join: Join) -> None:
-        """Let a classic member join a consumer group; the answer comes at once.
-
-        Raises:
-            ApiError: The refusal of the join.
-        """
+        """Let a classic member join a consumer group; the answer comes at once. Raises ApiError."""
         request = join.request
         if self._migration.disabled or not _supports(group, request.protocol_type, join.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
@@ -343,11 +338,7 @@ class ClassicMembers:
     # SyncGroup
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
-        """Answer with the member's share of the coordinator's assignment.
-
-        Raises:
-            ApiError: The refusal of the request.
-        """
+        """Answer with the member's share of the coordinator's assignment. Raises ApiError."""
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         protocol = member.classic.supported_protocols[0]
@@ -371,11 +362,7 @@ class ClassicMembers:
     # Heartbeat
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
-        """Keep the member alive. Returns REBALANCE_IN_PROGRESS if a join would change something.
-
-        Raises:
-            ApiError: The refusal of the heartbeat.
-        """
+        """Keep the member alive. Returns REBALANCE_IN_PROGRESS if a join would change something. Raises ApiError."""
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         self._consumer.keep_alive(group, member.member_id, now + member.classic.session_timeout_ms)

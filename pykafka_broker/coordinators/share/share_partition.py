@@ -431,8 +431,7 @@ class SharePartition:
     ) -> Callable[[], None]:
         """Check and store acknowledgements; calling the result puts the change into effect.
 
-        Raises:
-            ApiError: An acknowledgement is wrong, and none has an effect.
+        Raises ApiError: An acknowledgement is wrong, and no acknowledgement has an effect.
         """
         decided: list[StateRun] = []
         renewed: list[Run] = []
