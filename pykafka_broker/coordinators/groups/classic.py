@@ -65,10 +65,6 @@ class ClassicRebalance:
         """Start the member's session anew."""
         self._timers.set(member.session_key, now + (member.session_timeout_ms if timeout_ms is None else timeout_ms))
 
-    def end_session(self, member: ClassicGroupMember) -> None:
-        """Cancel the deadline of the member's session."""
-        self._timers.cancel(member.session_key)
-
     # Join phase
 
     def prepare_or_complete(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
@@ -88,20 +84,14 @@ class ClassicRebalance:
         self._timers.cancel(group.sync_key)
         initial = group.state is EMPTY
         group.move_to(PREPARING_REBALANCE, now)
-        if initial:
-            self._start_initial_delay(group, result, now)
-        elif group.all_joined:
+        delay = self._table.config.group_initial_rebalance_delay_ms
+        if initial and delay:
+            self._initial_delays[group.group_id] = (delay, max(group.rebalance_timeout_ms - delay, 0))
+            self._timers.set(group.join_key, now + delay)
+        elif initial or group.all_joined:
             self.complete_join(group, result, now)
         else:
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
-
-    def _start_initial_delay(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
-        delay = self._table.config.group_initial_rebalance_delay_ms
-        if delay == 0:
-            self.complete_join(group, result, now)
-            return
-        self._initial_delays[group.group_id] = (delay, max(group.rebalance_timeout_ms - delay, 0))
-        self._timers.set(group.join_key, now + delay)
 
     def _continue_initial_delay(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         delay, remaining = self._initial_delays.pop(group.group_id)
@@ -127,7 +117,7 @@ class ClassicRebalance:
         group.new_member_added = False
         for member in [m for m in group.members.values() if m.join_token is None and m.instance_id is None]:
             group.remove(member.member_id)
-            self.end_session(member)
+            self._timers.cancel(member.session_key)
         if group.state is DEAD:
             return
         if not group.elect_joined_leader() and group.members:
@@ -140,23 +130,14 @@ class ClassicRebalance:
             return
         members = described_members(group)
         for member in group.members.values():
-            self.answer_join(group, member, result, members if member.member_id == group.leader else [])
+            token = group.wait_for_join(member, None)
+            if token is not None:  # a static member may have no join waiting
+                shown = members if member.member_id == group.leader else []
+                result.complete(token, generation_reply(group, member, shown))
             self.keep_alive(member, now)
             member.is_new = False
             group.pending_syncs.add(member.member_id)
         self._timers.set(group.sync_key, now + group.rebalance_timeout_ms)
-
-    def answer_join(
-        self,
-        group: ClassicGroup,
-        member: ClassicGroupMember,
-        result: CoordinatorResult[Any],
-        members: list[JoinGroupResponseMember],
-    ) -> None:
-        """Answer a member's waiting join with the current generation; a static member may have none waiting."""
-        token = group.wait_for_join(member, None)
-        if token is not None:
-            result.complete(token, generation_reply(group, member, members))
 
     # Sync phase
 
@@ -183,12 +164,6 @@ class ClassicRebalance:
             member.sync_token = None
             self.keep_alive(member, now)
 
-    def note_sync(self, group: ClassicGroup, member_id: str) -> None:
-        """Note a member's SyncGroup; the last member's stops the deadline."""
-        group.pending_syncs.discard(member_id)
-        if not group.pending_syncs:
-            self._timers.cancel(group.sync_key)
-
     # Departures
 
     def remove_member(
@@ -213,12 +188,11 @@ class ClassicRebalance:
         """Run the rule of the deadline `key`."""
         if key.kind == "classic-session":
             self._session_ended(group, key.member_id, result, now)
-        elif key.kind == "classic-join":
-            if group.state is PREPARING_REBALANCE:
-                if group.group_id in self._initial_delays:
-                    self._continue_initial_delay(group, result, now)
-                else:
-                    self.complete_join(group, result, now)
+        elif key.kind == "classic-join" and group.state is PREPARING_REBALANCE:
+            if group.group_id in self._initial_delays:
+                self._continue_initial_delay(group, result, now)
+            else:
+                self.complete_join(group, result, now)
         elif key.kind == "classic-sync":
             self._sync_ended(group, result, now)
 
@@ -316,12 +290,8 @@ def join_refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
 # The protocol
 
 
-class ClassicProtocol:
+class ClassicProtocol(ClassicRebalance):
     """All requests and deadlines of classic groups."""
-
-    def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self.rebalance = ClassicRebalance(table)
 
     # JoinGroup
 
@@ -407,8 +377,8 @@ class ClassicProtocol:
         if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
             group.new_member_added = True
         group.add(member, join.token)
-        self.rebalance.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self.rebalance.prepare_or_complete(group, join.result, join.now)
+        self.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.prepare_or_complete(group, join.result, join.now)
 
     def _replace_static(self, group: ClassicGroup, join: Join, old_id: str, member_id: str) -> None:
         """Take back a static member after a restart.
@@ -418,17 +388,17 @@ class ClassicProtocol:
         leader_before = group.leader
         old, member = group.replace_static(old_id, member_id)
         self._fence(group, old, join.result)
-        self.rebalance.end_session(old)
-        self.rebalance.keep_alive(member, join.now)
+        self._timers.cancel(old.session_key)
+        self.keep_alive(member, join.now)
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
         if group.state is STABLE and group.select_protocol() == group.protocol_name:
             join.result.records.append(group_metadata_record(group, group.assignments()))
             join.result.complete(group.wait_for_join(member, None), self._unchanged(group, member, join, leader_before))
         elif group.state is PREPARING_REBALANCE:
-            self.rebalance.complete_join_if_all_are_here(group, join.result, join.now)
+            self.complete_join_if_all_are_here(group, join.result, join.now)
         else:
             # The leader computes shares for the old member id: the new member id gets a share only in a new round.
-            self.rebalance.prepare(group, join.result, join.now)
+            self.prepare(group, join.result, join.now)
 
     def _fence(self, group: ClassicGroup, old: ClassicGroupMember, result: CoordinatorResult[Any]) -> None:
         """Answer the waiting requests of a replaced member with FENCED_INSTANCE_ID."""
@@ -472,32 +442,27 @@ class ClassicProtocol:
 
     def _rejoin(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         leads = member.member_id == group.leader
-        unchanged = join.protocols == member.protocols
-        if group.state is PREPARING_REBALANCE:
+        changed = join.protocols != member.protocols
+        if group.state is PREPARING_REBALANCE or (
+            (changed and group.state is COMPLETING_REBALANCE)
+            # A leader that joins again asks for a new assignment: the topics may have changed.
+            or (group.state is STABLE and (changed or leads))
+        ):
             self._update(group, join, member)
-        elif group.state is COMPLETING_REBALANCE:
-            if unchanged:  # the member has missed the answer to its join
-                join.result.reply = generation_reply(group, member, described_members(group) if leads else [])
-            else:
-                self._update(group, join, member)
-        elif group.state is STABLE:
-            if leads or not unchanged:
-                # A leader that joins again asks for a new assignment: the topics may have changed.
-                self._update(group, join, member)
-            else:
-                join.result.reply = generation_reply(group, member, [])
+        elif group.state in (COMPLETING_REBALANCE, STABLE):  # the member has missed the answer to its join
+            join.result.reply = generation_reply(group, member, described_members(group) if leads else [])
         else:
             join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
 
     def _update(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
-        self.rebalance.prepare_or_complete(group, join.result, join.now)
+        self.prepare_or_complete(group, join.result, join.now)
 
-    def keep_alive(self, group: ClassicGroup, member_id: str, now: int) -> None:
+    def note_commit(self, group: ClassicGroup, member_id: str, now: int) -> None:
         """Start the session of a member anew, if the group has the member."""
         member = group.members.get(member_id)
         if member is not None:
-            self.rebalance.keep_alive(member, now)
+            self.keep_alive(member, now)
 
     # SyncGroup
 
@@ -507,7 +472,9 @@ class ClassicProtocol:
         """Take in the leader's shares for all members, or let the request wait for the shares. Raises ApiError."""
         self._check_sync(group, request)
         member = group.members[request.member_id]
-        self.rebalance.note_sync(group, member.member_id)
+        group.pending_syncs.discard(member.member_id)
+        if not group.pending_syncs:
+            self._timers.cancel(group.sync_key)
         if group.state is STABLE:
             result.reply = SyncGroupResponse(
                 protocol_type=group.protocol_type_or_none,
@@ -521,7 +488,7 @@ class ClassicProtocol:
             assignments = {member_id: shares.get(member_id, b"") for member_id in group.members}
             result.records.append(group_metadata_record(group, assignments))
             # The group is stable once the record is replayed.
-            self.rebalance.answer_syncs(group, assignments, result, now)
+            self.answer_syncs(group, assignments, result, now)
 
     def _check_sync(self, group: ClassicGroup, request: SyncGroupRequest) -> None:
         if group.state is EMPTY:
@@ -551,7 +518,7 @@ class ClassicProtocol:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         if group.state is EMPTY or group.state is DEAD:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        self.rebalance.keep_alive(member, now)
+        self.keep_alive(member, now)
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING_REBALANCE else ErrorCode.NONE
 
     # LeaveGroup
@@ -572,9 +539,9 @@ class ClassicProtocol:
         ]
         if any(member.error_code == ErrorCode.NONE for member in members):
             if group.state in (STABLE, COMPLETING_REBALANCE):
-                self.rebalance.prepare_or_complete(group, result, now)
+                self.prepare_or_complete(group, result, now)
             elif group.state is PREPARING_REBALANCE:
-                self.rebalance.complete_join_if_all_are_here(group, result, now)
+                self.complete_join_if_all_are_here(group, result, now)
         result.reply = LeaveGroupResponse(members=members)
 
     def _remove_leaving(
@@ -627,9 +594,9 @@ class ClassicProtocol:
         """Begin the sessions after a load: members have a full session to come back."""
         group.live = True
         for member in group.members.values():
-            self.rebalance.keep_alive(member, now)
+            self.keep_alive(member, now)
         if len(group.members) > self._table.config.group_max_size:
-            self.rebalance.prepare(group, result, now)
+            self.prepare(group, result, now)
 
 
 def _differs(asked: str | None, known: str | None) -> bool:

@@ -156,10 +156,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         """Return the claimed member, or a new member. Raises ApiError."""
         if claim.joins:
             return self._find_joining(group, claim, result)
-        if claim.instance_id is None:
-            member = group.member(claim.member_id)
-        else:
-            member = known_static(group, claim.instance_id, claim.member_id, group.static_member(claim.instance_id))
+        member = group.claimed_member(claim.member_id, claim.instance_id)
         group.check_epoch(member, claim.epoch, lambda: _is_subset(claim.owned, member.assigned))
         return member
 
@@ -203,12 +200,8 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         """Remove a member with epoch -1; with epoch -2 keep the place of a static member for a session."""
         epoch = request.member_epoch
         result.reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=epoch)
-        if request.instance_id is None:
-            self.fence(group, [group.member(request.member_id)], result, now)
-            return
-        existing = group.static_member(request.instance_id)
-        member = known_static(group, request.instance_id, request.member_id, existing)
-        if epoch != LEAVE_STATIC_EPOCH:
+        member = group.claimed_member(request.member_id, request.instance_id)
+        if request.instance_id is None or epoch != LEAVE_STATIC_EPOCH:
             self.fence(group, [member], result, now)
             return
         away = member.copy()
@@ -243,20 +236,6 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         if member is not None and member.classic is not None:
             return member.classic.session_timeout_ms
         return self._table.group_settings(group.group_id).consumer_session_timeout_ms
-
-
-def known_static(
-    group: ConsumerGroup, instance_id: str, member_id: str, existing: ConsumerGroupMember | None
-) -> ConsumerGroupMember:
-    """Return the static member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for another member's instance id."""
-    if existing is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if existing.member_id != member_id:
-        raise ApiError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {existing.member_id}.",
-        )
-    return existing
 
 
 def _is_subset(owned: ReportedTopics, assigned: Owned) -> bool:
@@ -523,47 +502,37 @@ UNKNOWN_STATE = (
 ReportedTopics = list[Any] | None  # topic_partitions of a heartbeat: the member's report; None: no news
 
 
-class Reconciliation:
+class Reconciliation(NamedTuple):
     """A step of a member towards the target. (Kafka: CurrentAssignmentBuilder)"""
 
-    def __init__(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerGroupMember,
-        topic_ids: Set[bytes],
-        target_epoch: int,
-        target: Target,
-        subscription_changed: bool,
-        owned: ReportedTopics,
-    ) -> None:
-        self._group = group
-        self._member = member
-        self._topic_ids = topic_ids  # of the subscription: a target may be older
-        self._target_epoch = target_epoch
-        self._target = target
-        self._subscription_changed = subscription_changed
-        self._owned_topics = owned
+    group: ConsumerGroup
+    member: ConsumerGroupMember
+    topic_ids: Set[bytes]  # of the subscription: a target may be older
+    target_epoch: int
+    target: Target
+    subscription_changed: bool
+    owned_topics: ReportedTopics
 
     def step(self) -> None:
         """Move the member as far as possible now."""
-        member = self._member
-        if (member.state is MemberState.STABLE and member.epoch == self._target_epoch) or (
+        member = self.member
+        if (member.state is MemberState.STABLE and member.epoch == self.target_epoch) or (
             member.state is MemberState.UNREVOKED_PARTITIONS and self._still_owns(member.revoking)
         ):
             self._drop_unsubscribed()
         elif member.state is MemberState.UNKNOWN:
-            if self._owned_topics is None or self._owned_topics:
+            if self.owned_topics is None or self.owned_topics:
                 raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, UNKNOWN_STATE)
-            self._advance(self._target_epoch)
+            self._advance(self.target_epoch)
         else:
             self._advance(member.epoch)
 
     def _still_owns(self, revoking: Owned) -> bool:
         """Whether the member has, or may still have, a partition of `revoking`."""
-        if self._owned_topics is None:
+        if self.owned_topics is None:
             return True
         return any(
-            not revoking.get(topic.topic_id, {}).keys().isdisjoint(topic.partitions) for topic in self._owned_topics
+            not revoking.get(topic.topic_id, {}).keys().isdisjoint(topic.partitions) for topic in self.owned_topics
         )
 
     def _drop_unsubscribed(self) -> None:
@@ -571,10 +540,10 @@ class Reconciliation:
 
         Before the target is reached nothing else changes: the target waits for others.
         """
-        if not self._subscription_changed:
+        if not self.subscription_changed:
             return
-        member = self._member
-        kept = {topic_id: owned for topic_id, owned in member.assigned.items() if topic_id in self._topic_ids}
+        member = self.member
+        kept = {topic_id: owned for topic_id, owned in member.assigned.items() if topic_id in self.topic_ids}
         if len(kept) == len(member.assigned):
             return
         revoking = dict(member.revoking)
@@ -587,13 +556,13 @@ class Reconciliation:
             member.move_to(member.epoch, member.state, kept, member.revoking)
 
     def _advance(self, epoch: int) -> None:
-        member = self._member
+        member = self.member
         kept: Owned = {}
         revoking: Owned = {}
         wanted: dict[bytes, list[int]] = {}
         others_have_some = False
-        for topic_id in dict.fromkeys((*self._target, *member.assigned)):
-            target = self._target.get(topic_id, frozenset()) if topic_id in self._topic_ids else frozenset()
+        for topic_id in dict.fromkeys((*self.target, *member.assigned)):
+            target = self.target.get(topic_id, frozenset()) if topic_id in self.topic_ids else frozenset()
             assigned = member.assigned.get(topic_id, {})
             stays = {partition: since for partition, since in assigned.items() if partition in target}
             goes = {partition: since for partition, since in assigned.items() if partition not in target}
@@ -610,11 +579,11 @@ class Reconciliation:
             member.move_to(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
             return
         for topic_id, partitions in wanted.items():
-            kept[topic_id] = kept.get(topic_id, {}) | dict.fromkeys(partitions, self._target_epoch)
+            kept[topic_id] = kept.get(topic_id, {}) | dict.fromkeys(partitions, self.target_epoch)
         state = MemberState.UNRELEASED_PARTITIONS if others_have_some else MemberState.STABLE
-        member.move_to(self._target_epoch, state, kept, {})
+        member.move_to(self.target_epoch, state, kept, {})
 
     def _is_free(self, topic_id: bytes, partition: int) -> bool:
-        return self._group.partition_epoch(topic_id, partition) == UNOWNED or partition in self._member.revoking.get(
+        return self.group.partition_epoch(topic_id, partition) == UNOWNED or partition in self.member.revoking.get(
             topic_id, {}
         )

@@ -27,7 +27,6 @@ from pykafka_broker.coordinators.groups.consumer import (
     Claim,
     ConsumerMemberChange,
     ConsumerProtocol,
-    known_static,
 )
 from pykafka_broker.coordinators.groups.consumer_group import (
     UNOWNED,
@@ -282,10 +281,13 @@ class ClassicMembers:
                 join.result.reply = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
                 return
         self._consumer.check_room(group, member_id)
-        subscription = _subscription(join.protocols)
+        try:
+            subscription = read_subscription(join.protocols[0][1])
+        except DecodeError as error:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
         existing = None if instance_id is None else group.static_member(instance_id)
         if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
-            known_static(group, instance_id, member_id, existing)
+            group.claimed_member(member_id, instance_id)
         before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.result)
         change = ConsumerMemberChange(self._table, group, before, join.result, join.now, join.caller.may_see)
         _apply_request(change.member, join, subscription)
@@ -295,45 +297,29 @@ class ClassicMembers:
             # If all members must join again, the answer has the member's old epoch, not the group's.
             rebalance = group.assignment_epoch < change.group_epoch
             generation = member.epoch if rebalance else group.epoch
-            self._downgrade_with(group, existing, member, join, rebalance)
+            del join.result.records[:]  # no change is recorded: the group's records are all removed
+            member.epoch = group.epoch
+            staying = group.with_change(member, existing)
+            self._migration.convert_back(group, staying, join.result, join.now, rebalance=rebalance)
         else:
-            change.reconcile(change.retarget(), self._owned(subscription))
+            known = self._table.topics.topics
+            owned = [
+                TopicPartitions(known[owned.topic].id, owned.partitions)
+                for owned in subscription.owned_partitions
+                if owned.topic in known
+            ]
+            change.reconcile(change.retarget(), owned)
             generation = member.epoch
-            self._restart_clocks(group, member, join)
+            timers = self._table.timers
+            timers.cancel(TimerKey(JOIN, group.group_id, member.member_id))
+            timers.set(TimerKey(SYNC, group.group_id, member.member_id), join.now + member.rebalance_timeout_ms)
+            self._consumer.keep_alive(group, member.member_id, join.now + request.session_timeout_ms)
         join.result.reply = JoinGroupResponse(
             generation_id=generation,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
             protocol_name=join.protocols[0][0],
             member_id=member.member_id,
         )
-
-    def _downgrade_with(
-        self,
-        group: ConsumerGroup,
-        replaced: ConsumerGroupMember,
-        member: ConsumerGroupMember,
-        join: Join,
-        rebalance: bool,
-    ) -> None:
-        """Turn the group back, since a classic member replaces the last member of the consumer protocol."""
-        del join.result.records[:]  # no change is recorded: the group's records are all removed
-        member.epoch = group.epoch
-        staying = group.with_change(member, replaced)
-        self._migration.convert_back(group, staying, join.result, join.now, rebalance=rebalance)
-
-    def _owned(self, subscription: ConsumerProtocolSubscription) -> list[TopicPartitions]:
-        known = self._table.topics.topics
-        return [
-            TopicPartitions(known[owned.topic].id, owned.partitions)
-            for owned in subscription.owned_partitions
-            if owned.topic in known
-        ]
-
-    def _restart_clocks(self, group: ConsumerGroup, member: ConsumerGroupMember, join: Join) -> None:
-        member_id, timers = member.member_id, self._table.timers
-        timers.cancel(TimerKey(JOIN, group.group_id, member_id))
-        timers.set(TimerKey(SYNC, group.group_id, member_id), join.now + member.rebalance_timeout_ms)
-        self._consumer.keep_alive(group, member_id, join.now + join.request.session_timeout_ms)
 
     # SyncGroup
 
@@ -383,10 +369,7 @@ class ClassicMembers:
     def _classic_member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
     ) -> ConsumerGroupMember:
-        if instance_id is None:
-            member = group.member(member_id)
-        else:
-            member = known_static(group, instance_id, member_id, group.static_member(instance_id))
+        member = group.claimed_member(member_id, instance_id)
         if member.classic is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
         if generation != member.epoch:
@@ -411,13 +394,10 @@ class ClassicMembers:
         result.reply = LeaveGroupResponse(members=replies)
 
     def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMember:
-        instance_id = identity.group_instance_id
-        if instance_id is None:
-            return group.member(identity.member_id)
-        existing = group.static_member(instance_id)
-        # An administrator names the instance alone.
-        named = identity.member_id or ("" if existing is None else existing.member_id)
-        return known_static(group, instance_id, named, existing)
+        member_id, instance_id = identity.member_id, identity.group_instance_id
+        if not member_id and instance_id is not None:  # an administrator names the instance alone
+            member_id = group.static_members.get(instance_id, "")
+        return group.claimed_member(member_id, instance_id)
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) -> bool:
@@ -429,13 +409,6 @@ def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) ->
         if member.classic is not None:
             common &= {protocol.name for protocol in member.classic.supported_protocols}
     return bool(common)
-
-
-def _subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
-    try:
-        return read_subscription(protocols[0][1])
-    except DecodeError as error:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
 
 
 def _apply_request(member: ConsumerGroupMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:

@@ -22,6 +22,8 @@ from pykafka_broker.coordinators.groups.group import (
 )
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, hash_order
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     Assignment,
     DescribedGroup,
@@ -173,6 +175,23 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
     def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
+
+    def claimed_member(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
+        """Return the member, a static member by its instance id.
+
+        Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for another member's instance id.
+        """
+        if instance_id is None:
+            return self.member(member_id)
+        existing = self.static_member(instance_id)
+        if existing is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if existing.member_id != member_id:
+            raise ApiError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} was fenced by member {existing.member_id}.",
+            )
+        return existing
 
     def target_of(self, member: ConsumerGroupMember) -> Target:
         """Return the member's target; a returning static member takes over the predecessor's target."""

@@ -26,6 +26,7 @@ from pykafka_broker.coordinators.groups.group import (
     UNKNOWN_MEMBER,
     AnyGroup,
     Caller,
+    EpochGroup,
     EpochProtocol,
     GroupTable,
     TimerKey,
@@ -163,9 +164,9 @@ class GroupCoordinator:
             StreamsGroup: self.streams,
             ShareGroup: self.share,
         }
-        self._migration = Migration(self.table, self._classic.rebalance, self._consumer)
+        self._migration = Migration(self.table, self._classic, self._consumer)
         self._classic_members = ClassicMembers(self.table, self._consumer, self._migration)
-        self.offset_requests = OffsetRequests(self.table, self.offsets, self._classic.keep_alive)
+        self.offset_requests = OffsetRequests(self.table, self.offsets, self._classic.note_commit)
         self._replays = (consumer_replay(self.table), streams_replay(self.table), share_replay(self.table))
 
     @property
@@ -400,31 +401,22 @@ class GroupCoordinator:
         result.key = key.group_id
         group = self.groups.get(key.group_id)
         if key == OFFSET_EXPIRY:
-            self._start_expiry(now)
-        elif key.kind == EXPIRE:
-            self._expire_offsets(key.group_id, result, now)
+            self.table.timers.set(OFFSET_EXPIRY, now + self.table.config.offsets_retention_check_interval_ms)
+            for group_id in self.groups:
+                self.table.timers.set(TimerKey(EXPIRE, group_id), now)
+        elif key.kind == EXPIRE and group is not None:
+            result.records, nothing_left = self.offset_requests.expired(key.group_id, now)
+            if nothing_left and group.is_empty and group.goes_when_empty:
+                result.records += group.tombstones()
         elif key.kind == DISCONNECTED:
             self.disconnected.on_deadline(key, now)
         elif isinstance(group, ClassicGroup):
-            self._classic.rebalance.on_timer(key, group, result, now)
-        elif group is not None:
+            self._classic.on_timer(key, group, result, now)
+        elif isinstance(group, EpochGroup):
             self._protocols[type(group)].on_timer(key, group, result, now)
             if key.member_id and result.records and self.groups[key.group_id] is group:
                 self.table.timers.set(key, now + RETRY_MS)  # until the record that takes the member out is there
         return result
-
-    def _start_expiry(self, now: int) -> None:
-        self.table.timers.set(OFFSET_EXPIRY, now + self.table.config.offsets_retention_check_interval_ms)
-        for group_id in self.groups:
-            self.table.timers.set(TimerKey(EXPIRE, group_id), now)
-
-    def _expire_offsets(self, group_id: str, result: CoordinatorResult[Any], now: int) -> None:
-        group = self.groups.get(group_id)
-        if group is None:
-            return
-        result.records, nothing_left = self.offset_requests.expired(group_id, now)
-        if nothing_left and group.is_empty and group.goes_when_empty:
-            result.records += group.tombstones()
 
     # Topics
 
