@@ -9,6 +9,7 @@ group is asked; a refusal by the group holds for all other partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable
@@ -19,7 +20,6 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
 )
 from pykafka_broker.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -224,6 +224,7 @@ def offset_record(group: str, topic: str, partition: int, value: OffsetCommitVal
 
 
 TOPIC_IDS_FROM = 10
+_BY_NAME = 0  # a version with topics by name
 # From this version on a missing group and a stale epoch have errors of their own, which older clients don't know.
 CONSUMER_PROTOCOL_FROM = 9
 NO_OFFSET = -1
@@ -271,7 +272,9 @@ class OffsetRequests:
         result.reply = OffsetCommitResponse(topics=topics)
         return result
 
-    def _existing_partitions(self, request: OffsetCommitRequest, version: int) -> list[tuple[bytes, int]]:
+    def _existing_partitions(
+        self, request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int
+    ) -> list[tuple[bytes, int]]:
         """Return the existing partitions of a request."""
         return [
             (image.id, partition.partition_index)
@@ -281,7 +284,7 @@ class OffsetRequests:
             if partition.partition_index in image.partitions
         ]
 
-    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> ClusterTopic | None:
+    def _find(self, topic: Any, version: int) -> ClusterTopic | None:
         if version >= TOPIC_IDS_FROM:
             return self._table.topics.topics_by_id.get(topic.topic_id)
         return self._table.topics.topics.get(topic.name)
@@ -325,13 +328,7 @@ class OffsetRequests:
         """
         result: CoordinatorResult[TxnOffsetCommitResponse] = CoordinatorResult(key=request.group_id)
         known = self._table.topics.topics
-        there = [
-            (known[topic.name].id, partition.partition_index)
-            for topic in request.topics
-            if topic.name in known
-            for partition in topic.partitions
-            if partition.partition_index in known[topic.name].partitions
-        ]
+        there = self._existing_partitions(request, _BY_NAME)
         verdict = self._check_txn_commit(request, there, caller) if there else ErrorCode.NONE
         topics = []
         for topic in request.topics:
@@ -481,7 +478,9 @@ class OffsetRequests:
 
     def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
         """Return tombstones for a deleted group, pending offsets of open transactions included."""
-        return [offset_record(group_id, *partition, None) for partition in self._known_partitions(group_id)]
+        known = [(topic, partition) for topic, partition, _ in self._store.partitions(group_id)]
+        known += self._store.pending_partitions(group_id)
+        return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
 
     def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[CoordinatorRecord]:
         """Return tombstones for deleted topics."""
@@ -489,11 +488,6 @@ class OffsetRequests:
         known = [(topic, partition) for topic in committed if topic in topics for partition in committed[topic]]
         known += [partition for partition in self._store.pending_partitions(group_id) if partition[0] in topics]
         return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
-
-    def _known_partitions(self, group_id: str) -> list[tuple[str, int]]:
-        """Return the partitions with an offset, committed or pending."""
-        committed = ((topic, partition) for topic, partition, _ in self._store.partitions(group_id))
-        return list(dict.fromkeys((*committed, *self._store.pending_partitions(group_id))))
 
 
 def _verdict(

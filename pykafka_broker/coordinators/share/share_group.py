@@ -10,7 +10,7 @@ epoch goes up. Where other nodes may become the coordinator, `initializing` is c
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
 from pykafka_broker.coordinators.groups.group import (
@@ -50,6 +50,7 @@ from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value i
 )
 from pykafka_broker.protocol.stored.share_group_target_assignment_member_value import TopicPartition
 
+V = TypeVar("V")
 Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partitions
 
@@ -196,6 +197,16 @@ def states_record(
         _infos(initializing), _infos(initialized), [TopicInfo(topic_id, name) for topic_id, name in deleting.items()]
     )
     return CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), value)
+
+
+def _states_result(
+    group_id: str, initializing: Topics, initialized: Topics, deleting: Mapping[bytes, str]
+) -> CoordinatorResult[None]:
+    return CoordinatorResult(records=[states_record(group_id, initializing, initialized, deleting)], key=group_id)
+
+
+def _but(topics: Mapping[bytes, V], gone: Collection[bytes]) -> dict[bytes, V]:
+    return {topic_id: value for topic_id, value in topics.items() if topic_id not in gone}
 
 
 def _infos(topics: Topics) -> list[TopicPartitionsInfo]:
@@ -439,23 +450,19 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         """End an attempt to initialize partitions: the `done` ones have a state now."""
         group = self.group(group_id)
         left, known = _without(group.initializing, tried), _joined(group.initialized, done)
-        deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in done}
-        return CoordinatorResult(records=[states_record(group_id, left, known, deleting)], key=group_id)
+        return _states_result(group_id, left, known, _but(group.deleting, done))
 
     def delete_topics(self, group_id: str, topics: Topics) -> CoordinatorResult[None]:
-        """Begin to delete the states of topics: no member is given partitions of these until that is over."""
+        """Begin to delete the states of topics: no member is given partitions of these until the deletion is over."""
         group = self.group(group_id)
-        left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in topics}
         deleting = group.deleting | {topic_id: name for topic_id, (name, _) in topics.items()}
-        return CoordinatorResult(records=[states_record(group_id, group.initializing, left, deleting)], key=group_id)
+        return _states_result(group_id, group.initializing, _but(group.initialized, topics), deleting)
 
     def forget_topics(self, group_id: str, gone: Collection[bytes]) -> CoordinatorResult[None]:
         """Note that these topics have no state any more."""
         group = self.group(group_id)
-        begun = {topic_id: topic for topic_id, topic in group.initializing.items() if topic_id not in gone}
-        left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
-        deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in gone}
-        return CoordinatorResult(records=[states_record(group_id, begun, left, deleting)], key=group_id)
+        begun, left = _but(group.initializing, gone), _but(group.initialized, gone)
+        return _states_result(group_id, begun, left, _but(group.deleting, gone))
 
     def deleted_topics(self, group: ShareGroup) -> set[bytes]:
         """Return the deleted topics with a state."""

@@ -11,7 +11,7 @@ group coordinator alone reads this file, which is the streams protocol as a whol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
@@ -149,7 +149,10 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         member = change.member
         _apply_request(member, request, caller)
         change.take_over(request)
-        _note_stale(change)
+        theirs, ours = member.topology_epoch, change.topology.epoch
+        if theirs < ours:
+            detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
+            change.statuses.append(Status(STALE_TOPOLOGY, detail))
         settings = self._table.group_settings(group.group_id)
         configs = {
             STANDBYS: str(settings.streams_num_standby_replicas)
@@ -164,8 +167,15 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             _ask_for_shutdown(group, member.member_id)
         result.missing_topics = change.configured.missing
         reply = result.reply = self._reply(group, change, settings.streams_heartbeat_interval_ms)
-        self._reply_tasks(group, change, joins, reply)
-        self._reply_endpoints(group, change, request, reply)
+        owned = member.assigned
+        if joins or owned != before.assigned:
+            reply.active_tasks, reply.standby_tasks, reply.warmup_tasks = map(_task_ids, owned)
+            if member.endpoint is not None:
+                group.endpoint_epoch += 1  # news for all who look for the member's tasks
+        if request.endpoint_information_epoch != group.endpoint_epoch:
+            reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)
+        if group.group_id in self._table.groups:  # the epochs of a group begin with its first record
+            reply.endpoint_information_epoch = group.endpoint_epoch
 
     def _reply(
         self, group: StreamsGroup, change: StreamsMemberChange, interval_ms: int
@@ -187,30 +197,6 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             heartbeat_interval_ms=interval_ms,
             status=statuses,
         )
-
-    def _reply_tasks(
-        self, group: StreamsGroup, change: StreamsMemberChange, joins: bool, reply: StreamsGroupHeartbeatResponse
-    ) -> None:
-        """Put the member's tasks into the reply, after a join or a change, which is also news for endpoints."""
-        owned = change.member.assigned
-        if joins or owned != change.before.assigned:
-            reply.active_tasks = _task_ids(owned.active)
-            reply.standby_tasks = _task_ids(owned.standby)
-            reply.warmup_tasks = _task_ids(owned.warmup)
-            if change.member.endpoint is not None:
-                group.endpoint_epoch += 1
-
-    def _reply_endpoints(
-        self,
-        group: StreamsGroup,
-        change: StreamsMemberChange,
-        request: StreamsGroupHeartbeatRequest,
-        reply: StreamsGroupHeartbeatResponse,
-    ) -> None:
-        if request.endpoint_information_epoch != group.endpoint_epoch:
-            reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)
-        if group.group_id in self._table.groups:  # the epochs of a group begin with its first record
-            reply.endpoint_information_epoch = group.endpoint_epoch
 
     # Leaving
 
@@ -299,13 +285,6 @@ def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatReq
         member.endpoint = Endpoint(request.user_endpoint.host, request.user_endpoint.port)
     member.client_id = caller.client_id
     member.client_host = caller.client_host
-
-
-def _note_stale(change: StreamsMemberChange) -> None:
-    theirs, ours = change.member.topology_epoch, change.topology.epoch
-    if theirs < ours:
-        detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
-        change.statuses.append(Status(STALE_TOPOLOGY, detail))
 
 
 def _ask_for_shutdown(group: StreamsGroup, member_id: str) -> None:
@@ -492,17 +471,13 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
         ):
             return configured
         topics = self._table.topics
-        self.metadata_hash = self._table.hashes.of_group(self._required())
+        required = group.required() if self.topology is group.topology else required_topics(self.topology)
+        self.metadata_hash = self._table.hashes.of_group(required)
         self._bump |= self.metadata_hash != group.metadata_hash
         if configured is None or configured.metadata_hash != self.metadata_hash:
             configured = group.configured = configure(self.topology, topics, self.metadata_hash)
         group.metadata_stale = False
         return configured
-
-    def _required(self) -> Set[str]:
-        if self.topology is self._group.topology:
-            return self._group.required()
-        return required_topics(self.topology)
 
     def bump(self, configs: dict[str, str]) -> None:
         """Start a new group epoch if members, topics or settings have changed."""
