@@ -118,7 +118,7 @@ def broker_returns(controller: Controller, broker_id: int) -> Records:
 
 
 def unclean_candidates(controller: Controller) -> Records:
-    """Elect leaders for partitions without a leader whose topic's config would rather lose records."""
+    """Elect leaders for partitions without a leader where the topic's config would rather lose records."""
 
     for topic in controller.image.topics.values():
         leaderless = [partition for partition in topic.partitions.values() if partition.leader == NO_LEADER]

@@ -221,14 +221,14 @@ def _initial_voter(text: str) -> InitialVoter:
 
 
 def version_mapping(text: str | None) -> list[str]:
-    """Return the features of a release, the latest for None, as Kafka's tools print them. Raises FormatError."""
+    """Return the features of a release, the latest for None, in the words of Kafka's tools. Raises FormatError."""
     level = _LATEST if text is None else metadata_version(text, unstable=True)
     first = f"{METADATA_VERSION}={level} ({text or name_of_metadata_version(level)})"
     return [first, *(f"{name}={each}" for name, each in default_levels(level).items())]
 
 
 def feature_dependencies(name: str, level: int) -> list[str]:
-    """Return the dependencies of a feature's level, as Kafka's tools print them. Raises FormatError."""
+    """Return the dependencies of a feature's level, in the words of Kafka's tools. Raises FormatError."""
     if name == METADATA_VERSION and name_of_metadata_version(level) is None:
         raise FormatError(f"Unknown {name} {level}")
     if name not in SUPPORTED:
@@ -319,7 +319,7 @@ def _decoded(text: str, what: str) -> bytes:
 
 
 def voter(node_id: int, directory_id: bytes, endpoints: Iterable[Address]) -> Voter:
-    """Return a voter with the abilities of this release."""
+    """Return a voter with the abilities of the release."""
     reached = [Endpoint(each.listener, each.host, each.port) for each in endpoints]
     return Voter(node_id, directory_id, reached, KRaftVersionFeature(*SUPPORTED["kraft.version"]))
 

@@ -59,7 +59,7 @@ Following = Callable[[Controller, BrokerImage], Iterator[ApiMessageAndVersion]]
 
 
 class Sessions:
-    """The sessions of all brokers. The broker in the controller's own process is never fenced for its silence.
+    """The sessions of all brokers. The broker in the controller's own process is never fenced for silence.
 
     unfinished: the changes that heartbeats have begun and the controller has to continue, with the broker's epoch.
     """
@@ -95,7 +95,7 @@ class Sessions:
         return session
 
     def remove(self, broker_id: int) -> None:
-        """Remove a session: another incarnation has registered, whose first heartbeat begins the next session."""
+        """Remove a session: another incarnation has registered, and the first heartbeat begins the next session."""
         self._sessions.pop(broker_id, None)
         self._watched.pop(broker_id, None)
 

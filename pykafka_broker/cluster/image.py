@@ -135,7 +135,7 @@ def changed_partition(partition: PartitionImage, record: Any) -> PartitionImage:
 
 
 class TopicImage:
-    """A topic and its partitions by index. A re-created topic has a new id."""
+    """A topic with the partitions by index. A re-created topic has a new id."""
 
     __slots__ = ("id", "name", "partitions")
 

@@ -306,7 +306,7 @@ class SnapshotKeeper:
     # -- writing
 
     def begin(self, now: int) -> None:
-        """Begin a snapshot of the log so far, from whose end the next start reads on."""
+        """Begin a snapshot of the log so far: the next start reads on from the log's present end."""
         if self._writing:
             return
         log = self._log

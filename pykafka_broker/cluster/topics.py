@@ -242,7 +242,7 @@ def _overrides(topic: CreatableTopic) -> _Overrides:
 
 
 def _configs_of(controller: Controller, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-    """Return the request's configs as given; DescribeConfigs tells how they are understood."""
+    """Return the request's configs as given; DescribeConfigs tells the meaning."""
     entries = describe_topic(controller.config, overrides)
     return [
         CreatableTopicConfigs(

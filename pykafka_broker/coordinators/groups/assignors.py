@@ -176,7 +176,7 @@ class _Balance:
         self._load[member_id] += 1
 
     def _give_out_the_rest(self) -> None:
-        """Assign the free partitions: topics with few readers first, since they have no choice."""
+        """Assign the free partitions: topics with few readers first: few readers leave no choice."""
         by_choice = sorted(self._group.partitions, key=lambda topic_id: (len(self._readers[topic_id]), topic_id))
         for topic_id in by_choice:
             queue = [(self._load[member_id], member_id) for member_id in self._readers[topic_id]]

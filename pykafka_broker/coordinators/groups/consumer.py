@@ -328,7 +328,7 @@ MaySee = Callable[[str], bool]
 
 
 def rights_are_old(table: GroupTable, resolved: ResolvedRegex, now: int) -> bool:
-    """Whether it is time to check the rights for a pattern's topics again: no metadata tells of changed rights."""
+    """Whether the rights for a pattern's topics are due for another check: no metadata tells of changed rights."""
     return now >= resolved.resolved_at + table.config.group_consumer_regex_refresh_interval_ms
 
 

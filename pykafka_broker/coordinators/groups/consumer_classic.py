@@ -161,7 +161,7 @@ class Migration:
     def downgrade(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
     ) -> bool:
-        """Turn the group back if only classic members stay without `leaving`. Returns whether it was turned back."""
+        """Turn the group back if only classic members stay without `leaving`. Returns True for a group turned back."""
         gone = {member.member_id for member in leaving}
         staying = [member for member in group.members.values() if member.member_id not in gone]
         if not staying or not self._may_downgrade(group, staying):
@@ -379,7 +379,7 @@ class ClassicMembers:
     # LeaveGroup
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
-        """Check the leaving members separately, and fence them in a single change of the group."""
+        """Check the leaving members separately, and fence all known members in a single change of the group."""
         leaving: dict[str, ConsumerGroupMember] = {}
         replies = []
         for identity in request.members:
@@ -401,7 +401,7 @@ class ClassicMembers:
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) -> bool:
-    """Whether a classic member with these protocols fits in: all classic members must know a common protocol."""
+    """Whether a classic member with `protocols` fits in: all classic members must know a common protocol."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
         return False
     common = {name for name, _ in protocols}

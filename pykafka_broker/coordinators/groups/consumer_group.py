@@ -177,7 +177,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         return None if member_id is None else self.members.get(member_id)
 
     def claimed_member(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
-        """Return the member, a static member by its instance id.
+        """Return the member, a static member by the instance id.
 
         Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for another member's instance id.
         """

@@ -283,7 +283,7 @@ class GroupCoordinator:
     def _new_consumer_group(
         self, group_id: str, group: AnyGroup | None, joins: bool, result: CoordinatorResult[Any], now: int
     ) -> ConsumerGroup:
-        """Return a new group for a first member, or the group of classic members that has become one."""
+        """Return a new group for a first member, or the converted group of classic members."""
         if not joins or not (group is None or isinstance(group, ClassicGroup)):
             return self.table.of_kind(group_id, ConsumerGroup, "Consumer group")
         if isinstance(group, ClassicGroup):

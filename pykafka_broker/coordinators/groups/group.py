@@ -263,7 +263,7 @@ _RECORD_TYPES = {spec.key_name: spec for spec in GROUP_RECORDS.values()}
 
 
 class GroupRecords:
-    """The five types of records that consumer, share and streams groups have alike, as Kafka 4.3 writes them."""
+    """The five types of records of every group with epochs, as in Kafka 4.3."""
 
     def __init__(self, kind: str) -> None:
         """Load the message classes.
@@ -355,7 +355,7 @@ class EpochGroupMember(ABC):
 
     @property
     def must_revoke(self) -> bool:
-        """Whether the member has to give something back, within its rebalance timeout."""
+        """Whether the member has to give something back, within the rebalance timeout."""
         return False
 
     @abstractmethod
@@ -382,7 +382,7 @@ class EpochGroupMember(ABC):
 
 
 class ReconciliationState(IntEnum):
-    """The progress of a member towards the target; each kind of group has its own states, and UNKNOWN.
+    """The progress of a member towards the target; each kind of group has states of the kind, and UNKNOWN.
 
     UNKNOWN stands for the states of newer releases.
     """
@@ -393,7 +393,7 @@ class ReconciliationState(IntEnum):
 
 
 class ReconciledGroupMember(EpochGroupMember):
-    """A member with exclusive ownership: lost partitions are given back before other members get hold of them."""
+    """A member with exclusive ownership: a lost partition is given back before another member gets the partition."""
 
     __slots__ = ("instance_id", "rebalance_timeout_ms", "revoking", "state")
     STABLE: ClassVar[ReconciliationState]  # the member has reached the target
@@ -559,7 +559,7 @@ class ReconciledGroup(EpochGroup[R, T]):
     # Offsets
 
     def knows_epochs(self, member: R) -> bool:
-        """Return False for a member of the classic protocol, whose epochs are generations."""
+        """Return False for a member of the classic protocol: generations stand for epochs."""
         return True
 
     @abstractmethod
@@ -632,7 +632,7 @@ class EpochChange(Generic[G, M]):
 
 
 class EpochProtocol(ABC, Generic[G]):
-    """The requests of a kind of group, and its members' deadlines.
+    """The requests of a kind of group, and the members' deadlines.
 
     Every heartbeat starts the member's session anew, and a member that has to give something back has its rebalance
     timeout for that. Deadlines are soft: after a restart each member has both once more in full. Deadlines end with the
@@ -651,7 +651,7 @@ class EpochProtocol(ABC, Generic[G]):
 
     @abstractmethod
     def fence(self, group: G, leaving: list[Any], result: CoordinatorResult[Any], now: int) -> None:
-        """Remove members; the others share what these had from the next epoch on."""
+        """Remove members; the other members share everything from the next epoch on."""
 
     def keep_alive(self, group: EpochGroup[Any, Any], member_id: str, deadline: int) -> None:
         """Start the member's session anew."""
@@ -718,7 +718,7 @@ class EpochReplay(Generic[G]):
         return type(key) in self._rules
 
     def replay(self, key: Any, value: Any) -> None:
-        """Apply a record with a key that `takes` accepts."""
+        """Apply a record with a key accepted by `takes`."""
         group: Any = self._table.groups.get(key.group_id)
         if not isinstance(group, self._group_type):
             if value is None:

@@ -55,7 +55,7 @@ TopicPartition = tuple[str, int]  # topic name and index
 
 
 class CommittedOffset:
-    """A committed offset of a partition; `log_offset` is the offset of the record in its log."""
+    """A committed offset of a partition; `log_offset` is the offset of the record in the log."""
 
     __slots__ = ("commit_timestamp", "expire_timestamp", "leader_epoch", "log_offset", "metadata", "offset", "topic_id")
 
@@ -203,7 +203,7 @@ OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1  # the last version with an expiry time of
 
 
 def no_change_record(group: str) -> CoordinatorRecord:
-    """Return a record without effect, in Kafka too: the tombstone of an offset that is never committed."""
+    """Return a record without effect, in Kafka too: the tombstone of a partition without any commit."""
     return CoordinatorRecord(OffsetCommitKey(group, "", -1), None)
 
 

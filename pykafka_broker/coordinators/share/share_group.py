@@ -192,7 +192,7 @@ def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRec
 def states_record(
     group_id: str, initializing: Topics, initialized: Topics, deleting: Mapping[bytes, str]
 ) -> CoordinatorRecord:
-    """Return the record of which partitions have a state with the share coordinator, get one, or lose it."""
+    """Return the record of the partitions with a state at the share coordinator, or about to get or to lose a state."""
     value = ShareGroupStatePartitionMetadataValue(
         _infos(initializing), _infos(initialized), [TopicInfo(topic_id, name) for topic_id, name in deleting.items()]
     )
@@ -238,7 +238,7 @@ def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
 
 
 def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
-    """Apply the record of which partitions have a state, get one, or lose it."""
+    """Apply the record of the partitions with a state, about to get a state, or to lose a state."""
     group.has_state_record = value is not None
     group.initializing = {} if value is None else _read_infos(value.initializing_topics)
     group.initialized = {} if value is None else _read_infos(value.initialized_topics)
@@ -341,7 +341,7 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         now: int,
         is_due: bool,
     ) -> None:
-        """Start a group epoch if topics have changed, assign for that epoch, and give the member its share.
+        """Start a group epoch if topics have changed, assign for the epoch, and give the member a share.
 
         Args:
             is_due: Assign now, if there is a newer epoch.
@@ -428,7 +428,7 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         return missing
 
     def initialize(self, group_id: str, topics: Topics, *, fenced: bool) -> CoordinatorResult[int]:
-        """Begin to initialize partitions of a group, which may come to be by that. The reply is the state epoch.
+        """Begin to initialize partitions of a group, known or new. The reply is the state epoch.
 
         Args:
             fenced: the attempt has an epoch of its own, which the records make that of the group. A request of an
@@ -447,19 +447,19 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         return result
 
     def initialized(self, group_id: str, tried: Topics, done: Topics) -> CoordinatorResult[None]:
-        """End an attempt to initialize partitions: the `done` ones have a state now."""
+        """End an attempt to initialize partitions: the partitions of `done` have a state now."""
         group = self.group(group_id)
         left, known = _without(group.initializing, tried), _joined(group.initialized, done)
         return _states_result(group_id, left, known, _but(group.deleting, done))
 
     def delete_topics(self, group_id: str, topics: Topics) -> CoordinatorResult[None]:
-        """Begin to delete the states of topics: no member is given partitions of these until the deletion is over."""
+        """Begin to delete the states of topics: no member is given partitions of the topics until the end."""
         group = self.group(group_id)
         deleting = group.deleting | {topic_id: name for topic_id, (name, _) in topics.items()}
         return _states_result(group_id, group.initializing, _but(group.initialized, topics), deleting)
 
     def forget_topics(self, group_id: str, gone: Collection[bytes]) -> CoordinatorResult[None]:
-        """Note that these topics have no state any more."""
+        """Note the end of the states of topics."""
         group = self.group(group_id)
         begun, left = _but(group.initializing, gone), _but(group.initialized, gone)
         return _states_result(group_id, begun, left, _but(group.deleting, gone))

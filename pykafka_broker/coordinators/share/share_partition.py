@@ -415,7 +415,7 @@ class SharePartition:
         self.in_flight.tidy(first, last)
 
     def log_starts_at(self, offset: int) -> None:
-        """Archive available records before `offset`. A member may still acknowledge its records."""
+        """Archive available records before `offset`. A member may still acknowledge acquired records."""
         if offset <= self.start_offset:
             return
         self._archive_available(self.start_offset, offset - 1)
@@ -496,7 +496,7 @@ class SharePartition:
 
     @property
     def has_locks(self) -> bool:
-        """Return whether a member has records, or has let their locks run out unseen."""
+        """Return whether a member has records, or records with locks run out unseen."""
         return bool(self._acquired())
 
     def _acquired(self) -> list[Run]:

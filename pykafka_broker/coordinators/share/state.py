@@ -68,7 +68,7 @@ def _cut_from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
 
 
 def _counting(runs: Iterator[StateRun]) -> list[StateRun]:
-    """Return the runs that count, from the lowest offset up: of several open runs the strongest.
+    """Return the strongest of several open runs at each offset, from the lowest offset up.
 
     Args:
         runs: In order of their first offsets.

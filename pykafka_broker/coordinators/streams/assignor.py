@@ -147,7 +147,7 @@ class _Assignment:
         return [*self._standby_owners.get(task, ()), *([] if active is None else [active])]
 
     def _give_standby(self, task: Task, candidates: Iterable[_Member]) -> bool:
-        """Give a copy to a candidate whose process has no copy of the task. Returns False if no candidate is free."""
+        """Give a copy to a candidate in a process without a copy of the task. Returns False if no candidate is free."""
         holders = self._holders.setdefault(task, set())
         free = [member for member in candidates if member.process.id not in holders]
         if not free:

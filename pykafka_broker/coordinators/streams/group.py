@@ -70,7 +70,7 @@ class TasksTupleWithEpochs(NamedTuple):
         return not (self.active or self.standby or self.warmup)
 
     def overlaps(self, reported: TasksTuple) -> bool:
-        """Whether a member has reported a task of these, each role on its own."""
+        """Whether a member has reported a task of the collection, role by role."""
         return any(
             not has.keys().isdisjoint(said)
             and any(not said.get(name, frozenset()).isdisjoint(has[name]) for name in has)
@@ -237,7 +237,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
     def with_change(
         self, member: StreamsGroupMember, replaced: StreamsGroupMember | None = None
     ) -> list[StreamsGroupMember]:
-        """Return the members after a change of `member`, which keeps its place."""
+        """Return the members after a change of `member`, in the same order."""
         return list((self.members | {member.member_id: member}).values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
@@ -247,7 +247,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
     # The topology
 
     def required(self) -> Set[str]:
-        """Return all topics that the topology needs."""
+        """Return all topics needed by the topology."""
         if self._required is None:
             self._required = frozenset() if self.topology is None else required_topics(self.topology)
         return self._required

@@ -555,7 +555,7 @@ def reconcile(
 
 
 class _Difference(NamedTuple):
-    """The difference for a role: tasks that stay, go or come, and whether a task waits for other members."""
+    """The difference for a role: staying, going and coming tasks, and whether a task waits for other members."""
 
     stays: Tasks
     goes: Tasks

@@ -76,7 +76,7 @@ def mentioned(topology: wire.Topology) -> list[str]:
 
 
 def source_topics(subtopology: Subtopology) -> list[str]:
-    """Return the topics that the tasks of a subtopology read, repartition topics included."""
+    """Return the topics read by the tasks of a subtopology, repartition topics included."""
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
 
@@ -90,7 +90,7 @@ def topics_read(topology: StreamsGroupTopologyValue) -> dict[str, str]:
 
 
 def required_topics(topology: StreamsGroupTopologyValue) -> set[str]:
-    """Return every topic that the topology needs: sources and internal topics."""
+    """Return every topic needed by the topology: sources and internal topics."""
     names: set[str] = set()
     for subtopology in topology.subtopologies:
         names.update(subtopology.source_topics)
@@ -265,7 +265,7 @@ class _Configuration:
         return True
 
     def _copartition(self, group: set[str]) -> None:
-        """Make counts equal: outer topics must agree; repartition topics follow, or else take their widest count."""
+        """Make counts equal: outer topics must agree; repartition topics follow, or else take the widest count."""
         inner = self._inner
         outer = {topic: self._count(topic) or 0 for topic in sorted(group) if topic not in inner}
         fixed = {topic: inner[topic] for topic in sorted(group) if inner.get(topic)}
