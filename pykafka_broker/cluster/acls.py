@@ -292,17 +292,3 @@ def _names_met(wanted: Filter) -> Iterator[str]:
 
 def _invalid(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, message)
-
-
-__all__ = [
-    "Filter",
-    "check_creations",
-    "check_filters",
-    "check_known",
-    "create_acls",
-    "delete_acls",
-    "filter_of",
-    "matching",
-    "refused_creations",
-    "refused_filters",
-]

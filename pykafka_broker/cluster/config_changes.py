@@ -20,7 +20,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from pykafka_broker.cluster.controller import CORDONED_FROM, MAX_RECORDS_PER_OPERATION, ConfigAlteration, Controller
+from pykafka_broker.cluster.controller import (
+    CORDONED_FROM,
+    MAX_RECORDS_PER_OPERATION,
+    ConfigAlteration,
+    Controller,
+    TooManyRecords,
+)
 from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
 from pykafka_broker.cluster.image import MetadataImage, TopicImage
 from pykafka_broker.cluster.partition_change import still_eligible
@@ -100,13 +106,6 @@ _MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
 
 def anybody() -> None:
     """Permit the change: rights have been checked, or no authorizer exists."""
-
-
-class TooManyRecords(ApiError):
-    """A request would write too many records: no resource changes."""
-
-    def __init__(self) -> None:
-        super().__init__(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 class ConfigOp(NamedTuple):
@@ -203,7 +202,8 @@ def _edited_list(controller: Controller, kind: ConfigResourceType, op: ConfigOp,
             reason = f"Can't {_NAMES[op.operation]} to key {op.key} because its type is not LIST."
         raise ApiError(ErrorCode.INVALID_CONFIG, reason)
     if present is None:
-        present = _inherited_text(controller, kind, key)
+        of_broker = kind is ConfigResourceType.BROKER
+        present = format_value(controller.config[key.name] if of_broker else inherited(key, controller.config)) or ""
     parts = [part.strip() for part in present.split(",") if part.strip()]
     wanted = [part.strip() for part in (op.value or "").split(",")]
     if op.operation == AlterConfigOp.APPEND:
@@ -211,11 +211,6 @@ def _edited_list(controller: Controller, kind: ConfigResourceType, op: ConfigOp,
     else:
         parts = [part for part in parts if part not in wanted]
     return ",".join(parts)
-
-
-def _inherited_text(controller: Controller, kind: ConfigResourceType, key: ConfigKey) -> str:
-    value = controller.config[key.name] if kind is ConfigResourceType.BROKER else inherited(key, controller.config)
-    return format_value(value) or ""
 
 
 def _records(
@@ -235,12 +230,15 @@ def _records(
         else:
             overrides[key] = value
     if kind == ConfigResourceType.TOPIC:
-        check_topic_resource(name)
+        if not name:
+            raise _wrong("Default topic resources are not allowed.")
+        check_topic_name(name)
         # An unknown config left by another release is no fault of this request.
         known = {key.name for key in live_keys(controller.config)}
         readable = {key: value for key, value in overrides.items() if key in known or key in changed}
         check_topic(controller.config, readable)
-        check_topic_exists(controller, name)
+        if name not in controller.image.topics:  # the last check: a bad value is reported even for a missing topic
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif kind == ConfigResourceType.BROKER:
         if len(changed) > MAX_RECORDS_PER_OPERATION:
             raise TooManyRecords
@@ -281,18 +279,6 @@ def check_topic(config: BrokerConfig, overrides: Overrides) -> None:
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
-
-
-def check_topic_resource(name: str) -> None:
-    if not name:
-        raise _wrong("Default topic resources are not allowed.")
-    check_topic_name(name)
-
-
-def check_topic_exists(controller: Controller, name: str) -> None:
-    """Check as the last step whether the topic exists: a bad value is reported even for a missing topic."""
-    if name not in controller.image.topics:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
 def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:

@@ -386,9 +386,14 @@ class StorageFormatter:
         if not empty:
             yield "All of the log directories are already formatted."
             return
-        yield f"Bootstrap metadata: {_text_of(records, levels[METADATA_VERSION])}"
+        told = ", ".join(f"ApiMessageAndVersion({_text_of_record(each.message)} at version 0)" for each in records)
+        yield (
+            f"Bootstrap metadata: BootstrapMetadata(records=[{told}], "
+            f"metadataVersionLevel={levels[METADATA_VERSION]}, source=format command)"
+        )
         for path in empty:
-            yield f"Formatting {self._kind(path)} {path} with metadata.version {_name(levels)}."
+            version = METADATA_VERSIONS[levels[METADATA_VERSION]]
+            yield f"Formatting {self._kind(path)} {path} with metadata.version {version}."
             self._format(path, records)
 
     @property
@@ -475,7 +480,9 @@ class StorageFormatter:
             directory_id = next((each.directory_id for each in voters if each.id == self._node.id), directory_id)
             folder = f"{path}/{METADATA_TOPIC}-0"
             fs.make_directory(folder)
-            control = Voters(1, self._voters_record(voters))
+            listener = "CONTROLLER" if self._node.controller_listener is None else self._node.controller_listener[0]
+            told = [voter(each.id, each.directory_id, [Address(each.host, each.port, listener)]) for each in voters]
+            control = Voters(1, voters_record(told))
             pieces = snapshot_pieces([], now=self._now, last_contained_log_timestamp=self._now, voters=control)
             write_file(fs, f"{folder}/{snapshot_name(0, 0)}", b"".join(pieces))
         write_snapshot(fs, f"{path}/{BOOTSTRAP_FILE}", records, now=self._now)
@@ -491,12 +498,6 @@ class StorageFormatter:
         while is_reserved(drawn := self._new_uuid()):
             pass
         return drawn
-
-    def _voters_record(self, voters: Sequence[InitialVoter]) -> bytes:
-        listener = "CONTROLLER" if self._node.controller_listener is None else self._node.controller_listener[0]
-        return voters_record(
-            [voter(each.id, each.directory_id, [Address(each.host, each.port, listener)]) for each in voters]
-        )
 
 
 def properties_of(fs: FileSystem, path: str) -> dict[str, str] | None:
@@ -547,17 +548,8 @@ def _block(title: str, endings: tuple[str, str], lines: list[str]) -> list[str]:
     return [f"Found {title.format(endings[len(lines) > 1])}:", *(f"  {line}" for line in lines), ""]
 
 
-def _name(levels: dict[str, int]) -> str:
-    return METADATA_VERSIONS[levels[METADATA_VERSION]]
-
-
-def _text_of(records: Records, level: int) -> str:
-    """Return the records in the words of kafka-storage, but without users' keys, which kafka-storage prints."""
-    told = ", ".join(f"ApiMessageAndVersion({_text_of_record(each.message)} at version 0)" for each in records)
-    return f"BootstrapMetadata(records=[{told}], metadataVersionLevel={level}, source=format command)"
-
-
 def _text_of_record(record: object) -> str:
+    """Return a record in the words of kafka-storage, but without a user's keys, which kafka-storage prints."""
     if isinstance(record, FeatureLevelRecord):
         return f"FeatureLevelRecord(name='{record.name}', featureLevel={record.feature_level})"
     shown = {name: getattr(record, name) for name in ("name", "mechanism", "iterations")}

@@ -182,7 +182,9 @@ def broker_heartbeat(
         fenced = (broker.id, remaining_fence_records) not in sessions.unfinished
         should_shut_down = fenced and request.want_shut_down
     elif request.want_shut_down:
-        retreating = _next_shutdown_records(controller, broker, session)
+        retreating = []
+        if not broker.in_controlled_shutdown or session.shutdown_offset is None:
+            retreating = list(islice(controlled_shutdown_records(controller, broker), PORTION))
         records += retreating
         if len(retreating) < PORTION and session.shutdown_offset is None:
             session.shutdown_offset = next_offset + len(records) - 1
@@ -244,13 +246,6 @@ def controlled_shutdown_records(controller: Controller, broker: BrokerImage) -> 
     yield from broker_leaves(controller, broker.id)
 
 
-def _next_shutdown_records(controller: Controller, broker: BrokerImage, session: Session) -> list[ApiMessageAndVersion]:
-    """Return the next portion of shutdown records, none if all are written."""
-    if broker.in_controlled_shutdown and session.shutdown_offset is not None:
-        return []
-    return list(islice(controlled_shutdown_records(controller, broker), PORTION))
-
-
 def _may_end(controller: Controller, sessions: Sessions, session: Session) -> bool:
     """Return whether the broker leads nothing any more, and every serving broker knows so."""
     image, offset = controller.image, session.shutdown_offset
@@ -269,10 +264,7 @@ def _directories(
         moved = directories_lost(controller, broker.id, lost.__contains__)
         yield from first_batch(moved, sessions, broker, remaining_loss_records)
     cordoned = request.cordoned_log_dirs
-    if cordoned is not None and level >= CORDONED_FROM and not _same(broker.cordoned_log_dirs, cordoned):
+    known = broker.cordoned_log_dirs
+    if cordoned is not None and level >= CORDONED_FROM and (known is None or set(known) != set(cordoned)):
         change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, cordoned_log_dirs=list(cordoned))
         yield ApiMessageAndVersion(change, 3)
-
-
-def _same(known: tuple[bytes, ...] | None, told: list[bytes]) -> bool:
-    return known is not None and set(known) == set(told)
