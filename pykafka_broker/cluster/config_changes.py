@@ -76,20 +76,13 @@ _POOLS = (
 _FIXED_HERE = ("listeners", "listener.security.protocol.map")
 # Keys and trust stores: each listener has its own.
 _PER_LISTENER = frozenset(
-    f"ssl.{rest}"
-    for rest in (
-        "key.password",
-        "keystore.type",
-        "keystore.location",
-        "keystore.password",
-        "keystore.key",
-        "keystore.certificate.chain",
-        "truststore.type",
-        "truststore.location",
-        "truststore.password",
-        "truststore.certificates",
-    )
-)
+    f"ssl.{store}store.{part}"
+    for store, parts in {
+        "key": ("type", "location", "password", "key", "certificate.chain"),
+        "trust": ("type", "location", "password", "certificates"),
+    }.items()
+    for part in parts
+) | {"ssl.key.password"}
 _OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 _LISTENER_PARTS = 3  # "listener.name.<name>."
 _CLIENT_MATCHES = (

@@ -162,14 +162,12 @@ class _Change:
         """
         if not self.has_elr:
             return
-        if self._nobody_left() or self._enough_in_sync():
+        nobody_left = not self.elr and set(self.partition.isr) <= set(self.isr)
+        if nobody_left or self._enough_in_sync():
             self.elr = []
         else:
             left = {*self.partition.elr, *self.partition.isr}.difference(self.isr, unclean)
             self.elr = sorted(left.intersection(self.replicas))
-
-    def _nobody_left(self) -> bool:
-        return not self.elr and set(self.partition.isr) <= set(self.isr)
 
     def _enough_in_sync(self) -> bool:
         wanted = topic_config(self.controller, self.topic.name).min_insync_replicas
@@ -328,7 +326,9 @@ def partition_changes(controller: Controller, locate: Locate, elections: Electio
             if directory:
                 change.directories = directories_with(partition, node_id, place)
             if alone:
-                _stand_alone(change, node_id, version)
+                change.isr = [node_id]
+                if version >= 2:
+                    change.eligible_leader_replicas, change.last_known_elr = [], []
             if elected:
                 change.leader = node_id
             elif lost:
@@ -340,12 +340,6 @@ def _elects(partition: PartitionImage, node_id: int, leads: bool, elections: Ele
     if leads:
         return elections.all_partitions
     return elections.leaderless and (not partition.isr or node_id in partition.isr)
-
-
-def _stand_alone(change: PartitionChangeRecord, node_id: int, version: int) -> None:
-    change.isr = [node_id]
-    change.eligible_leader_replicas = [] if version >= 2 else None
-    change.last_known_elr = [] if version >= 2 else None
 
 
 def _resign(change: PartitionChangeRecord, partition: PartitionImage, node_id: int, controller: Controller) -> None:

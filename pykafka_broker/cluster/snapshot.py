@@ -369,7 +369,10 @@ class SnapshotKeeper:
             start = self._log.log.log_start_offset
             logger.info("The metadata log begins at offset %d now, %d snapshots are gone", start, len(dropped))
             removals: list[Removal] = [partial(self._fs.remove, snapshot.path) for snapshot in dropped]
-            self._submit(RemovalJob(removals, self._not_removed))
+            warn = partial(
+                logger.warning, "Could not remove an old snapshot of the metadata, the next start tries again: %s"
+            )
+            self._submit(RemovalJob(removals, warn))
 
     def _too_much(self) -> bool:
         if self._retention_bytes == _UNLIMITED:
@@ -391,6 +394,3 @@ class SnapshotKeeper:
         if log.log_start_offset > log.segments.active.base_offset:
             log.roll(wall)  # otherwise the segment keeps outdated records until it is full
         log.retain(wall)
-
-    def _not_removed(self, error: OSError) -> None:
-        logger.warning("Could not remove an old snapshot of the metadata, the next start tries again: %s", error)

@@ -285,15 +285,19 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
     epoch = request.member_epoch
     if not request.member_id and (version >= MEMBER_CHOOSES_ID_FROM or epoch != JOIN_EPOCH):
         raise _invalid_request("MemberId can't be empty.")
-    for name, value in (
-        ("GroupId", request.group_id),
-        ("InstanceId", request.instance_id),
-        ("RackId", request.rack_id),
-    ):
+    values = (request.group_id, request.instance_id, request.rack_id)
+    for name, value in zip(("GroupId", "InstanceId", "RackId"), values, strict=True):
         if value == "":
             raise _invalid_request(f"{name} can't be empty.")
     if epoch == JOIN_EPOCH:
-        _check_join(request)
+        if request.rebalance_timeout_ms == -1:
+            raise _invalid_request("RebalanceTimeoutMs must be provided in first request.")
+        if request.topic_partitions is None or request.topic_partitions:
+            raise _invalid_request("TopicPartitions must be empty when (re-)joining.")
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            raise _invalid_request(
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+            )
     elif epoch == LEAVE_STATIC_EPOCH:
         if request.instance_id is None:
             raise _invalid_request("InstanceId can't be null.")
@@ -303,17 +307,6 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
-        )
-
-
-def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
-    if request.rebalance_timeout_ms == -1:
-        raise _invalid_request("RebalanceTimeoutMs must be provided in first request.")
-    if request.topic_partitions is None or request.topic_partitions:
-        raise _invalid_request("TopicPartitions must be empty when (re-)joining.")
-    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid_request(
-            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
         )
 
 
@@ -416,7 +409,8 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
             except RegexError as error:
                 if known is not None:
                     continue  # accepted by a release with other rules
-                raise _invalid_regex(pattern, error) from None
+                message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
+                raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
             topics = frozenset(filter(self._may_see, filter(expression.matches, self._table.topics.topics)))
             regexes[pattern] = resolved = ResolvedRegex(topics, self._table.metadata_version, self._now)
             self.records.append(regex_record(group.group_id, pattern, resolved))
@@ -453,11 +447,6 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         Reconciliation(self._group, member, ids, self.target_epoch, target, self.subscription_changed, owned).step()
         if member.current() != before:
             self.records.append(assignment_record(self._group.group_id, member))
-
-
-def _invalid_regex(pattern: str, error: RegexError) -> ApiError:
-    message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
-    return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
 
 
 def next_target(

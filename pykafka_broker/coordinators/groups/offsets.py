@@ -8,7 +8,7 @@ group is asked; a refusal by the group holds for all other partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
@@ -104,18 +104,10 @@ class OffsetStore:
             for partition, offset in partitions.items():
                 yield topic, partition, offset
 
-    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction may still change the offset."""
+    def pending(self, group_id: str) -> Mapping[TopicPartition, Mapping[int, CommittedOffset]]:
+        """Return the offsets of a group that an open transaction may still change. Read only."""
         group = self.groups.get(group_id)
-        return group is not None and (topic, partition) in group.pending
-
-    def has_pending(self, group_id: str) -> bool:
-        group = self.groups.get(group_id)
-        return group is not None and bool(group.pending)
-
-    def pending_partitions(self, group_id: str) -> list[TopicPartition]:
-        group = self.groups.get(group_id)
-        return [] if group is None else list(group.pending)
+        return {} if group is None else group.pending
 
     # Hard state
 
@@ -396,9 +388,10 @@ class OffsetRequests:
                 return OffsetFetchResponseTopics(name, topic.topic_id, unknown)
             name = image.name
         committed = self._store.committed(group_id).get(name, {})
+        pending = self._store.pending(group_id) if require_stable else ()
         partitions = []
         for index in topic.partition_indexes:
-            if require_stable and self._store.is_pending(group_id, name, index):
+            if (name, index) in pending:
                 partitions.append(_no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
                 continue
             offset = committed.get(index)
@@ -410,13 +403,14 @@ class OffsetRequests:
 
     def _fetch_all(self, group_id: str, require_stable: bool, version: int) -> list[OffsetFetchResponseTopics]:
         topics = []
+        pending = self._store.pending(group_id) if require_stable else ()
         for name, offsets in self._store.committed(group_id).items():
             image = self._table.topics.topics.get(name)
             if image is None and version >= TOPIC_IDS_FROM:
                 continue  # the topic is deleted, and an answer by id has no id for it
             partitions = [
                 _no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-                if require_stable and self._store.is_pending(group_id, name, index)
+                if (name, index) in pending
                 else _offset(index, offset)
                 for index, offset in offsets.items()
             ]
@@ -448,7 +442,7 @@ class OffsetRequests:
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif subscribed:
                     code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-                elif index in committed or self._store.is_pending(request.group_id, topic.name, index):
+                elif index in committed or (topic.name, index) in self._store.pending(request.group_id):
                     result.records.append(offset_record(request.group_id, topic.name, index, None))
                 partitions.append(OffsetDeleteResponsePartition(index, code))
             topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
@@ -462,14 +456,15 @@ class OffsetRequests:
         group = self._table.groups[group_id]
         base, wall = group.expiry_base(), self._table.wall_at(now)
         tombstones: list[CoordinatorRecord] = []
-        left = self._store.has_pending(group_id)
+        pending = self._store.pending(group_id)
+        left = bool(pending)
         retention_ms = self._table.config.offsets_retention_minutes * MS_PER_MINUTE
         for topic, partition, offset in self._store.partitions(group_id):
             if (
                 base is not None
                 and not group.is_subscribed_to(topic)
                 and _is_expired(offset, base, retention_ms, wall)
-                and not self._store.is_pending(group_id, topic, partition)
+                and (topic, partition) not in pending
             ):
                 tombstones.append(offset_record(group_id, topic, partition, None))
             else:
@@ -479,14 +474,14 @@ class OffsetRequests:
     def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
         """Return tombstones for a deleted group, pending offsets of open transactions included."""
         known = [(topic, partition) for topic, partition, _ in self._store.partitions(group_id)]
-        known += self._store.pending_partitions(group_id)
+        known += self._store.pending(group_id)
         return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
 
     def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[CoordinatorRecord]:
         """Return tombstones for deleted topics."""
         committed = self._store.committed(group_id)
         known = [(topic, partition) for topic in committed if topic in topics for partition in committed[topic]]
-        known += [partition for partition in self._store.pending_partitions(group_id) if partition[0] in topics]
+        known += [partition for partition in self._store.pending(group_id) if partition[0] in topics]
         return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
 
 

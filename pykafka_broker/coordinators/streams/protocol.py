@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from pykafka_broker.coordinators.groups.assignors import TaskMemberSpec, assign_tasks
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.group import (
     JOIN_EPOCH,
@@ -27,7 +28,6 @@ from pykafka_broker.coordinators.groups.group import (
 )
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
-from pykafka_broker.coordinators.streams.assignor import TaskMemberSpec, assign
 from pykafka_broker.coordinators.streams.group import (
     NO_TOPOLOGY,
     NOTHING,
@@ -303,12 +303,9 @@ def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[AssignedTasks]:
 def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
     """Check the request alone. Raises INVALID_REQUEST, or STREAMS_INVALID_TOPOLOGY."""
     _check_supported(request)
-    for name, value in (
-        ("MemberId", request.member_id),
-        ("GroupId", request.group_id),
-        ("InstanceId", request.instance_id),
-        ("RackId", request.rack_id),
-    ):
+    names = ("MemberId", "GroupId", "InstanceId", "RackId")
+    values = (request.member_id, request.group_id, request.instance_id, request.rack_id)
+    for name, value in zip(names, values, strict=True):
         if value is not None and not value.strip():
             raise _invalid(f"{name} can't be empty.")
     if request.member_epoch == JOIN_EPOCH:
@@ -408,7 +405,7 @@ def next_targets(
         member.member_id: TaskMemberSpec(member.process_id, group.target_of(member.member_id)) for member in members
     }
     task_counts = configured.task_counts if configured.is_ready else {}
-    targets = assign(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
+    targets = assign_tasks(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
     for member_id, target in targets.items():
         if target != group.targets.get(member_id):
             records.append(target_record(group.group_id, member_id, target))
