@@ -193,8 +193,12 @@ class ClassicRebalance:
                 self._continue_initial_delay(group, result, now)
             else:
                 self.complete_join(group, result, now)
-        elif key.kind == "classic-sync":
-            self._sync_ended(group, result, now)
+        elif key.kind == "classic-sync" and group.state in (COMPLETING_REBALANCE, STABLE) and group.pending_syncs:
+            # The members without a SyncGroup in the generation go.
+            for member_id in list(group.pending_syncs):
+                self._timers.cancel(group.members[member_id].session_key)
+                group.remove(member_id)
+            self.prepare(group, result, now)
 
     def _session_ended(self, group: ClassicGroup, member_id: str, result: CoordinatorResult[Any], now: int) -> None:
         if member_id in group.pending_joins:
@@ -209,15 +213,6 @@ class ClassicRebalance:
         if waits and not member.is_new:
             return  # the member's session starts anew with the answer
         self.remove_member(group, member, result, now)
-
-    def _sync_ended(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
-        """Remove the members without a SyncGroup in the generation."""
-        if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_syncs:
-            return
-        for member_id in list(group.pending_syncs):
-            self._timers.cancel(group.members[member_id].session_key)
-            group.remove(member_id)
-        self.prepare(group, result, now)
 
 
 def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
@@ -285,6 +280,18 @@ class JoinRefusal(JoinGroupResponse):
 def join_refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
     """Return a JoinGroup answer with nothing but an error."""
     return JoinRefusal(error_code=error, member_id=member_id)
+
+
+def refuse_waiting(
+    group: ClassicGroup, member: ClassicGroupMember, result: CoordinatorResult[Any], error: ErrorCode
+) -> None:
+    """Answer the waiting requests of a member with an error."""
+    token = group.wait_for_join(member, None)
+    if token is not None:
+        result.complete(token, join_refusal(error, member.member_id))
+    if member.sync_token is not None:
+        result.complete(member.sync_token, SyncGroupResponse(error_code=error))
+        member.sync_token = None
 
 
 # The protocol
@@ -387,7 +394,7 @@ class ClassicProtocol(ClassicRebalance):
         """
         leader_before = group.leader
         old, member = group.replace_static(old_id, member_id)
-        self._fence(group, old, join.result)
+        refuse_waiting(group, old, join.result, ErrorCode.FENCED_INSTANCE_ID)
         self._timers.cancel(old.session_key)
         self.keep_alive(member, join.now)
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
@@ -399,16 +406,6 @@ class ClassicProtocol(ClassicRebalance):
         else:
             # The leader computes shares for the old member id: the new member id gets a share only in a new round.
             self.prepare(group, join.result, join.now)
-
-    def _fence(self, group: ClassicGroup, old: ClassicGroupMember, result: CoordinatorResult[Any]) -> None:
-        """Answer the waiting requests of a replaced member with FENCED_INSTANCE_ID."""
-        if old.join_token is not None:
-            group.awaiting_join -= 1
-            result.complete(old.join_token, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
-            old.join_token = None
-        if old.sync_token is not None:
-            result.complete(old.sync_token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
-            old.sync_token = None
 
     def _unchanged(
         self, group: ClassicGroup, member: ClassicGroupMember, join: Join, leader_before: str | None
@@ -585,10 +582,7 @@ class ClassicProtocol(ClassicRebalance):
     def reject_waiting(self, group: ClassicGroup, result: CoordinatorResult[Any]) -> None:
         """Answer all waiting requests with NOT_COORDINATOR."""
         for member in group.members.values():
-            if member.join_token is not None:
-                result.complete(member.join_token, join_refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
-            if member.sync_token is not None:
-                result.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+            refuse_waiting(group, member, result, ErrorCode.NOT_COORDINATOR)
 
     def on_loaded(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Begin the sessions after a load: members have a full session to come back."""

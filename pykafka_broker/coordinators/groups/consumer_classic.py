@@ -12,7 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.coordinators.groups.classic import MEMBER_ID_REQUIRED_FROM, ClassicRebalance, Join, join_refusal
+from pykafka_broker.coordinators.groups.classic import (
+    MEMBER_ID_REQUIRED_FROM,
+    ClassicRebalance,
+    Join,
+    join_refusal,
+    refuse_waiting,
+)
 from pykafka_broker.coordinators.groups.classic_group import (
     STABLE,
     ClassicGroup,
@@ -99,10 +105,7 @@ class Migration:
             raise _can_not_upgrade(group, "the embedded consumer protocol is malformed.") from None
         for member in group.members.values():
             # Waiting members have to join again, now as classic members of a consumer group.
-            if member.join_token is not None:
-                result.complete(member.join_token, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-            if member.sync_token is not None:
-                result.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
+            refuse_waiting(group, member, result, ErrorCode.REBALANCE_IN_PROGRESS)
             self._consumer.keep_alive(upgraded, member.member_id, now + member.session_timeout_ms)
         result.records.append(group_tombstone(group.group_id))
         result.records += group_records(upgraded)
@@ -257,20 +260,15 @@ def _can_not_upgrade(group: ClassicGroup, reason: str) -> ApiError:
 # Classic members of consumer groups
 
 
-class ClassicMembers:
+class ClassicMembers(Migration):
     """JoinGroup, SyncGroup, Heartbeat and LeaveGroup on consumer groups."""
-
-    def __init__(self, table: GroupTable, consumer: ConsumerProtocol, migration: Migration) -> None:
-        self._table = table
-        self._consumer = consumer
-        self._migration = migration
 
     # JoinGroup
 
     def join(self, group: ConsumerGroup, join: Join) -> None:
         """Let a classic member join a consumer group; the answer comes at once. Raises ApiError."""
         request = join.request
-        if self._migration.disabled or not _supports(group, request.protocol_type, join.protocols):
+        if self.disabled or not _supports(group, request.protocol_type, join.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         instance_id = request.group_instance_id
         member_id = request.member_id
@@ -293,14 +291,14 @@ class ClassicMembers:
         _apply_request(change.member, join, subscription)
         change.subscribe()
         member = change.member
-        if existing is not None and self._migration.downgrades_with(group, existing):
+        if existing is not None and self.downgrades_with(group, existing):
             # If all members must join again, the answer has the member's old epoch, not the group's.
             rebalance = group.assignment_epoch < change.group_epoch
             generation = member.epoch if rebalance else group.epoch
             del join.result.records[:]  # no change is recorded: the group's records are all removed
             member.epoch = group.epoch
             staying = group.with_change(member, existing)
-            self._migration.convert_back(group, staying, join.result, join.now, rebalance=rebalance)
+            self.convert_back(group, staying, join.result, join.now, rebalance=rebalance)
         else:
             known = self._table.topics.topics
             owned = [

@@ -19,7 +19,7 @@ from pykafka_broker.coordinators.groups import classic_group, consumer_group
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol, Join, join_refusal
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol, check_heartbeat
-from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers, Migration
+from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, consumer_replay
 from pykafka_broker.coordinators.groups.group import (
     JOIN_EPOCH,
@@ -164,8 +164,7 @@ class GroupCoordinator:
             StreamsGroup: self.streams,
             ShareGroup: self.share,
         }
-        self._migration = Migration(self.table, self._classic, self._consumer)
-        self._classic_members = ClassicMembers(self.table, self._consumer, self._migration)
+        self._classic_members = ClassicMembers(self.table, self._classic, self._consumer)
         self.offset_requests = OffsetRequests(self.table, self.offsets, self._classic.note_commit)
         self._replays = (consumer_replay(self.table), streams_replay(self.table), share_replay(self.table))
 
@@ -288,7 +287,7 @@ class GroupCoordinator:
             return self.table.of_kind(group_id, ConsumerGroup, "Consumer group")
         if isinstance(group, ClassicGroup):
             if not group.is_empty:
-                return self._migration.upgrade(group, result, now)
+                return self._classic_members.upgrade(group, result, now)
             result.records.append(group_tombstone(group_id))
         return ConsumerGroup(group_id)
 

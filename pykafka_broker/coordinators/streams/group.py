@@ -269,8 +269,8 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         roles = (value.active_tasks, value.standby_tasks, value.warmup_tasks)
         return TasksTuple(*(read_tasks(role) for role in roles))
 
-    def set_topology(self, topology: StreamsGroupTopologyValue | None) -> None:
-        self.topology = topology
+    def replay_topology(self, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None) -> None:
+        self.topology = value
         self.configured = None
         self.shown = None
         self._required = self._read_by = None
@@ -418,9 +418,5 @@ def _read_active_tasks(tasks: Iterable[current_value.TaskIds], epoch: int) -> Ac
 
 def streams_replay(table: GroupTable) -> EpochReplay[StreamsGroup]:
     """Return the replay of streams groups: the types of `EpochReplay`, and the topology."""
-    more: dict[type, Any] = {StreamsGroupTopologyKey: _replay_topology}
+    more: dict[type, Any] = {StreamsGroupTopologyKey: StreamsGroup.replay_topology}
     return EpochReplay(table, StreamsGroup, lambda group_id: StreamsGroup(group_id, table.topics), more)
-
-
-def _replay_topology(group: StreamsGroup, key: StreamsGroupTopologyKey, value: Any) -> None:
-    group.set_topology(value)

@@ -105,7 +105,12 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             check_heartbeat(request)
             group = self._table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
-                self._leave(self._table.of_kind(request.group_id, StreamsGroup), request, result, now)
+                group = self._table.of_kind(request.group_id, StreamsGroup)
+                if request.shutdown_application:
+                    _ask_for_shutdown(group, request.member_id)
+                member_id, epoch = request.member_id, request.member_epoch
+                result.reply = StreamsGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch, status=[])
+                self.fence(group, [group.member(member_id)], result, now)
             elif isinstance(group, StreamsGroup):
                 self._heartbeat(group, request, caller, result, now)
             else:
@@ -199,17 +204,6 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         )
 
     # Leaving
-
-    def _leave(
-        self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, result: CoordinatorResult[Any], now: int
-    ) -> None:
-        """Remove a member for good."""
-        if request.shutdown_application:
-            _ask_for_shutdown(group, request.member_id)
-        result.reply = StreamsGroupHeartbeatResponse(
-            member_id=request.member_id, member_epoch=request.member_epoch, status=[]
-        )
-        self.fence(group, [group.member(request.member_id)], result, now)
 
     def fence(
         self, group: StreamsGroup, leaving: list[StreamsGroupMember], result: CoordinatorResult[Any], now: int
