@@ -46,7 +46,7 @@ class AckResult(NamedTuple):
 
 
 _WELL = AckResult(ErrorCode.NONE, None)
-_NO_BATCHES: list[AckBatch] = []  # never changed, and one for all partitions
+_NO_BATCHES: list[AckBatch] = []  # shared by all partitions, never changed
 
 
 def member_of(

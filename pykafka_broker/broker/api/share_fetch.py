@@ -98,7 +98,7 @@ class ShareReader:
         self._max_records = request.max_records if self._max_bytes > 0 else 0
         self._batch_size = request.batch_size
         self._exactly = request.share_acquire_mode == EXACTLY
-        self.has_passed = False  # it has left behind what nobody gets, and there may be more
+        self.has_passed = False  # records that no member gets were passed, and more may follow
 
     def _key(self, partition: TopicIdPartition) -> ShareKey:
         return ShareKey(self._group_id, *partition)
@@ -232,7 +232,7 @@ class ShareReader:
 
 
 _EMPTY = RefusedPartition(ErrorCode.NONE, None)
-_NOTHING: list[AcquiredRecords] = []  # never changed
+_NOTHING: list[AcquiredRecords] = []  # shared, never changed
 _DENIAL = RefusedPartition(denial(AclResourceType.TOPIC).code, denial(AclResourceType.TOPIC).message)
 
 
