@@ -20,7 +20,7 @@ RUNTIME = "pykafka_broker.protocol.runtime"
 
 
 def message_module(message: Message, request: Message | None = None) -> str:
-    """The source of one message's module; `request` is what a response answers."""
+    """Return the source of a message's module; `request` is the request of a response."""
     module = ModuleCode()
     layouts = layouts_of(message)
     functions: list[str] = []
@@ -74,7 +74,7 @@ def _table(rows: dict[int, str]) -> str:
 
 
 def _spans(versions: list[int]) -> str:
-    """`[0, 1, 2, 5]` -> `0-2, 5`."""
+    """Return `0-2, 5` for `[0, 1, 2, 5]`."""
     spans: list[Versions] = []
     for version in versions:
         if spans and spans[-1].high == version - 1:
@@ -145,7 +145,7 @@ def _class(
 
 
 def _note(field: Field) -> str:
-    """Which versions carry the field, when not all do."""
+    """Return a comment about the versions of the field, empty for all versions."""
     parts = [] if str(field.versions) == "0+" else [str(field.versions)]
     if field.tagged:
         parts.append(f"tag {field.tag}")
@@ -160,7 +160,7 @@ def _initial(field: Field) -> str:
 
 
 def _shared_defaults(message: Message, module: ModuleCode) -> list[str]:
-    """Innermost first: a default may hold another."""
+    """Return the shared defaults, innermost first: a default may hold another."""
     fields = [field for owner in (*message.structs.values(), message.root) for field in owner.fields]
     used = {field.type for field in fields if field.is_struct and not field.array and not field.default_is_null}
     lines = ["", ""] if used else []

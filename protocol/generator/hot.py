@@ -69,20 +69,20 @@ _SLOW = {
 
 
 def flat_writer(message: str) -> bool:
-    """Return whether the writers of a message are flat: those of hot responses, and of what brokers send."""
+    """Return whether the writers of a message are flat: for hot responses, and for requests between brokers."""
     return message in OTHERS or _pair(message, "Response") in PAIRS or _pair(message, "Request") in BOTH_SIDES
 
 
 def flat_reader(message: str) -> bool:
-    """Return whether the readers of a message are flat: those of hot requests, and of what brokers are answered."""
+    """Return whether the readers of a message are flat: for hot requests, and for responses between brokers."""
     return message in OTHERS or _pair(message, "Request") in PAIRS or _pair(message, "Response") in BOTH_SIDES
 
 
 def _pair(message: str, kind: str) -> str | None:
-    """Return the name that a request and a response share, if the message is of that kind."""
+    """Return the common name of request and response, if the message is of the given kind."""
     return message.removesuffix(kind) if message.endswith(kind) else None
 
 
 def bound(message: str) -> str:
-    """Return the name of the bound on the elements of a request; it stands in `runtime.py`."""
+    """Return the name in `runtime.py` of the bound on the elements of a request."""
     return "FEWER_ELEMENTS" if message in _SLOW else "MOST_ELEMENTS"

@@ -13,7 +13,7 @@ from protocol.generator.writers import Writer
 
 
 class StructFunctions:
-    """The functions of one message's structs, each made when the first version needs it."""
+    """The functions of a message's structs, made for the first version in need."""
 
     def __init__(self, message: Message, module: ModuleCode) -> None:
         self.message = message
@@ -23,7 +23,7 @@ class StructFunctions:
         self._suffixes: dict[Layout, str] = {}
 
     def make(self, layout: Layout, version: int) -> list[str]:
-        """Return the functions of the structs inside `layout` that no lower version has, innermost first."""
+        """Return the functions of the structs inside `layout` that are new in this version, innermost first."""
         lines: list[str] = []
         for item in (*layout.items, *layout.tagged):
             child = item.child
@@ -44,7 +44,7 @@ class StructFunctions:
         return f"_read_{self._suffixes[layout]}"
 
     def write_function(self, name: str, layout: Layout) -> list[str]:
-        """Return the source of one writer."""
+        """Return the source of a struct's writer."""
         writer = _StructWriter(self)
         writer.struct(layout, "m")
         writer.flush()
@@ -96,7 +96,7 @@ class _StructWriter(Writer):
 
 
 class _StructReader:
-    """The lines that make one struct, `m`, from the reader `r`."""
+    """The lines that make a struct, `m`, from the reader `r`."""
 
     def __init__(self, functions: StructFunctions) -> None:
         self.functions = functions
@@ -119,7 +119,7 @@ class _StructReader:
             self.code.line("r.skip_tags()")
 
     def flush(self) -> None:
-        """Read the fixed-size fields that are pending, with one call."""
+        """Read the pending fields of fixed size, with a single call."""
         if self.pending:
             fmt = "".join(part for part, _ in self.pending)
             names = ", ".join(name for _, name in self.pending) + ("," if len(self.pending) == 1 else "")
@@ -136,7 +136,7 @@ class _StructReader:
         self.code.line(f"{target} = {self.value(item)}")
 
     def value(self, item: Item) -> str:
-        """The expression that reads a field of variable size."""
+        """Return the expression for a field of variable size."""
         field, name = item.field, repr(item.field.python)
         nullable = "nullable_" if item.nullable else ""
         if not field.array and item.child is not None:

@@ -56,7 +56,7 @@ def cordon_problems(config: BrokerConfig) -> Iterator[str]:
 
 
 def _membership_problems(config: BrokerConfig) -> Iterator[str]:
-    """Yield mistakes of a broker whose controllers are other nodes.
+    """Yield mistakes of a broker with other nodes as controllers.
 
     The broker has to find the controllers; the controllers and other brokers have to find the broker.
     """

@@ -1,4 +1,4 @@
-"""The control API: HTTP and JSON for tests against this broker.
+"""The control API: HTTP and JSON for tests against the broker.
 
 Rule: an operation is a function with types (`control/api/`), and its signature is the only description of it: the
 parameters over HTTP, `/openapi.json`, the method of `KafkaBroker` and the command come from there. No request can end

@@ -1,4 +1,4 @@
-"""The answers of operations, as types that `pykafka_broker.testing.answers` shows to the test.
+"""The types of answers, shown to tests by `pykafka_broker.testing.answers`.
 
 Rule: an answer is a dict with these fields, as JSON has them; `null` is None. The docstrings are the descriptions in
 `/openapi.json`. Nothing is imported but types, so a test pays nothing for them.
@@ -35,7 +35,7 @@ class PartitionState(TypedDict):
 
 
 class LogSize(TypedDict):
-    """The content of a partition now, on one broker."""
+    """The present content of a partition on a broker."""
 
     topic: str
     partition: int

@@ -36,7 +36,7 @@ _NO_JSON = object()
 
 @dataclass
 class ExpectedRecord:
-    """A record as a test expects it. Omitted fields are not compared. A null value is a tombstone, a null key
+    """A record expected by a test. Omitted fields are not compared. A null value is a tombstone, a null key
     is no key. Text and base64 are compared byte by byte. Any other JSON is compared with the record's JSON: blanks and
     the order of an object's names make no difference. Named headers must be there, others may be; an empty list of
     headers says that there are none.

@@ -1,4 +1,4 @@
-"""Everything that operations may reach, requests of Kafka's protocol from inside the process among them.
+"""Everything within reach of operations; requests of Kafka's protocol from inside the process.
 
 Rule: an operation asks Kafka's questions through `inside`; for things that no client can ask (time, state, faults) it
 uses the parts named here. Every change is made in a turn (`in_turn`), so that waiting requests are answered.
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import NO_CONNECTION, ConnectionContext
-from pykafka_broker.broker.requests.router import PendingReply, Pieces, Router, served_versions
+from pykafka_broker.broker.requests.router import PendingReply, Router, served_versions
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.control.moving_time import MovableClock, MovingTime
@@ -27,7 +27,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
-from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.runtime import Message, Pieces
 from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link_codec import decode_response, encode_request

@@ -171,7 +171,7 @@ class ControlDoor:
 
     def _offer(self, operation: Operation) -> None:
         if self._offered is not None and operation.name not in self._offered:
-            raise Problem(404, f"{operation.method} {operation.path} is for a broker, and this is none")
+            raise Problem(404, f"a proxy has no operation {operation.method} {operation.path}; a broker has it")
 
     def judge(self, request: Request) -> Response | int:
         """Return the refusal of a request by the head, or how many bytes the body may have."""
@@ -209,7 +209,7 @@ def _query(text: str) -> dict[str, str]:
         raise Problem(400, f"the query does not decode: {error}") from None
     query = dict(pairs)
     if len(query) != len(pairs):
-        raise Problem(400, "the query has a name twice")
+        raise Problem(400, "the query has a parameter twice")
     return query
 
 

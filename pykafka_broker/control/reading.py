@@ -18,7 +18,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import BatchHeader, iter_batches
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 Outcome = Literal["committed", "aborted", "open"]
@@ -28,7 +28,7 @@ _READ_BYTES = 1 << 20
 class FoundRecord(NamedTuple):
     """A record, the batch, and the outcome of the transaction (None without a transaction)."""
 
-    record: Record
+    record: BatchRecord
     header: BatchHeader
     transaction: Outcome | None = None
 
@@ -130,7 +130,7 @@ def check_led_here(control: Control, topic: str, partition: int) -> None:
     """Raise `Problem`, which names the leader, where another broker of a cluster has the records."""
     leader = control.services.image.topics[topic].partitions[partition].leader
     if leader not in (-1, control.services.node_id):
-        led = f"broker {leader} leads {topic}-{partition}: ask that one, or the cluster"
+        led = f"broker {leader} leads {topic}-{partition}: ask broker {leader}, or the cluster"
         raise problem_of(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, led))
 
 

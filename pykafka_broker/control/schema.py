@@ -284,7 +284,7 @@ def meant(value: Any, in_base64: str | None, where: str) -> bytes | None:
     """Return the bytes of a value: text as UTF-8, other JSON as JSON, or decoded base64. Raises `Problem` 400."""
     if in_base64 is not None:
         if value is not None:
-            raise Problem(400, f"{where} is there twice, also as {where}_base64")
+            raise Problem(400, f"both {where} and {where}_base64 are given")
         try:
             return base64.b64decode(in_base64, validate=True)
         except (binascii.Error, ValueError) as error:

@@ -42,7 +42,7 @@ from pykafka_broker.server.serving import BrokerShare, Running, start_broker
 
 
 class DataDirLease:
-    """A broker's right to use the data directories, from its start to `end`.
+    """A broker's right to use the data directories, from the broker's start to `end`.
 
     submit: takes the broker's jobs.
     """
@@ -54,7 +54,7 @@ class DataDirLease:
 
     @property
     def share(self) -> BrokerShare:
-        """Return the broker's access to the files, and to the threads for its jobs."""
+        """Return the broker's access to the files, and to the threads for the broker's jobs."""
         return BrokerShare(self.files, lambda job: self._submit(_Job(job, self)))
 
     def next(self) -> DataDirLease:
@@ -149,7 +149,7 @@ def _settings(records: Iterable[ApiMessageAndVersion], keep: Collection[str]) ->
 
 
 def _removal(message: Any) -> Message:
-    """Return the record that removes a setting."""
+    """Return the record for the removal of a setting."""
     if isinstance(message, ConfigRecord):
         return ConfigRecord(message.resource_type, message.resource_name, message.name, None)
     if isinstance(message, ClientQuotaRecord):
@@ -261,10 +261,12 @@ class BrokerState:
 
     def _require_alone(self) -> None:
         if not self._broker.node.roles.alone:
-            raise Problem(409, "this node is one of a cluster: its state is not its own to exchange")
+            raise Problem(
+                409, "the node belongs to a cluster: only a broker alone has a state to reset, restore or fork"
+            )
 
     def _require_room(self) -> None:
-        """Refuse on a full disk: neither the new broker nor, after its failure, the old broker could start."""
+        """Refuse on a full disk: neither the new broker nor, after a failure, the old broker could start."""
         for directory in self._directories:
             path = f"{directory}/{_ROOM}"
             try:
@@ -320,7 +322,7 @@ class BrokerState:
     def _return_to_old_data(
         self, aside: dict[str, str], setup: Setup, stays: Collection[str], error: BaseException
     ) -> None:
-        """Put the old data back and start a broker on them. Raises `Problem` 500 if that fails too."""
+        """Put the old data back and start a broker on them. Raises `Problem` 500 after a second failure."""
         try:
             self._put_back(aside, stays)
             self._start(setup)

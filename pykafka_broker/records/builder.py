@@ -26,7 +26,7 @@ from pykafka_broker.records.header import (
     crc32c,
     write_crc,
 )
-from pykafka_broker.records.record import Headers, Record, wrap_int64
+from pykafka_broker.records.record import BatchRecord, Headers, wrap_int64
 
 _NULL = b"\x01"  # the varint -1
 _MAX_DELTA = (1 << 31) - 1
@@ -104,9 +104,9 @@ class BatchBuilder:
         """Add a record at `offset`, by default after the last record."""
         if offset is None:
             offset = self.base_offset + self.last_offset_delta + 1
-        self.extend((Record(offset, timestamp, key, value, headers),))
+        self.extend((BatchRecord(offset, timestamp, key, value, headers or []),))
 
-    def extend(self, records: Iterable[Record]) -> None:
+    def extend(self, records: Iterable[BatchRecord]) -> None:
         """Add records at rising offsets from the base offset on."""
         buffer, small, join = self._buffer, _SMALL, b"".join
         base_offset, last_delta, max_timestamp = self.base_offset, self.last_offset_delta, self.max_timestamp
@@ -186,7 +186,7 @@ class BatchFields(TypedDict, total=False):
 
 
 def build_batch(
-    records: Iterable[Record], *, base_offset: int | None = None, **fields: Unpack[BatchFields]
+    records: Iterable[BatchRecord], *, base_offset: int | None = None, **fields: Unpack[BatchFields]
 ) -> bytearray:
     """Build a batch of `records`; the base offset is by default the first record's."""
     if base_offset is None:

@@ -15,7 +15,7 @@ from typing import NamedTuple, Unpack
 from pykafka_broker.records.builder import BatchFields, build_batch
 from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import BatchHeader, Buffer, read_header
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 ABORT = 0
 COMMIT = 1
@@ -42,7 +42,7 @@ def build_control_batch(
     control_type: int, value: bytes, *, offset: int, timestamp: int, **fields: Unpack[BatchFields]
 ) -> bytearray:
     """Build a batch of a single control record."""
-    record = Record(offset, timestamp, _KEY.pack(0, control_type), value)
+    record = BatchRecord(offset, timestamp, _KEY.pack(0, control_type), value)
     fields["control"] = True
     return build_batch((record,), base_offset=offset, **fields)
 
@@ -57,7 +57,7 @@ def build_end_transaction_marker(
     return build_control_batch(kind, value, offset=offset, timestamp=timestamp, **fields)
 
 
-def read_control_type(record: Record) -> int:
+def read_control_type(record: BatchRecord) -> int:
     """Return the type in a control record's key, maybe without a name in this module."""
     try:
         version, control_type = _KEY.unpack_from(record.key or b"")

@@ -40,7 +40,7 @@ from pykafka_broker.records.header import (
     iter_batches,
     read_header,
 )
-from pykafka_broker.records.record import Record, check_room, decode_records, read_varint
+from pykafka_broker.records.record import BatchRecord, check_room, decode_records, read_varint
 
 ENTRY_OVERHEAD = 12  # offset and size
 _OFFSET_AND_SIZE = Struct(">qi")
@@ -127,18 +127,18 @@ def _read_bytes(message: memoryview, position: int) -> tuple[bytes | None, int]:
     return bytes(message[start : start + size]), start + size
 
 
-def iter_messages(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Record]:
+def iter_messages(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[BatchRecord]:
     """Yield every message of a set, compressed or not, at the absolute offset. `max_bytes` bounds the content of all
     wrappers.
     """
     return (message for message in messages_and_pauses(buffer, max_bytes=max_bytes) if message is not None)
 
 
-def messages_and_pauses(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[Record | None]:
+def messages_and_pauses(buffer: Buffer, *, max_bytes: int = MAX_DECOMPRESSED) -> Iterator[BatchRecord | None]:
     """Yield the same with a None after about a millisecond in which no message came."""
     for entry in iter_entries(buffer):
         if entry.codec == NONE:
-            yield Record(entry.offset, entry.timestamp, entry.key, entry.value)
+            yield BatchRecord(entry.offset, entry.timestamp, entry.key, entry.value)
         else:
             inner = yield from _open_wrapper(entry, max_bytes)
             max_bytes -= len(inner)
@@ -155,7 +155,7 @@ def _open_wrapper(wrapper: MessageEntry, max_bytes: int) -> Generator[None, None
     )
 
 
-def _inner_messages(wrapper: MessageEntry, inner: bytes) -> Iterator[Record | None]:
+def _inner_messages(wrapper: MessageEntry, inner: bytes) -> Iterator[BatchRecord | None]:
     if not inner:
         raise InvalidRecord(f"the compressed message at offset {wrapper.offset} is empty")
     base = wrapper.offset - (yield from _last_offset(inner)) if wrapper.magic else 0
@@ -165,7 +165,7 @@ def _inner_messages(wrapper: MessageEntry, inner: bytes) -> Iterator[Record | No
                 f"a message of format v{entry.magic} and codec {entry.codec} in a wrapper of format v{wrapper.magic}"
             )
         timestamp = wrapper.timestamp if wrapper.log_append_time else entry.timestamp
-        yield Record(base + entry.offset, timestamp, entry.key, entry.value)
+        yield BatchRecord(base + entry.offset, timestamp, entry.key, entry.value)
 
 
 def _last_offset(inner: bytes) -> Generator[None, None, int]:
@@ -181,7 +181,7 @@ def _last_offset(inner: bytes) -> Generator[None, None, int]:
 
 
 def build_message_set(
-    records: Iterable[Record],
+    records: Iterable[BatchRecord],
     magic: int,
     *,
     codec: int = NONE,
@@ -254,7 +254,7 @@ def to_v2(
     if codec is None:
         codec = next((entry.codec for entry in iter_entries(message_set)), NONE)
     builder = BatchBuilder(base_offset=base_offset, log_append_time=log_append_time)
-    some: list[Record] = []
+    some: list[BatchRecord] = []
     for message in messages_and_pauses(message_set, max_bytes=max_bytes):
         if message is not None:
             message.offset = base_offset + builder.count + len(some)

@@ -105,14 +105,14 @@ class StandardAuthorizer:
         return self._allow_if_no_acl and not self._index.has_any(resource, name)
 
     def _of_client(self, principal: str, host: str, resource: AclResourceType) -> Iterator[tuple[str, str, Patterns]]:
-        """Yield the patterns of ACLs for the client, with the principal and the host that the ACLs name."""
+        """Yield the patterns of ACLs for the client, with principal and host as in the ACLs."""
         for one in (principal, ANY_USER):
             for where in (host, WILDCARD):
                 if (patterns := self._index.of_client(resource, one, where)) is not None:
                     yield one, where, patterns
 
     def _decide_for_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
-        """Return whether an ACL allows the operation for some name, and no ACL denies all of that name's pattern.
+        """Return whether an ACL allows the operation for some name, and no ACL denies all of the name's pattern.
 
         As in Kafka, rights implied by other operations do not count here.
         """

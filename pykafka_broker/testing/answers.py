@@ -1,4 +1,4 @@
-"""The types of what a broker answers to a test.
+"""The types of a broker's answers to a test.
 
 Rule: a type is a dict, as the control API has written it (`control/answers.py`). Nothing is converted, so an answer
 costs nothing more than its JSON. A field that a cluster adds to the answers of its brokers is not required.

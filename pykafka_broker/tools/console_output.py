@@ -18,7 +18,7 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.config.values import format_value
 from pykafka_broker.protocol.enums import TopicPartition
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import NOTHING, Bar
 
@@ -34,7 +34,7 @@ class Consumed(NamedTuple):
     """A record and its place. `deliveries` is None for a record without a share group."""
 
     partition: TopicPartition
-    record: Record
+    record: BatchRecord
     timestamp_type: int
     leader_epoch: int
     deliveries: int | None = None
@@ -85,7 +85,7 @@ class RecordFormatter:
     def _part(self, data: bytes | None, meaning: Meaning) -> bytes:
         return meaning(self._null if data is None else data)  # as in Kafka's formatter
 
-    def _headers(self, record: Record) -> bytes:
+    def _headers(self, record: BatchRecord) -> bytes:
         pairs = [
             name.encode("utf-8", "surrogateescape") + b":" + self._part(value, self._header)
             for name, value in record.headers

@@ -15,8 +15,8 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.leaders import ListedOffset, list_offsets
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.protocol.enums import LATEST, TopicPartition
-from pykafka_broker.records.record import Headers, Record
-from pykafka_broker.server.system_clock import nanoseconds
+from pykafka_broker.records.record import BatchRecord, Headers
+from pykafka_broker.server.event_loop import nanoseconds
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.statistics import percentiles
 
@@ -137,7 +137,7 @@ async def _one(tool: Tool, producer: Producer, consumer: Consumer, make: _Parts,
     await producer.deliver(tool.options.topic, value, key, headers=headers)
     chunks = await consumer.poll(_WAIT_MS)
     elapsed = (nanoseconds() - began) / 1e6
-    records: list[Record] = [each for chunk in chunks for each in chunk.records]
+    records: list[BatchRecord] = [each for chunk in chunks for each in chunk.records]
     if len(records) != 1:
         raise ClientError(f"{len(records)} records came within {_WAIT_MS} ms where one was sent")
     if records[0].value != value:

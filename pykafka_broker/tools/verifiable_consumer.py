@@ -14,7 +14,7 @@ from pykafka_broker.client.errors import AuthenticationFailed, ClientError
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.enums import TopicPartition
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.tools.frame import Tool, ToolParser
 from pykafka_broker.tools.verifiable_producer import Events, text
 
@@ -102,7 +102,7 @@ class _Reader:
 
     def _consumed(self, chunks: list[Chunk]) -> dict[TopicPartition, int]:
         """Report the records; returns the offsets after the last records."""
-        records: dict[TopicPartition, list[Record]] = {}
+        records: dict[TopicPartition, list[BatchRecord]] = {}
         for chunk in chunks:
             records.setdefault(chunk.partition, []).extend(chunk.records)
         told, count = [], sum(map(len, records.values()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.channels import RequestBatcher, told
+from pykafka_broker.broker.channels import RequestBatcher, error_code_of
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.peers import Address, LinkError, Peer
 from pykafka_broker.protocol.errors import ErrorCode
@@ -50,19 +50,19 @@ def test_a_neighbour_is_found_by_its_registration(tmp_path: Path) -> None:
     node = LightBroker(tmp_path)
     whole = node.whole.node
     whole.peers = SilentPeers()
-    assert whole.neighbours.peer(2, "a") is None
+    assert whole.broker_channels.peer(2, "a") is None
     registered(node, 9, epoch=7)
-    first = whole.neighbours.peer(2, "a")
+    first = whole.broker_channels.peer(2, "a")
     assert isinstance(first, Silent)
     assert first.address == Address("other", 9, "PLAINTEXT")
-    again, other = whole.neighbours.peer(2, "a"), whole.neighbours.peer(2, "b")
+    again, other = whole.broker_channels.peer(2, "a"), whole.broker_channels.peer(2, "b")
     assert (again is first, other is first) == (True, False)
     registered(node, 10, epoch=8)
-    second = whole.neighbours.peer(2, "a")
+    second = whole.broker_channels.peer(2, "a")
     assert isinstance(second, Silent)
     assert second.address.port == 10
     assert first.closed
-    whole.neighbours.close()
+    whole.broker_channels.close()
     assert second.closed
 
 
@@ -81,7 +81,7 @@ class Asking(RequestBatcher[str]):
     def _request(self, wanted: list[str]) -> Message:
         return MetadataRequest([MetadataRequestTopic(name=name) for name in wanted])
 
-    def _tell(self, wanted: list[str], answer: Message | LinkError) -> None:
+    def _complete(self, wanted: list[str], answer: Message | LinkError) -> None:
         if isinstance(answer, MetadataResponse):
             self.heard += [topic.name or "" for topic in answer.topics]
         else:
@@ -102,7 +102,7 @@ def test_one_request_is_open_at_a_time(nodes: Neighbourhood) -> None:
     assert sorted(asking.heard) == list("abcd")
     assert [len(request.topics) for *_, request in nodes.network.log] == [1, 2, 1]  # type: ignore[attr-defined]
     assert {(source, target, name) for source, target, name, _ in nodes.network.log} == {(1, 2, "asking-1")}
-    assert not list(asking._wanted())
+    assert not list(asking._unanswered())
 
 
 def test_a_broken_line_ends_one_request_and_the_next_one_is_tried(nodes: Neighbourhood) -> None:
@@ -124,5 +124,5 @@ def test_who_is_not_known_is_not_waited_for(nodes: Neighbourhood) -> None:
 
 
 def test_a_code_of_a_newer_broker_is_an_error_all_the_same() -> None:
-    assert told(0) is ErrorCode.NONE
-    assert told(30_000) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert error_code_of(0) is ErrorCode.NONE
+    assert error_code_of(30_000) is ErrorCode.UNKNOWN_SERVER_ERROR

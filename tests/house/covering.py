@@ -37,22 +37,22 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/group_protocols broker/api/streams_group_heartbeat
         """,
     ),
+    "broker/coordinators/test_group_host.py": (
+        "works on a whole broker",
+        """
+        broker/broker
+        """,
+    ),
     "broker/replication/test_node_replication.py": (
         "whole brokers replicate",
         """
-        broker/replication/fetchers broker/replication/followed broker/replication/replica_news
+        broker/replication/replica_news
         """,
     ),
-    "broker/requests/test_controller_router.py": (
+    "broker/requests/test_controller_routes.py": (
         "frames go in on a controller's listener",
         """
-        broker/api/controller/envelope broker/api/controller/quorum broker/controller/controller_role
-        """,
-    ),
-    "broker/test_directories.py": (
-        "fails directories and moves logs between them",
-        """
-        broker/metadata/log_listening broker/membership/lone_broker
+        broker/api/controller/envelope broker/api/controller/quorum
         """,
     ),
     "broker/requests/test_emulated_router.py": (
@@ -61,40 +61,16 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         cluster/features
         """,
     ),
-    "broker/coordinators/test_group_host.py": (
-        "works on a whole broker",
-        """
-        broker/broker
-        """,
-    ),
-    "broker/requests/test_metering.py": (
-        "reads the throttle times of answers of every kind",
-        """
-        broker/requests/throttled_answer
-        """,
-    ),
-    "broker/test_observing.py": (
-        "runs a whole broker under a controller of the test's",
-        """
-        broker/membership/strays
-        """,
-    ),
-    "broker/test_power_cuts.py": (
-        "cuts the power in the middle of transactions",
-        """
-        broker/coordinators/transaction_markers
-        """,
-    ),
     "broker/requests/test_router.py": (
         "raises it in handlers",
         """
         errors
         """,
     ),
-    "broker/coordinators/test_share_state_requests.py": (
-        "asks before the topic of states is made",
+    "broker/test_directories.py": (
+        "fails directories and moves logs between them",
         """
-        broker/coordinators/awaited_topic
+        broker/membership/lone_broker
         """,
     ),
     "cli/test_main.py": (
@@ -172,8 +148,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "control/test_door.py": (
         "asks a real process over sockets",
         """
-        control/api/health control/control control/problems
-        testing/control_client
+        control/api/health control/control control/problems testing/control_client
         """,
     ),
     "control/test_observed_router.py": (
@@ -194,16 +169,16 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/api/state
         """,
     ),
-    "coordinators/groups/test_consumer.py": (
-        "has members of the consumer protocol come and go",
-        """
-        coordinators/groups/consumer_group
-        """,
-    ),
     "coordinators/groups/test_classic.py": (
         "walks a group at random through its states",
         """
         coordinators/result
+        """,
+    ),
+    "coordinators/groups/test_consumer.py": (
+        "has members of the consumer protocol come and go",
+        """
+        coordinators/groups/consumer_group
         """,
     ),
     "coordinators/streams/test_restart.py": (
@@ -221,13 +196,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "log/compaction/test_clean.py": (
         "cleans a log",
         """
-        log/compaction/filter log/compaction/swap
-        """,
-    ),
-    "log/test_checkpoints.py": (
-        "keeps and loads the leader epochs",
-        """
-        log/leader_epochs
+        log/compaction/filter
         """,
     ),
     "log/test_directory_map.py": (
@@ -287,15 +256,16 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "registry/test_registry.py": (
         "asks a real process over HTTP",
         """
-        registry/api registry/call registry/kinds registry/problems registry/topic
+        registry/api registry/kinds registry/problems registry/topic
         """,
     ),
     "scenarios/groups/test_against_kafka.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/classic_groups broker/api/consumer_group_heartbeat broker/api/group_admin broker/api/group_offsets
-        broker/api/heartbeat coordinators/groups/classic_group coordinators/groups/consumer_classic
-        coordinators/groups/consumer_protocol coordinators/groups/coordinator coordinators/groups/epoch_group
+        broker/api/classic_groups broker/api/consumer_group_heartbeat broker/api/group_admin
+        broker/api/group_offsets broker/api/heartbeat coordinators/groups/classic_group
+        coordinators/groups/consumer_classic coordinators/groups/consumer_protocol
+        coordinators/groups/coordinator coordinators/groups/epoch_group
         """,
     ),
     "scenarios/share/test_against_kafka.py": (
@@ -307,8 +277,8 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "scenarios/transactions/test_answers.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/find_coordinator broker/api/init_producer_id broker/api/produce_joining broker/api/transaction_admin
-        broker/api/transactions
+        broker/api/find_coordinator broker/api/init_producer_id broker/api/produce_joining
+        broker/api/transaction_admin broker/api/transactions
         """,
     ),
     "server/test_link.py": (
@@ -320,7 +290,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "server/test_server.py": (
         "connects to a server",
         """
-        server/channel server/connection
+        server/connection
         """,
     ),
     "testing/test_asynchronous.py": (

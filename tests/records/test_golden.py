@@ -40,7 +40,7 @@ from pykafka_broker.records.header import (
     read_header,
     set_max_timestamp,
 )
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.steps import at_once
 
 GOLDEN = dict(line.split() for line in (Path(__file__).parent / "golden" / "batches.txt").read_text().splitlines())
@@ -61,7 +61,7 @@ def pattern(size: int) -> bytes:
 
 def sample(
     magic: int = 2, timestamp: int | None = None, offsets: tuple[int, ...] = (100, 101, 102, 105, 106)
-) -> list[Record]:
+) -> list[BatchRecord]:
     """The records of the Java program as a reader of format `magic` sees them; `timestamp` is LogAppendTime's."""
     fields = [
         (TIME, b"key", b"value"),
@@ -73,7 +73,7 @@ def sample(
     records = []
     for offset, (time, key, value) in zip(offsets, fields, strict=True):
         seen = -1 if magic == 0 else time if timestamp is None else timestamp
-        records.append(Record(offset, seen, key, value, HEADERS if magic == 2 and key == b"only a key" else []))
+        records.append(BatchRecord(offset, seen, key, value, HEADERS if magic == 2 and key == b"only a key" else []))
     return records
 
 
@@ -140,7 +140,7 @@ def test_base_timestamp_of_a_delete_horizon_and_of_odd_times() -> None:
     data = records_bytes(plain, header)
     assert rewrite(header, data, marked_places(data, b"\1" * header.count), TIME + 500) == batch
     for name, times in (("no-timestamps", (-1, -1)), ("far-timestamps", (2**63 - 1, -1, 0, 2**62))):
-        records = [Record(100 + i, time, b"k", b"v") for i, time in enumerate(times)]
+        records = [BatchRecord(100 + i, time, b"k", b"v") for i, time in enumerate(times)]
         assert list(iter_records(golden(name))) == records
         assert build_batch(records) == golden(name)
 
@@ -217,7 +217,7 @@ def test_message_sets_are_written(name: str) -> None:
 def test_values_of_many_compressed_blocks(name: str) -> None:
     magic = int(name[1])
     read = iter_records if magic == 2 else iter_messages
-    assert list(read(golden(name))) == [Record(100, -1 if magic == 0 else TIME, None, pattern(100_000))]
+    assert list(read(golden(name))) == [BatchRecord(100, -1 if magic == 0 else TIME, None, pattern(100_000))]
 
 
 @pytest.mark.parametrize("kind", ["create", "append"])
@@ -255,7 +255,7 @@ def test_down_conversion(name: str, kind: str, magic: int) -> None:
 @pytest.mark.parametrize("target", CODEC_NAMES)
 @pytest.mark.parametrize("source", CODEC_NAMES)
 def test_recompression_leaves_all_else_as_it_was(source: str, target: str) -> None:
-    records = [Record(100 + i, TIME - i, b"k", pattern(i)) for i in range(300)]
+    records = [BatchRecord(100 + i, TIME - i, b"k", pattern(i)) for i in range(300)]
     codec = CODEC_NAMES.index(target)
     fields: dict[str, Any] = {"producer_id": 4000, "producer_epoch": 3, "base_sequence": 5, "transactional": True}
     batch = build_batch(records, codec=CODEC_NAMES.index(source), **fields)

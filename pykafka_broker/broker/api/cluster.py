@@ -128,8 +128,8 @@ def describe_quorum(
 def _metadata_partition(services: Services) -> PartitionData:
     leader_id, leader_epoch, end, directory_id = services.metadata.quorum
     wall = services.clock.wall  # clients are told when the voter was last caught up
-    role = services.controller_role
-    observers = () if role is None else role.quorum.observers(wall)
+    controller = services.quorum_controller
+    observers = () if controller is None else controller.quorum.observers(wall)
     return PartitionData(
         leader_id=leader_id,
         leader_epoch=leader_epoch,
@@ -143,9 +143,11 @@ def _metadata_partition(services: Services) -> PartitionData:
 
 
 def _nodes(services: Services, context: RequestContext) -> list[Node]:
-    role = services.controller_role
-    if role is not None:
-        return [Node(services.node_id, [Listener(name, host, port) for host, port, name in role.quorum.endpoints])]
+    controller = services.quorum_controller
+    if controller is not None:
+        return [
+            Node(services.node_id, [Listener(name, host, port) for host, port, name in controller.quorum.endpoints])
+        ]
     return [Node(services.node_id, [Listener(context.connection.listener, *services.advertised(context))])]
 
 

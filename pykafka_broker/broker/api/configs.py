@@ -29,8 +29,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, then
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps, then
 from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.config_changes import (
     ConfigOp,

@@ -72,7 +72,7 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
     if key_type == SHARE and _SHARE_KEY.fullmatch(key) is None:
         return _nowhere(key, ErrorCode.INVALID_REQUEST)
     if name not in services.image.topics:
-        services.create_missing_topics([name])
+        services.node.create_missing_topics([name])
         if services.own.auto_creation:
             return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     topic = services.image.topics.get(name)

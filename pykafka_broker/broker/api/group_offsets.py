@@ -206,7 +206,7 @@ def _failed_fetch(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResp
 def _create_for_zookeeper(services: Services, context: RequestContext) -> None:
     """Create the coordinator's topic for clients of version 0, which look for no coordinator."""
     if context.api_version == _ZOOKEEPER and CONSUMER_OFFSETS not in services.image.topics:
-        services.create_missing_topics([CONSUMER_OFFSETS])
+        services.node.create_missing_topics([CONSUMER_OFFSETS])
 
 
 @handles(ApiKey.OFFSET_DELETE)

@@ -17,8 +17,7 @@ from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, when_committed
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
@@ -127,7 +126,7 @@ class _Answer:
             }
         missing = [name for name in missing if name not in self._uncreatable]
         if missing:
-            self._services.create_missing_topics(missing, self._context.spending())
+            self._services.node.create_missing_topics(missing, self._context.spending())
             if self._services.own.auto_creation:
                 self._not_yet = {name for name in missing if name in self._services.image.topics}
         return bool(missing)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.broker.api.produce_checks import MESSAGE_SETS_UP_TO, ZSTD_FROM, Explained
-from pykafka_broker.broker.coordinators.joining import (
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
     ABORTABLE_FROM_PRODUCE,
     IMPLICIT_ADD_FROM_PRODUCE,
     Joined,
@@ -30,7 +30,7 @@ from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, peek
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.join_requests import Question
+    from pykafka_broker.broker.coordinators.add_partitions_to_txn import Question
 
 TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
 _ATTRIBUTES_LOW_BYTE = 22

@@ -26,8 +26,7 @@ from collections.abc import Iterable
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps
 from pykafka_broker.cluster import elections, replication_control
 from pykafka_broker.cluster.authorizer import Rights, denial
 from pykafka_broker.cluster.controller import Controller, Decision

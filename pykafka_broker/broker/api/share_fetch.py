@@ -27,13 +27,11 @@ from itertools import chain
 from typing import NamedTuple
 
 from pykafka_broker.broker.coordinators.share_host import is_enabled
-from pykafka_broker.broker.coordinators.share_partitions import NotYet, SharePartitions, Taken
+from pykafka_broker.broker.coordinators.share_partitions import Acknowledged, NotYet, SharePartitions
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Future, when_committed
-from pykafka_broker.broker.waiting.purgatory import Parked
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Future, Parked, Steps, when_committed
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import (
     FINAL_EPOCH,
@@ -135,7 +133,7 @@ def _acknowledge(
     """
     results: dict[TopicIdPartition, AckResult] = {}
     known: dict[AckResult, AckResult] = {}  # equal results share one object
-    elsewhere: dict[TopicIdPartition, Taken] = {}  # partitions whose state another node writes
+    elsewhere: dict[TopicIdPartition, Acknowledged] = {}  # partitions whose state another node writes
     without: list[TopicIdPartition] = []
     commits: list[Future[None]] = []
     has_some = has_waited = False

@@ -28,8 +28,7 @@ from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, when_committed
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.coordinators.transactions.coordinator import TransactionFilters, matching_transactions
 from pykafka_broker.errors import ApiError

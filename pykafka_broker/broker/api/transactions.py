@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.coordinators.joining import Joined, refused_join
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import Joined, refused_join
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
@@ -63,7 +63,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.join_requests import Question
+    from pykafka_broker.broker.coordinators.add_partitions_to_txn import Question
 
 _FENCED_FROM = 2
 _BATCHED_FROM = 4  # AddPartitionsToTxn

@@ -1,8 +1,8 @@
-"""Which module answers which API, and from which version to which.
+"""The APIs on the listeners of a broker: modules and versions.
 
-Rule: an API that is not here is not served, and the answer to ApiVersions is made from this table alone. A module is
-imported at the first request for it, so that a start costs only what it uses. Versions are those of the merged schemas
-unless a route narrows them.
+Rule: an API that is not in the table is not served, and the answer to ApiVersions is made from the table alone. A
+module is imported at the first request for it, so that a start costs nothing for unused APIs. Versions are those of
+the merged schemas unless a route narrows them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 
 class Route(NamedTuple):
-    """One API.
+    """The way of an API to its handler.
 
     module: below `pykafka_broker.broker.api`; declares the handler with `@handles`.
-    relayed: a controller answers it, from what it knows: asked of another broker it goes there too.
-    forwarded: only a controller decides it. The handler is the decision, `(controller, context, request) -> Decision`,
+    relayed: a controller knows the answer best: another broker passes the request on.
+    forwarded: only a controller decides. The handler is the decision, `(controller, context, request) -> Decision`,
         and is carried out where the controller is (`MetadataSource.submit`).
-    when_lost: what is answered where the records that the answer rests on will not be committed.
-    remembered: who asks with the same bytes is given the same answer until the metadata changes, without asking the
-        handler, where that has returned an `EncodedReply`.
+    when_lost: the error where the records of the answer will not be committed.
+    remembered: a request with the same bytes gets the same answer until the metadata changes, without a call of the
+        handler, where the handler has returned an `EncodedReply`.
     repeated: clients ask with the same bytes again and again, so a request is decoded once. Only for handlers that
-        leave it as it is.
+        leave the request as it is.
     """
 
     module: str
@@ -117,7 +117,8 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Route("access", when_lost=_STORAGE, forwarded=True),
 }
 
-# What only a controller is asked, and brokers by controllers of releases before 4.0.
+# Requests to a controller alone, and those of controllers of releases before 4.0 to brokers.
+
 BETWEEN_NODES = frozenset(
     [
         ApiKey.LEADER_AND_ISR,

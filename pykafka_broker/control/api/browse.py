@@ -30,7 +30,7 @@ SortedBy = Literal["name", "partitions", "records", "bytes"]
 
 @dataclass
 class TopicRow:
-    """A topic in a list. Records and bytes are counted in the logs on this node; `messages_in`, `bytes_in` and
+    """A topic in a list. Records and bytes are counted in the logs of the node; `messages_in`, `bytes_in` and
     `bytes_out` count the clients' traffic since the process began.
     """
 
@@ -203,8 +203,8 @@ class GroupRows:
 
 @dataclass
 class TransactionRow:
-    """A transactional id and its transaction. `started_ms` is null where none is under way; `partitions` are those of
-    the transaction, by topic.
+    """A transactional id and its transaction. `started_ms` is null without an open transaction; `partitions` are
+    the partitions of the transaction, by topic.
     """
 
     transactional_id: str

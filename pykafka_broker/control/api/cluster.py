@@ -1,4 +1,4 @@
-"""A cluster of several nodes as this node sees it, and incidents of it."""
+"""A cluster of several nodes in the view of the node, and incidents of the cluster."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def cluster(control: Control) -> Cluster:
 
 
 def _silent_ms(services: Services, broker_id: int) -> int | None:
-    role = services.controller_role
+    role = services.quorum_controller
     heard = -1 if role is None else role.sessions.last_contact(broker_id)
     return None if heard < 0 else services.clock.now - heard
 
@@ -73,7 +73,7 @@ def move_leader(control: Control, topic: str, leader: Index, partition: Index = 
     """Make a replica in sync the leader of a partition. Served by the node leading the metadata."""
     found, state = _find(control, topic, partition)
     if leader not in state.isr:
-        raise Problem(409, f"{leader} is not in sync: {', '.join(map(str, state.isr)) or 'nobody'}")
+        raise Problem(409, f"broker {leader} is not in sync; in sync are {', '.join(map(str, state.isr)) or 'none'}")
     local = _leading(control)
     version = local.controller.partition_record_version()
     record = PartitionChangeRecord(partition, found.id, leader=leader)
@@ -102,7 +102,7 @@ def _leading(control: Control) -> MetadataLeader:
 
 
 def cut_off(control: Control, nodes: list[Index]) -> None:
-    """Lose the connections the node has made to the given nodes, and make no more; they do the same where no
+    """Lose the node's connections to the given nodes, and make no more; the other nodes do the same where no
     connection shall be left. Nodes of earlier calls that are not named are in reach again.
     """
     cut = frozenset(nodes)

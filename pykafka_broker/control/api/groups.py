@@ -212,7 +212,7 @@ async def reset_offsets(
     to_time: Offset | None = None,
     partition: Index | None = None,
 ) -> list[CommittedPartition]:
-    """Commit new offsets for a group: where a topic begins, where it ends, an offset, or the first offset of a time
+    """Commit new offsets for a group: the beginning or the end of a topic, an offset, or the first offset of a time
     (`to_time`, epoch milliseconds). All topics with committed offsets of the group where none is named. Returns the
     committed offsets. While a group has members only they commit.
     """

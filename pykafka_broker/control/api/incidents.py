@@ -1,4 +1,4 @@
-"""Incidents: leaders and coordinators that move, members that are gone, disks that are full.
+"""Incidents: moved leaders and coordinators, lost members, full disks.
 
 An incident happens as the broker itself would meet it, so that the usual consequences follow.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.cluster.image import TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
@@ -40,8 +40,8 @@ class LeaderEpoch:
 
 
 def bump_leader_epoch(control: Control, topic: str, partition: int = 0) -> LeaderEpoch:
-    """Elect the broker as the partition's leader anew, so the leader epoch grows and clients that know the old
-    one are fenced.
+    """Elect the broker as the partition's leader anew, so the leader epoch grows and clients with the old
+    epoch are fenced.
     """
     return _lead(control, topic_image(control, topic, partition), partition, control.services.node_id)
 
@@ -49,8 +49,9 @@ def bump_leader_epoch(control: Control, topic: str, partition: int = 0) -> Leade
 async def move_coordinator(
     control: Control, group: str | None = None, transactional_id: str | None = None, away_ms: AwayMs = 100
 ) -> LeaderEpoch:
-    """Take the coordinator of a group or of a transactional id away for a time, and bring it back: the log is read
-    again, and clients have to find it. While the clock is frozen this does not wait for its return.
+    """Take the coordinator of a group or of a transactional id away for a time, and bring the coordinator back: the
+    log is read again, and clients have to look the coordinator up. While the clock is frozen the answer does not wait
+    for the return.
     """
     if (group is None) == (transactional_id is None):
         raise Problem(400, "either group or transactional_id must be given")
@@ -58,7 +59,7 @@ async def move_coordinator(
     shards = services.groups.shards if transactional_id is None else services.transactions.shards
     name = CONSUMER_OFFSETS if transactional_id is None else TRANSACTION_STATE
     if not shards.count:
-        raise Problem(409, f"nobody has asked for this coordinator yet: there is no topic {name}")
+        raise Problem(409, f"the coordinator does not exist yet: there is no topic {name}")
     number = shards.number_of(group or transactional_id or "")
     image = topic_image(control, name)
     broker = control.broker
@@ -78,7 +79,7 @@ async def move_coordinator(
 
 def _lead(control: Control, topic: TopicImage, partition: int, leader: int) -> LeaderEpoch:
     if not control.broker.node.roles.alone:
-        raise Problem(409, "this node is one of a cluster: POST /incidents/leader moves leaders there")
+        raise Problem(409, "the node belongs to a cluster: POST /incidents/leader moves leaders there")
     record = PartitionChangeRecord(partition, topic.id, leader=leader)
     control.broker.node.led_metadata.commit([ApiMessageAndVersion(record, 0)])
     state = topic.partitions[partition]

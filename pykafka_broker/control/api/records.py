@@ -22,7 +22,7 @@ from pykafka_broker.protocol.messages.init_producer_id_request import InitProduc
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.records.record import Record as StoredRecord
+from pykafka_broker.records.record import BatchRecord as StoredRecord
 
 MOST_AT_ONCE = 5_000
 _TIMEOUT_MS = 30_000

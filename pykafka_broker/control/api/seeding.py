@@ -91,10 +91,10 @@ def _line(text: str) -> TopicLine | RecordLine | OffsetLine:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Problem(400, f"it is not JSON: {error}") from None
+        raise Problem(400, f"the line is not JSON: {error}") from None
     kind = found.get("type") if isinstance(found, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise Problem(400, "it must be an object with a type: topic, record or offset")
+        raise Problem(400, "the line must be an object with a type: topic, record or offset")
     line: TopicLine | RecordLine | OffsetLine = read(_KINDS[kind], found, kind)
     return line
 

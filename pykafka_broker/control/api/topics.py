@@ -93,12 +93,12 @@ async def _as_it_is(
     """Return an existing topic. Raises `Problem` 409 for a difference to the request."""
     found = await topic(control, name)
     if partitions is not None and partitions != found["partitions"]:
-        raise Problem(409, f"topic {name} is there with {found['partitions']} partitions, not {partitions}")
+        raise Problem(409, f"topic {name} exists with {found['partitions']} partitions, not {partitions}")
     for key, value in config.items():
         own = found["config"].get(key)
         if own != config_text(value):
             there = f"no {key} of its own" if own is None else f"{key}={own}"
-            raise Problem(409, f"topic {name} is there with {there}, not {key}={config_text(value)}")
+            raise Problem(409, f"topic {name} exists with {there}, not {key}={config_text(value)}")
     return found
 
 
@@ -172,7 +172,7 @@ def topic_image(control: Control, topic: str, partition: int | None = None) -> T
 
 
 async def listed_offsets(control: Control, topic: str, partitions: list[int], timestamp: int) -> dict[int, int]:
-    """Return the offset of a timestamp in each partition, as ListOffsets has it."""
+    """Return the offset of a timestamp in each partition, by ListOffsets."""
     asked = [ListOffsetsPartition(partition_index=each, timestamp=timestamp) for each in partitions]
     answer = await control.inside.ask(ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, asked)]))
     found = answer.topics[0].partitions

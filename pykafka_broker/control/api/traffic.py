@@ -1,6 +1,6 @@
-"""The requests of clients: what was asked and answered, who is connected, and faults that disturb them.
+"""The requests of clients with their answers, the connections, and faults.
 
-A fault is an error, a delay or a broken connection made on purpose, with which clients have to cope.
+A fault disturbs requests: an error, a delay or a broken connection made on purpose, with which clients have to cope.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def connections(control: Control, client_id: str | None = None) -> list[Connecte
 async def wait_for_connections(
     control: Control, client_id: str | None = None, n: Index = 1, timeout_ms: TimeoutMs = 10_000
 ) -> list[Connected]:
-    """Wait until there are at least `n` connections of a client id; with `n` 0, until there is none. A client has
+    """Wait until a client id has at least `n` connections; with `n` 0, until no connection is left. A client has
     several: to bootstrap, to the broker and to its coordinator.
     """
 
@@ -213,7 +213,7 @@ def add_fault(
     throttle_ms: Milliseconds = 0,
     connect: Connect | None = None,
 ) -> FaultAnswer:
-    """Disturb requests that fit everything named here; a `*` in a name stands for anything. Of the fitting requests,
+    """Disturb requests fitting everything named; a `*` in a name stands for anything. Of the fitting requests,
     the fault meets each n-th (`every`), a share of these (`probability`, drawn from `seed`), and of that share the
     first n (`times`). What happens to them: `error` answers an error (by name), for the named topic or partition alone
     if one is named, and with `applied` the request is carried out all the same; `delay_ms` waits by the clock of the
@@ -240,7 +240,7 @@ def _check(match: Match, action: Action) -> None:
             400, "a fault must do something: error, delay_ms, drop, cut, corrupt, hang, throttle_ms or connect"
         )
     if action.connect is not None and action != Action(connect=action.connect):
-        raise Problem(400, "connect can't be had together with what happens to requests")
+        raise Problem(400, "connect can't be combined with effects on requests")
     of_requests = (match.version, match.client_id, match.principal, match.topic, match.partition, match.group)
     if action.connect is not None and (match.api or {*of_requests, match.transactional_id} != {None}):
         raise Problem(
@@ -249,9 +249,9 @@ def _check(match: Match, action: Action) -> None:
     if action.applied and action.error is None:
         raise Problem(400, "applied needs an error")
     if action.corrupt and match.api is not None and not match.api & _WITH_RECORDS:
-        raise Problem(400, "corrupt is for records that are fetched: api must be Fetch or ShareFetch")
+        raise Problem(400, "corrupt spoils fetched records: api must be Fetch or ShareFetch")
     if sum((action.error is not None, action.drop is not None, action.cut, action.hang)) > 1:
-        raise Problem(400, "error, drop, cut and hang can't be had together: what would the client be answered?")
+        raise Problem(400, "a fault may have only one of error, drop, cut and hang")
 
 
 def faults(control: Control) -> list[FaultAnswer]:
@@ -260,12 +260,12 @@ def faults(control: Control) -> list[FaultAnswer]:
 
 
 def fault(control: Control, fault: int) -> FaultAnswer:
-    """Return a fault with its hits and definition, also after its removal."""
+    """Return a fault with hits and definition, also after the removal."""
     return _fault(_find(control, fault))
 
 
 def remove_fault(control: Control, fault: int) -> FaultAnswer:
-    """Remove a fault and return its last state; held requests are carried out now."""
+    """Remove a fault and return the last state; held requests are carried out now."""
     found = _find(control, fault)
     control.observing.faults.remove(fault)
     return _fault(found)
@@ -277,7 +277,7 @@ def clear_faults(control: Control) -> None:
 
 
 async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms: TimeoutMs = 10_000) -> FaultAnswer:
-    """Wait until a fault has met `n` requests. 408 if it has not within `timeout_ms`."""
+    """Wait until a fault has met `n` requests. 408 with fewer hits after `timeout_ms`."""
     rule = _find(control, fault)
     if await control.until(lambda: rule.hits >= n or None, timeout_ms / 1000) is None:
         told = f"fault {fault} affected {rule.hits} requests within {timeout_ms} ms, expected {n}"
@@ -286,7 +286,7 @@ async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms:
 
 
 def chaos(control: Control, seed: Seed, rate: Share = 0.05) -> ChaosState:
-    """Disturb a share of all requests by faults from which clients have to recover by themselves: errors that may be
+    """Disturb a share of all requests by faults from which clients have to recover by themselves: errors to be
     retried, delays, throttling, connections that break. What the n-th request of a client id to an API meets depends on
     the seed alone. A rate of 0 ends the chaos.
     """

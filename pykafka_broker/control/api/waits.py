@@ -1,7 +1,7 @@
-"""Waits for a state, and assertions about it.
+"""Waits for a state, and assertions about a topic.
 
-A wait ends as soon as the state is reached, or with status 408 that says what was found instead; a failed assertion
-ends with 417. Nothing polls: the broker looks after each of its turns.
+A wait ends as soon as the state is reached, or with status 408, whose text has the state that was found; a failed
+assertion ends with 417. Nothing polls: the broker looks after each of its turns.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ async def assert_records(
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = 0,
 ) -> Records:
-    """Assert that a topic has exactly the given records: within a partition in order, between partitions in any
+    """Assert the exact records of a topic: within a partition in order, between partitions in any
     order. Only the named fields of an expected record are compared. With a time-out the records have time to come.
     Returns the records that were found, as a page of at most 5,000.
     """
@@ -180,7 +180,7 @@ async def assert_contains(
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = 0,
 ) -> Records:
-    """Assert that a topic has the given records, in any order and among others; each is matched separately. Only
+    """Assert given records of a topic, in any order and among others; each is matched separately. Only
     the named fields of an expected record are compared. With a time-out the records have time to come. Returns the
     matching records, as a page of at most 5,000.
     """
@@ -208,7 +208,7 @@ async def assert_no_more(
     within_ms: TimeoutMs = 1_000,
     isolation_level: IsolationLevel = "read_committed",
 ) -> None:
-    """Assert that no record is added to a topic from now on for a time."""
+    """Assert the end of a topic: no record is added from now on for a time."""
     before = TopicWatch(control, topic, isolation_level)
     if not before.exists:
         raise no_topic(control, topic)

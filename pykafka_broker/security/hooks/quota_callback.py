@@ -36,7 +36,7 @@ class QuotaCallback(Protocol):
     """The methods of the class. quota_type: PRODUCE, FETCH, REQUEST or CONTROLLER_MUTATION."""
 
     def quota_metric_tags(self, quota_type: str, principal: str, client_id: str) -> Mapping[str, str] | None:
-        """Return tags that name the clients counted together; no tags for an unlimited client.
+        """Return tags as the name of the clients counted together; no tags for an unlimited client.
 
         principal: "User:alice".
         """

@@ -117,7 +117,7 @@ class TokenBucket:
         self._full_at = 0  # as things stood at the last record
 
     def record(self, tokens: float, quota: float, now: int) -> None:
-        """Spend tokens; negative ones are given back."""
+        """Spend tokens; a negative number gives tokens back."""
         burst = quota * self._windows.all_ms / 1000
         self._tokens = min(burst, self._balance(quota, now) - tokens)
         self._at = now
@@ -131,7 +131,7 @@ class TokenBucket:
         return self._balance(quota, now) < 0
 
     def throttle_ms(self, quota: float, now: int) -> int:
-        """Return how long a debt lasts; 0 without a debt, and for a debt that a quota of 0 never pays, as in Kafka."""
+        """Return how long a debt lasts; 0 without a debt, and with a quota of 0, as in Kafka."""
         balance = self._balance(quota, now)
         return rounded(-balance / quota * 1000) if balance < 0 and quota else 0
 

@@ -37,26 +37,6 @@ class RemoteDocument(Protocol):
         """Read the document anew: at once if quick, else beside the loop."""
 
 
-class ScramKeys(NamedTuple):
-    """Keys to check a user's password by a mechanism, useless as a password."""
-
-    salt: bytes
-    iterations: int
-    stored_key: bytes
-    server_key: bytes
-
-    def __repr__(self) -> str:
-        return f"ScramKeys(iterations={self.iterations})"
-
-
-class TokenLogin(NamedTuple):
-    """A valid delegation token: owner, keys to check the password, and end."""
-
-    owner: str
-    keys: ScramKeys
-    expires_ms: int
-
-
 class Around(NamedTuple):
     """The surroundings of a listener.
 
@@ -75,13 +55,6 @@ class Realm(NamedTuple):
 
     settings: ListenerSettings
     around: Around
-
-    def scram_keys(self, kind: int, name: str) -> ScramKeys | None:
-        """Return the keys of a user by SCRAM-SHA-256 (1) or SCRAM-SHA-512 (2)."""
-        record = self.around.image().scram.get((kind, name))
-        if record is None:
-            return None
-        return ScramKeys(record.salt, record.iterations, record.stored_key, record.server_key)
 
 
 class Challenge(NamedTuple):

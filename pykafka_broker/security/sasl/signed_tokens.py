@@ -2,8 +2,9 @@
 `OAuthBearerValidatorCallbackHandler` takes them.
 
 Rule: the signature is checked first, by a key that the token names and never by one that it brings; then the claims, by
-the wall clock of the broker. An unsigned token is refused here. PyJWT checks the signatures; it is imported by the
-first listener that has this.
+the wall clock of the broker. An unsigned token is refused here. PyJWT checks the signatures.
+
+A module of its own, since PyJWT is imported with it, by the first listener with signed tokens.
 
 The keys come from a file or a URL. The last set that could be read counts until another can be read; a set that can't
 be read at the start ends the start. At a login, keys older than `sasl.oauthbearer.jwks.endpoint.refresh.ms` are read

@@ -155,7 +155,7 @@ class NoRuleApplies(ValueError):
     """No rule gives a user for the client's name."""
 
 
-class _Rule(NamedTuple):
+class _MappingRule(NamedTuple):
     pattern: re.Pattern[str]
     parts: list[str | int]
     case: str
@@ -176,7 +176,7 @@ class MappingRules:
     """The rules of a text. Raises ValueError."""
 
     def __init__(self, text: str) -> None:
-        self._rules: list[_Rule | None] = []  # None: DEFAULT
+        self._rules: list[_MappingRule | None] = []  # None: DEFAULT
         at, text = 0, text.strip()
         while at < len(text):
             found = _RULE.match(text, at)
@@ -202,10 +202,10 @@ class MappingRules:
         raise NoRuleApplies(f"No rules apply to {name}, rules [{rules}]")
 
 
-def _rule(found: re.Match[str]) -> _Rule:
+def _rule(found: re.Match[str]) -> _MappingRule:
     case = f"/{found[4]}" if found[4] else ""
     pattern = compile_java(found[2])
-    return _Rule(pattern, replacement(found[3], pattern), found[4], f"RULE:{found[2]}/{found[3]}{case}")
+    return _MappingRule(pattern, replacement(found[3], pattern), found[4], f"RULE:{found[2]}/{found[3]}{case}")
 
 
 _REMEMBERED = 1000

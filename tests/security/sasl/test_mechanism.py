@@ -14,6 +14,7 @@ from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.jaas import login_module
 from pykafka_broker.security.sasl.mechanism import mechanism_of
+from pykafka_broker.security.sasl.scram import user_keys
 from tests.security.sasl.realms import add_user, realm_of
 
 
@@ -39,12 +40,12 @@ def test_a_mechanism_is_imported_by_the_first_listener_that_has_it() -> None:
 def test_users_are_those_of_the_moment() -> None:
     image = MetadataImage()
     realm = realm_of(image=image)
-    assert realm.scram_keys(1, "alice") is None
+    assert user_keys(realm, 1, "alice") is None
     add_user(image, "alice", "secret", iterations=8192)
-    keys = realm.scram_keys(1, "alice")
+    keys = user_keys(realm, 1, "alice")
     assert keys is not None
     assert keys.iterations == 8192
-    assert realm.scram_keys(2, "alice") is None
+    assert user_keys(realm, 2, "alice") is None
 
 
 def test_a_realm_knows_its_listener_and_its_login_modules() -> None:

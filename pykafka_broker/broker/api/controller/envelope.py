@@ -13,7 +13,7 @@ import struct
 
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.controller_routes import CONTROLLERS, FORWARDED
-from pykafka_broker.broker.requests.router import PendingReply, Pieces, handles
+from pykafka_broker.broker.requests.router import PendingReply, handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer
 from pykafka_broker.errors import ApiError, FrameError
@@ -23,7 +23,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.default_principal_data import DefaultPrincipalData
 from pykafka_broker.protocol.messages.envelope_request import EnvelopeRequest
 from pykafka_broker.protocol.messages.envelope_response import EnvelopeResponse
-from pykafka_broker.protocol.runtime import DecodeError
+from pykafka_broker.protocol.runtime import DecodeError, Pieces
 
 _VERSION = struct.Struct(">h")
 _LENGTH_PREFIX = 4
@@ -38,7 +38,7 @@ def envelope(services: Services, context: RequestContext, request: EnvelopeReque
     if len(frame) < _VERSION.size or _VERSION.unpack_from(frame)[0] not in FORWARDED:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     try:
-        answer = services.controlling.dispatch(client, frame)
+        answer = services.active_controller.dispatch(client, frame)
     except FrameError:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION) from None
     if not isinstance(answer, PendingReply):

@@ -63,7 +63,7 @@ def describe_controllers(
         if context.api_version < _ENDPOINT_TYPES_FROM:
             refusal.error_code = ErrorCode.INVALID_REQUEST
         return refusal
-    address = services.controlling.quorum.endpoint(context.connection.listener)
+    address = services.active_controller.quorum.endpoint(context.connection.listener)
     return DescribeClusterResponse(
         endpoint_type=CONTROLLER_ENDPOINTS,
         cluster_id=services.cluster_id,
@@ -78,7 +78,7 @@ def register_broker(
     services: Services, context: RequestContext, request: BrokerRegistrationRequest
 ) -> Answer[BrokerRegistrationResponse]:
     services.authorise(context, *_CLUSTER_ACTION)
-    decide = services.controlling.register_broker
+    decide = services.active_controller.register_broker
     return services.metadata.submit(context, request, lambda controller, _, asked: decide(controller, asked))
 
 
@@ -87,7 +87,7 @@ def heartbeat(
     services: Services, context: RequestContext, request: BrokerHeartbeatRequest
 ) -> Answer[BrokerHeartbeatResponse]:
     services.authorise(context, *_CLUSTER_ACTION)
-    decide = services.controlling.heartbeat
+    decide = services.active_controller.heartbeat
     return services.metadata.submit(context, request, lambda controller, _, asked: decide(controller, asked))
 
 

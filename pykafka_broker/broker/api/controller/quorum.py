@@ -14,12 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pykafka_broker.broker.controller.controller_role import METADATA
+from pykafka_broker.broker.controller import METADATA
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.controller_routes import CONTROLLERS
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.cluster.raft.leader import RaftLeader
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.errors import ApiError
@@ -47,7 +47,7 @@ R = TypeVar("R")
 def _quorum(services: Services, context: RequestContext) -> RaftLeader:
     """Return the quorum for a request of a broker or a voter. Raises NOT_CONTROLLER elsewhere."""
     services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-    return services.controlling.quorum
+    return services.active_controller.quorum
 
 
 @handles(ApiKey.FETCH, CONTROLLERS)
@@ -95,7 +95,7 @@ def _checked_quorum(
 def _add_address(response: Any, endpoint: Any, services: Services, context: RequestContext) -> None:
     """Add the node's address to an answer, in versions with addresses."""
     if context.api_version >= _ADDRESSES_FROM:
-        address = services.controlling.quorum.endpoint(context.connection.listener)
+        address = services.active_controller.quorum.endpoint(context.connection.listener)
         response.node_endpoints = [endpoint(services.node_id, address.host, address.port)]
 
 

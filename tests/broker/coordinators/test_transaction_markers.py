@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.coordinators.marker_sender import MarkerSender
+from pykafka_broker.broker.coordinators.transaction_markers import MarkerSender
 from pykafka_broker.coordinators.transactions.coordinator import Markers
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode

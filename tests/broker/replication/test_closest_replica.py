@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.replication.selectors import closest_replica
+from pykafka_broker.broker.replication.node_replication import closest_replica
 from pykafka_broker.config.problems import RACK_AWARE
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.broker.replication.isr_changes import IsrChanges
-from pykafka_broker.broker.replication.node_replication import NodeReplication
+from pykafka_broker.broker.replication.node_replication import AlterPartitionManager, NodeReplication
 from pykafka_broker.peers import LinkClosed, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_request import AlterPartitionRequest
@@ -26,7 +25,7 @@ class Asked:
         self.topic_id = self.broker.add("t", 2, replicas=(1, 2))
         self.requests: list[AlterPartitionRequest] = []
         self.on_reply: OnReply | None = None
-        self.changes = IsrChanges(NodeReplication(self.broker.whole.node), self._ask)
+        self.changes = AlterPartitionManager(NodeReplication(self.broker.whole.node), self._ask)
 
     def _ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         assert isinstance(request, AlterPartitionRequest)
@@ -41,7 +40,7 @@ class Asked:
         partition = self.partition(number)
         assert partition.followers is not None
         partition.followers.wished = (1, 2)
-        self.changes.wish(partition)
+        self.changes.submit(partition)
         return partition
 
     def done(self, number: int) -> PartitionData:
@@ -51,7 +50,7 @@ class Asked:
     def send(self) -> list[int]:
         """What is due; the partitions of the newest request."""
         if self.changes.due is not None and self.changes.due <= self.broker.now:
-            self.changes.go_on(self.broker.now)
+            self.changes.send(self.broker.now)
         return [each.partition_index for topic in self.requests[-1].topics for each in topic.partitions]
 
     def answer(self, *answers: PartitionData, code: ErrorCode = ErrorCode.NONE) -> None:
@@ -84,7 +83,7 @@ def test_who_wishes_while_an_answer_is_waited_for_is_next(asked: Asked) -> None:
     epoch = first.state.partition_epoch
     assert asked.send() == [0]
     second = asked.wish(1)
-    assert (asked.send(), asked.changes.is_asked(second)) == ([0], True)
+    assert (asked.send(), asked.changes.is_pending(second)) == ([0], True)
     asked.answer(asked.done(0))
     assert (first.isr, first.state.partition_epoch) == ((1, 2), epoch + 1), (
         "the answer says so before the metadata does"

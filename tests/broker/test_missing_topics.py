@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
-from pykafka_broker.broker.metadata.topic_creation import create_missing_topics
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -29,25 +28,25 @@ def broker(tmp_path: Path) -> LightBroker:
 
 def test_internal_topics_have_their_own_settings(broker: LightBroker) -> None:
     names = [CONSUMER_OFFSETS, TRANSACTION_STATE, SHARE_GROUP_STATE, "t"]
-    create_missing_topics(broker.whole.node, names)
+    broker.whole.node.create_missing_topics(names)
     assert [len(broker.image.topics[name].partitions) for name in names] == [4, 5, 6, 3]
     assert broker.topic_config(CONSUMER_OFFSETS).cleanup_policy == ["compact"]
     assert broker.topic_config("t").cleanup_policy == ["delete"]
 
 
 def test_all_of_them_lead_here(broker: LightBroker) -> None:
-    create_missing_topics(broker.whole.node, ["t"])
+    broker.whole.node.create_missing_topics(["t"])
     assert {(each.leader, each.isr) for each in broker.image.topics["t"].partitions.values()} == {(1, (1,))}
 
 
 def test_what_exists_stays_as_it_is(broker: LightBroker) -> None:
     topic_id, end = broker.add("t"), broker.metadata.applied_offset
-    create_missing_topics(broker.whole.node, ["t"])
+    broker.whole.node.create_missing_topics(["t"])
     assert (broker.image.topic_id("t"), broker.metadata.applied_offset) == (topic_id, end)
 
 
 def test_a_name_that_can_be_no_topic_stays_missing(broker: LightBroker) -> None:
-    create_missing_topics(broker.whole.node, ["not a topic", "t"])
+    broker.whole.node.create_missing_topics(["not a topic", "t"])
     assert list(broker.image.topics) == ["t"]
 
 
@@ -58,6 +57,6 @@ def test_a_disk_that_refuses_is_told_to_the_log_alone(
         raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "No space left on device")
 
     monkeypatch.setattr(MetadataLeader, "commit", refuse)
-    create_missing_topics(broker.whole.node, ["t", "u"])
+    broker.whole.node.create_missing_topics(["t", "u"])
     assert list(broker.image.topics) == []
     assert "Could not create t, u: KAFKA_STORAGE_ERROR: No space left on device" in caplog.text

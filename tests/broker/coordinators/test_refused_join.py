@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.broker.coordinators.joining import refused_join
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import refused_join
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 

@@ -1,22 +1,25 @@
-"""What coordinators at other nodes are asked of the partitions of this one (AddPartitionsToTxn, KIP-890).
+"""Partitions that are added to transactions, or looked for in them, by producing (AddPartitionsToTxn, KIP-890).
 
-Rule: a question is the future of its verdict. What the line has to say of it is in the words of a coordinator that
-can't be asked. A producer that begins its next transaction while markers of the one before are still on their way is
-not sent back for that: for a moment the coordinator is asked again (`add.partitions.to.txn.retry.backoff.ms`). No
-verdict outlives a marker: whoever has waited for one asks again if the producer's transaction has been ended here
-meanwhile.
+Rule: the coordinator gives a verdict on a partition. If the coordinator is another node, the verdict is a future, and
+an error of the connection counts as a coordinator that can't be reached. A producer that begins its next transaction
+while markers of the one before are still on their way is not sent back: for a moment the coordinator is asked again
+(`add.partitions.to.txn.retry.backoff.ms`). No verdict outlives a marker: a request that has waited for a verdict asks
+again if the producer's transaction has been ended in the partition meanwhile. No version of a producer hears an error
+that the version does not know, or takes for final where another try may succeed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
 
-from pykafka_broker.broker.channels import RequestBatcher, told
-from pykafka_broker.broker.coordinators.joining import Joined
+from pykafka_broker.broker.channels import RequestBatcher, error_code_of
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition
+from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
@@ -26,6 +29,40 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
 )
 from pykafka_broker.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from pykafka_broker.protocol.runtime import Message
+
+IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing is joining
+ABORTABLE_FROM_PRODUCE = 11
+# Older producers don't retry these as they should; this one they do, and without asking for metadata.
+_NOT_ENOUGH_REPLICAS = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+
+
+def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> ApiError:
+    """What a producer is told whose records or offsets don't belong to its transaction, in words that its version
+    knows.
+    """
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)  # the only name for it on this path
+    if error is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return ApiError(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
+    if error in _NOT_ENOUGH_REPLICAS or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not implicit):
+        reason = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
+        return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
+    return ApiError(error)
+
+
+class Joined(NamedTuple):
+    """The verdict of this node's coordinator, which may be told once it is `committed`."""
+
+    verdict: ErrorCode
+    committed: Future[None]
+
 
 Asker = tuple[str, int, int, bool]  # transactional id, producer id and epoch, whether to verify only
 # This node may not ask, or not in these versions: so nobody knows of a transaction.
@@ -70,7 +107,6 @@ class JoinRequests(RequestBatcher[Question]):
         super().__init__(node)
         self._find = find
         self._join_here = join_here
-        self._again: list[tuple[int, Question]] = []
 
     def ask(self, asker: Asker, partition: Partition) -> Question:
         """Ask whoever is the coordinator."""
@@ -113,13 +149,13 @@ class JoinRequests(RequestBatcher[Question]):
         again_ms = self._node.clock.now + self._node.config.add_partitions_to_txn_retry_backoff_ms
         verify_only = question.asker[3]
         if verdict is ErrorCode.CONCURRENT_TRANSACTIONS and not verify_only and again_ms <= question.until_ms:
-            self._again.append((again_ms, question))
+            self.retry(again_ms, partial(self._dispatch, question))
         else:
             question.complete(verdict)
 
     def forget_moved(self) -> None:
         """Nobody waits for a node that is not the coordinator any more."""
-        for broker_id, question in self._wanted():
+        for broker_id, question in self._unanswered():
             if self._find(question.asker[0]) != broker_id:
                 question.complete(ErrorCode.NOT_COORDINATOR)
 
@@ -147,31 +183,20 @@ class JoinRequests(RequestBatcher[Question]):
         ]
         return AddPartitionsToTxnRequest(transactions)
 
-    def _tell(self, wanted: list[Question], answer: Message | LinkError) -> None:
+    def _complete(self, wanted: list[Question], answer: Message | LinkError) -> None:
         verdicts: dict[tuple[str, TopicPartition], ErrorCode] = {}
         whole = ErrorCode.NETWORK_EXCEPTION
         if isinstance(answer, AddPartitionsToTxnResponse):
             verdicts = dict(_verdicts(answer))
             if answer.error_code:
-                whole = _WHOLE.get(told(answer.error_code), told(answer.error_code))
+                whole = _WHOLE.get(error_code_of(answer.error_code), error_code_of(answer.error_code))
         for question in wanted:
             self._hear(question, verdicts.get((question.asker[0], question.partition), whole))
-
-    # -- time
-
-    def next_deadline(self) -> int | None:
-        return min((due for due, _ in self._again), default=None)
-
-    def on_deadline(self, now: int) -> None:
-        due = [question for at, question in self._again if at <= now]
-        self._again = [each for each in self._again if each[0] > now]
-        for question in due:
-            self._dispatch(question)
 
 
 def _verdicts(answer: AddPartitionsToTxnResponse) -> Iterable[tuple[tuple[str, TopicPartition], ErrorCode]]:
     for result in answer.results_by_transaction:
         for topic in result.topic_results:
             for one in topic.results_by_partition:
-                code = told(one.partition_error_code)
+                code = error_code_of(one.partition_error_code)
                 yield (result.transactional_id, (topic.name, one.partition_index)), _ONE.get(code, code)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka_broker.errors import FrameError
-from pykafka_broker.server.framing import FIRST_BUFFER_BYTES, BufferPool, FrameReader
+from pykafka_broker.server.channel import FrameReader
+from pykafka_broker.server.event_loop import FIRST_BUFFER_BYTES, BufferPool
 
 MAX = 1 << 20
 

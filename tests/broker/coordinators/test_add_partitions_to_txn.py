@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.coordinators.join_requests import JoinRequests, Question
-from pykafka_broker.broker.coordinators.joining import Joined
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import Joined, JoinRequests, Question
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.errors import ErrorCode

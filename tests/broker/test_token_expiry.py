@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.controller.token_sweep import TokenSweep
+from pykafka_broker.broker.controller import DelegationTokenExpiry
 from pykafka_broker.cluster.delegation_tokens import create_token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -52,7 +52,7 @@ def test_the_wall_clock_says_what_has_expired(node: RealBroker) -> None:
 
 
 def test_without_tokens_nothing_is_due(node: RealBroker) -> None:
-    sweep = TokenSweep(node.broker.whole.node)
+    sweep = DelegationTokenExpiry(node.broker.whole.node)
     assert sweep.next_deadline() is None
     create(node, 1000)
     assert sweep.next_deadline() == node.now + HOUR
@@ -60,7 +60,7 @@ def test_without_tokens_nothing_is_due(node: RealBroker) -> None:
 
 def test_without_a_secret_key_there_is_no_sweep(tmp_path: Path) -> None:
     node = RealBroker(tmp_path)
-    assert not any(isinstance(machine, TokenSweep) for machine in node.broker.whole._timed)
+    assert not any(isinstance(machine, DelegationTokenExpiry) for machine in node.broker.whole._timed)
 
 
 def test_what_the_disk_refuses_is_tried_again(node: RealBroker, monkeypatch: pytest.MonkeyPatch) -> None:
