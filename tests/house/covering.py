@@ -253,8 +253,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "scenarios/share/test_against_kafka.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/share_acknowledge broker/api/share_group_heartbeat broker/api/share_group_offsets
-        broker/coordinators/share_partitions
+        broker/api/share_group_heartbeat broker/api/share_group_offsets broker/coordinators/share_partitions
         """,
     ),
     "scenarios/transactions/test_answers.py": (
