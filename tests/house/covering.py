@@ -45,7 +45,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/api/test_streams_groups.py": (
         "asks for them through the router",
         """
-        broker/api/group_protocols broker/api/streams_group_describe broker/api/streams_group_heartbeat
+        broker/api/streams_group_describe broker/api/streams_group_heartbeat
         """,
     ),
     "broker/replication/test_node_replication.py": (
@@ -347,7 +347,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/add_offsets_to_txn broker/api/add_partitions_to_txn broker/api/describe_producers
         broker/api/describe_transactions broker/api/end_txn broker/api/find_coordinator
         broker/api/init_producer_id broker/api/list_transactions broker/api/txn_offset_commit
-        broker/api/write_txn_markers broker/api/produce_joining
+        broker/api/write_txn_markers
         """,
     ),
     "server/test_link.py": (

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pykafka_broker.broker.api.consumer_group_heartbeat import offers
 from pykafka_broker.broker.api.group_describe import describe_each
-from pykafka_broker.broker.api.group_protocols import offers
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
