@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.membership.lone_broker import LoneBroker
 from pykafka_broker.broker.metadata.assignments import AssignmentsManager
-from pykafka_broker.broker.metadata.log_listening import BrokerLogListener
 from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.requests.context import ConnectionContext
@@ -26,15 +25,18 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
 from pykafka_broker.log.jobs import Submit, run_inline
+from pykafka_broker.log.manager import LogListener
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pykafka_broker.broker.membership.startup import BrokerStartup
+    from pykafka_broker.broker.membership.lifecycle import BrokerStartup
     from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
     from pykafka_broker.broker.requests.metering import Metering
+    from pykafka_broker.log.flush import Waiter
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
+    from pykafka_broker.log.partition_log import PartitionLog
     from pykafka_broker.peers import Peers
     from pykafka_broker.security.hooks.quota_callback import HookedQuotas
 
@@ -69,7 +71,7 @@ class Broker:
             setup=setup,
             later=later,
             peers=peers,
-            log_listener=BrokerLogListener(lambda: self.node.replicas, lambda: self._assignments, self._directory_lost),
+            log_listener=_BrokerLogListener(self),
         )
         if config.authorizer_class_name:
             from pykafka_broker.security.acls import authorizer_of  # no other start waits for it
@@ -80,20 +82,20 @@ class Broker:
 
             if node.local is not None:
                 node.local.controller.policies = HookedPolicies(config)
-        self._assignments = AssignmentsManager(node)
-        self._timed: list[Timed] = [node.purgatory, node.logs, self._assignments]
+        self.assignments = AssignmentsManager(node)
+        self._timed: list[Timed] = [node.purgatory, node.logs, self.assignments]
         self.services = Services(node, new_session_id, self._timed.append)
         self.startup: BrokerStartup | None = None  # of a broker that is one of several
         self._lone_broker: LoneBroker | None = None
         if node.roles.broker and node.roles.alone:
             self._lone_broker = LoneBroker(node.led_metadata, node.logs)
-            self._assignments.on_change = self._lone_broker.directories_changed
+            self.assignments.on_change = self._lone_broker.directories_changed
         elif node.roles.broker:
-            from pykafka_broker.broker.membership.startup import BrokerStartup  # nor for that
+            from pykafka_broker.broker.membership.lifecycle import BrokerStartup  # nor for that
 
-            self.startup = BrokerStartup(node, self._assignments)
+            self.startup = BrokerStartup(node, self.assignments)
             node.logs.topics_are_known = False
-        self._publisher = MetadataPublisher(node, self._assignments)
+        self._publisher = MetadataPublisher(node, self.assignments)
         self._metering: Metering | None = None  # from the first quota on
         self._quota_hook = _quota_hook(config)
         node.subscribe(self._follow_quotas)
@@ -142,23 +144,19 @@ class Broker:
         if controller_listeners:
             self._control_others(metadata, controller_listeners)
         if self.node.config.delegation_token_secret_key is not None:
-            from pykafka_broker.broker.controller.token_sweep import TokenSweep
+            from pykafka_broker.broker.controller import DelegationTokenExpiry
 
-            self._timed.append(TokenSweep(self.node))
+            self._timed.append(DelegationTokenExpiry(self.node))
 
     def _control_others(self, metadata: MetadataLeader, listeners: Sequence[Endpoint]) -> None:
-        from pykafka_broker.broker.controller.controller_role import (
-            ControllerRole,  # few nodes are controllers for others
-        )
+        from pykafka_broker.broker.controller import QuorumController  # few nodes are controllers for others
         from pykafka_broker.broker.requests.controller_routes import ControllerRouter
 
-        endpoints = [_endpoint(each) for each in listeners]
-        router = ControllerRouter(self.services)
-        self.services.controller_role = role = ControllerRole(
-            self.node, metadata, endpoints, self._fs, dispatch=router.dispatch
-        )
-        role.start()
-        self._timed.append(role.duties)
+        endpoints, router = [_endpoint(each) for each in listeners], ControllerRouter(self.services)
+        controller = QuorumController(self.node, metadata, endpoints, self._fs, dispatch=router.dispatch)
+        self.services.quorum_controller = controller
+        controller.start()
+        self._timed.append(controller.tasks)
 
     def _start_serving(self, lone_broker: LoneBroker, loaded: MetadataDelta) -> None:
         """Serve at once: the broker of a node alone waits for nobody."""
@@ -166,7 +164,7 @@ class Broker:
         lone_broker.register([_endpoint(each) for each in services.listeners.values()], node.new_uuid)
         node.replicas.start(loaded, node.new_uuid)
         lone_broker.start()
-        self._assignments.start()
+        self.assignments.start()
         if node.setup.leader_epoch >= 0:
             lone_broker.raise_epochs(node.setup.leader_epoch, node.setup.producer_id)
         services.start_coordinators()
@@ -252,9 +250,10 @@ class Broker:
         if self._metering is not None:
             self.services.quotas = self._metering if self._metering.follow(quotas) else None
 
-    def _directory_lost(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
+    def directory_failed(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
+        """Take the partitions of a directory that has failed out of service, and tell the controller."""
         self.node.replicas.offline(lost)
-        self._assignments.on_change()
+        self.assignments.on_change()
         if self.startup is not None and self.node.local is None:
             self.startup.directory_lost(directory)
         if self.on_useless is not None and not any(each.online for each in self.node.logs.partition_directories):
@@ -292,6 +291,31 @@ class Broker:
             self.services.shares.connection_closed(connection)
         if "groups" in self.services.__dict__:
             self.services.groups.connection_closed(connection)
+
+
+class _BrokerLogListener(LogListener):
+    """The listener of a broker's logs. The parts are looked up when an event comes: the logs are made before them."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def is_replicated(self, partition: TopicPartition) -> bool:
+        return self._broker.node.replicas.is_replicated(partition)
+
+    def synced(self, log: PartitionLog) -> None:
+        self._broker.node.replicas.log_synced(log)
+
+    def lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
+        self._broker.node.replicas.log_lost(log, offset, error)
+
+    def directory_failed(self, directory: LogDirectory, partitions: list[TopicPartition]) -> None:
+        self._broker.directory_failed(directory, partitions)
+
+    def moving(self, partition: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
+        self._broker.assignments.prepare_move(partition, target, waiter)
+
+    def moved(self, partition: TopicPartition) -> None:
+        self._broker.assignments.assign_directory(partition)
 
 
 def _endpoint(listener: Endpoint) -> tuple[str, str, int, str]:

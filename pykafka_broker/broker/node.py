@@ -6,7 +6,8 @@ that are made of it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import logging
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,9 @@ from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.waiting.future import Later, Purgatory, Slices
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
+from pykafka_broker.cluster.controller import Spend, unlimited, usable_brokers
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
+from pykafka_broker.cluster.topic_names import creatable_topic
 from pykafka_broker.config import BrokerConfig, TopicConfig
 from pykafka_broker.config.roles import roles_of
 from pykafka_broker.config.topic import readable_overrides
@@ -30,11 +33,14 @@ from pykafka_broker.protocol.errors import ErrorCode
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
-    from pykafka_broker.broker.channels.broker_channels import BrokerChannels
+    from pykafka_broker.broker.channels import BrokerChannels
     from pykafka_broker.broker.metadata.metadata_follower import MetadataFollower
     from pykafka_broker.peers import Peers
 
+logger = logging.getLogger(__name__)
+
 NO_EPOCH = -1
+NO_LEADER = -1
 Subscriber = Callable[[MetadataDelta], None]
 
 
@@ -122,15 +128,33 @@ class Node:
         return self.logs.cluster_id
 
     @cached_property
-    def neighbours(self) -> BrokerChannels:
+    def broker_channels(self) -> BrokerChannels:
         """The channels to the other brokers."""
-        from pykafka_broker.broker.channels.broker_channels import BrokerChannels
+        from pykafka_broker.broker.channels import BrokerChannels
 
         return BrokerChannels(self)
+
+    def other_leader(self, topic: str, partition: int) -> int | None:
+        """Return the other node that leads a partition; None if this node leads the partition, or nobody."""
+        state = self.image.partition(topic, partition)
+        return None if state is None or state.leader in (self.id, NO_LEADER) else state.leader
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber` with every change of the metadata, after logs and configs have followed the change."""
         self.subscribers.append(subscriber)
+
+    def create_missing_topics(self, names: Iterable[str], spend: Spend = unlimited) -> None:
+        """Create topics that a client or a coordinator needs, if possible now; internal topics get their own settings.
+
+        Names that can't be topics stay missing without an error, and so do topics above the quota that `spend` counts.
+        """
+        brokers = len(usable_brokers(self.image))
+        topics = [creatable_topic(name, self.config, brokers) for name in names]
+        results = self.metadata.create_topics(topics, spend)
+        refused = [each for each in results if each.error_code == ErrorCode.KAFKA_STORAGE_ERROR]
+        if refused:
+            all_names, why = ", ".join(each.name for each in refused), refused[0].error_message
+            logger.warning("Could not create %s: %s: %s", all_names, ErrorCode.KAFKA_STORAGE_ERROR.name, why)
 
     def reconfigure(self, config: BrokerConfig) -> None:
         """Replace the settings."""

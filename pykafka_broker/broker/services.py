@@ -6,11 +6,11 @@ socket, another request, or the parts behind these names.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from pykafka_broker.broker.channels.broker_channels import inter_broker_listener
+from pykafka_broker.broker.channels import inter_broker_listener
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.broker.metadata.metadata_source import MetadataSource
 from pykafka_broker.broker.node import Node
@@ -19,7 +19,6 @@ from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import ReplyCache
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Rights, denial, log_denial
-from pykafka_broker.cluster.controller import Spend, unlimited
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import (
     CONSUMER_OFFSETS,
@@ -34,7 +33,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.controller.controller_role import ControllerRole
+    from pykafka_broker.broker.controller import QuorumController
     from pykafka_broker.broker.coordinators.group_host import GroupHost
     from pykafka_broker.broker.coordinators.share_host import ShareHost
     from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
@@ -105,15 +104,15 @@ class Services:
         self.mute: Callable[[int, int], None] = _nobody_to_mute
         self.time_network: Callable[[int], None] = _nobody_to_time
         self.nanoseconds: Callable[[], int] = _no_time_passes
-        self.controller_role: ControllerRole | None = None  # where this node is a controller for others
+        self.quorum_controller: QuorumController | None = None  # where this node is a controller for others
         self._on_made = on_made
 
     @property
-    def controlling(self) -> ControllerRole:
+    def active_controller(self) -> QuorumController:
         """What this node is for others. Raises NOT_CONTROLLER."""
-        if self.controller_role is None:
+        if self.quorum_controller is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
-        return self.controller_role
+        return self.quorum_controller
 
     def _made(self, host: _Host) -> _Host:
         self._on_made(host)
@@ -276,14 +275,6 @@ class Services:
     def is_internal(self, topic: str) -> bool:
         """Whether clients leave it alone."""
         return topic in INTERNAL_TOPICS
-
-    def create_missing_topics(self, names: Iterable[str], spend: Spend = unlimited) -> None:
-        """Create what a client or a coordinator needs; names that can't be topics, and those that are too many for the
-        quota of the client, stay missing.
-        """
-        from pykafka_broker.broker.metadata.topic_creation import create_missing_topics
-
-        create_missing_topics(self.node, names, spend)
 
     def emulation_for(self, connection: ConnectionContext) -> Emulation | None:
         """Return the release that a connection sees. Brokers of a cluster see none, on the listener that is theirs."""

@@ -1,4 +1,4 @@
-"""A proxy in front of another broker, as a process: the same log and the same faults.
+"""A proxy in front of another broker, as a process: the same log and the same faults. `pykafka-broker proxy` runs it.
 
 Rule: to the server the proxy is a broker whose answers come from elsewhere. Each connection of a client has one of its
 own to the broker that it was meant for. Requests are forwarded as they are; in answers only addresses are changed, and
@@ -25,9 +25,8 @@ from pykafka_broker.broker.waiting.future import Future, Purgatory
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.door import ControlDoor
+from pykafka_broker.control.door import ControlAddress, ControlDoor
 from pykafka_broker.control.observed_router import TrafficObserver
-from pykafka_broker.control.opening import ControlAddress
 from pykafka_broker.control.traffic.exchange import Exchange, encoded_response
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey

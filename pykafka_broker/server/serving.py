@@ -37,7 +37,7 @@ from pykafka_broker.server.server import Server
 from pykafka_broker.server.signals import StopSignals
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.membership.startup import BrokerStartup
+    from pykafka_broker.broker.membership.lifecycle import BrokerStartup
     from pykafka_broker.server.link_peers import LinkPeers
     from pykafka_broker.server.server import Server
 

@@ -164,7 +164,7 @@ class DrivenBroker:
         return self.services.topic_config(topic)
 
     def create_missing_topics(self, names: Iterable[str]) -> None:
-        self.services.create_missing_topics(names)
+        self.services.node.create_missing_topics(names)
 
     def commit_metadata(self, records: list[ApiMessageAndVersion]) -> None:
         self.metadata.commit(records)

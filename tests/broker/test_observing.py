@@ -112,8 +112,8 @@ def test_settings_that_replace_others_are_looked_at_too(cluster: ObservedCluster
 
 def test_what_a_broker_needs_itself_is_there_a_moment_later(cluster: ObservedCluster) -> None:
     cluster.start()
-    cluster.broker.services.create_missing_topics(["__consumer_offsets"])
-    cluster.broker.services.create_missing_topics(["__consumer_offsets"])
+    cluster.broker.services.node.create_missing_topics(["__consumer_offsets"])
+    cluster.broker.services.node.create_missing_topics(["__consumer_offsets"])
     assert "__consumer_offsets" not in cluster.broker.node.image.topics
     cluster.run()
     assert "__consumer_offsets" in cluster.broker.node.image.topics
@@ -237,7 +237,7 @@ def test_a_disk_that_fails_just_then_keeps_nobody_from_serving(tmp_path: Path, m
     def fail(fs: FileSystem, path: str) -> bytes | None:
         raise OSError(errno.EIO, os.strerror(errno.EIO), path)
 
-    monkeypatch.setattr("pykafka_broker.broker.membership.strays.read_partition_metadata", fail)
+    monkeypatch.setattr("pykafka_broker.broker.membership.lifecycle.read_partition_metadata", fail)
     cluster.new_broker()
     cluster.events.clear()
     cluster.start()

@@ -14,8 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 from pykafka_broker.broker.api import produce
-from pykafka_broker.broker.replication.fetcher import Fetcher
-from pykafka_broker.broker.replication.followed import FollowedPartition
+from pykafka_broker.broker.replication.fetcher import PartitionFetchState, ReplicaFetcher
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.compaction import cleaner
 from pykafka_broker.log.compaction.cleaner import Cleaner, LogToClean
@@ -61,7 +60,7 @@ def counted(rare: Counter[str]) -> Iterator[None]:
 
 
 def _dropped(rare: Counter[str], real: Callable[..., bool]) -> Callable[..., bool]:
-    def is_as_asked(self: Fetcher, one: FollowedPartition) -> bool:
+    def is_as_asked(self: ReplicaFetcher, one: PartitionFetchState) -> bool:
         as_asked = real(self, one)
         rare["fetch answer dropped"] += not as_asked
         return as_asked
@@ -158,7 +157,7 @@ def _copied(rare: Counter[str], real: Callable[..., None]) -> Callable[..., None
 
 
 _WRAPS: list[tuple[Any, str, Callable[[Counter[str], Any], Any]]] = [
-    (Fetcher, "_is_as_asked", _dropped),
+    (ReplicaFetcher, "_is_as_asked", _dropped),
     (PartitionLog, "restart_at", _anew),
     (PartitionLog, "append_fetched", _inside),
     (PartitionLog, "truncate_to", _cut),

@@ -10,8 +10,7 @@ import pytest
 from pykafka_broker.broker.api import produce
 from pykafka_broker.broker.coordinators.group_host import GroupHost
 from pykafka_broker.broker.partitions.followers import Followers
-from pykafka_broker.broker.replication.fetcher import Fetcher
-from pykafka_broker.broker.replication.followed import FollowedPartition, Taken, Wanted
+from pykafka_broker.broker.replication.fetcher import FetchOutcome, FetchPosition, PartitionFetchState, ReplicaFetcher
 from pykafka_broker.cluster.partition_change import Election, _Change
 from pykafka_broker.cluster.topics import create_partitions
 from pykafka_broker.coordinators.groups import offsets
@@ -62,7 +61,7 @@ def appends_unanswered_batches_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def adds_no_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    decide = "pykafka_broker.broker.api.create_partitions.decide"
+    decide = "pykafka_broker.cluster.topics.create_partitions"
     monkeypatch.setattr(decide, lambda *args: create_partitions(*args)._replace(records=[]))
 
 
@@ -76,7 +75,7 @@ def takes_the_isr_that_it_wishes_for(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def never_cuts_what_the_leader_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(FollowedPartition, "_cut", lambda self, offset, wall: Taken.DONE)
+    monkeypatch.setattr(PartitionFetchState, "_cut", lambda self, offset, wall: FetchOutcome.DONE)
 
 
 def elects_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,8 +113,8 @@ def leaves_folders_of_deleted_topics(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def believes_dropped_answers_known(monkeypatch: pytest.MonkeyPatch) -> None:
     """An answer is dropped when only the log start has moved, and what it told is not asked for again."""
-    monkeypatch.setattr(Wanted, "log_end", property(lambda self: self))
-    monkeypatch.setattr(Fetcher, "_drop", lambda self, key, now: self._changed.setdefault(key))
+    monkeypatch.setattr(FetchPosition, "log_end", property(lambda self: self))
+    monkeypatch.setattr(ReplicaFetcher, "_drop", lambda self, key, now: self._changed.setdefault(key))
 
 
 def cleans_without_the_abort_markers_behind(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -82,7 +82,7 @@ def _find(services: Services, context: RequestContext, key_type: int, key: str) 
         return _nowhere(key, ErrorCode.INVALID_REQUEST)
     name = TOPICS[key_type]
     if name not in services.image.topics:
-        services.create_missing_topics([name])
+        services.node.create_missing_topics([name])
         if services.own.auto_creation:
             return _nowhere(key, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     topic = services.image.topics.get(name)

@@ -14,7 +14,7 @@ from pykafka_broker.broker.partitions.partition import NO_EPOCH, NotLeader, Part
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.files import FileSlice
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -166,7 +166,7 @@ class PartitionReader:
 
     def _redirect(self, partition: Partition, wanted: FetchedPartition, data: PartitionData) -> bool:
         """Whether another replica is closer to the client."""
-        from pykafka_broker.broker.replication.selectors import closest_replica
+        from pykafka_broker.broker.replication.node_replication import closest_replica
 
         found = closest_replica(partition, wanted.fetch_offset, self._rack, self._services.image)
         data.preferred_read_replica = found

@@ -30,7 +30,7 @@ from pykafka_broker.broker.api.produce_checks import (
     check_batch,
     read_batch,
 )
-from pykafka_broker.broker.coordinators.joining import (
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
     ABORTABLE_FROM_PRODUCE,
     IMPLICIT_ADD_FROM_PRODUCE,
     Joined,
@@ -60,7 +60,7 @@ from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, peek, read_header
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.join_requests import Question
+    from pykafka_broker.broker.coordinators.add_partitions_to_txn import Question
 
 
 _NO_RECORDS: list[BatchIndexAndErrorMessage] = []  # never changed, and one for all answers

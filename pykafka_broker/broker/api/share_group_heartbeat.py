@@ -62,8 +62,9 @@ def _beat(
 
 
 def _initialize(services: Services, group_id: str) -> bool:
-    """Give a state to the partitions without one. Returns whether some have their state at once; members are assigned
-    the others with later heartbeats.
+    """Give a state to partitions without a state; return whether some have a state at once.
+
+    Members are assigned the other partitions with later heartbeats.
     """
     share = services.groups.coordinator.share
     if not share.uninitialized(group_id):

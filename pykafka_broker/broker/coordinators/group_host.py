@@ -37,7 +37,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import TxnOffse
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import NO_PRODUCER_ID
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 log = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ class GroupHost:
                 replay_batch(header, batch, partial(self._replay, now=now, producer_id=producer_id))
             yield header.size
 
-    def _replay(self, record: Record, *, now: int, producer_id: int) -> None:
+    def _replay(self, record: BatchRecord, *, now: int, producer_id: int) -> None:
         decoded = decode(record.key or b"", record.value, GROUP_RECORDS)
         if decoded is not None:
             self.coordinator.replay(decoded, now, record.offset, producer_id)

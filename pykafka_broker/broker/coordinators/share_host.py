@@ -1,25 +1,26 @@
-"""The share coordinator's host, and the share partitions of this node.
+"""The share coordinator's service: its logs, states at other nodes, and the share partitions of this node (KIP-932).
 
-Rule: what the share coordinator decides is appended to the share partition's log in `__share_group_state`, replayed
-into it, and answered when it is committed.
+Rule: a decision of the share coordinator is appended to the share partition's log in `__share_group_state`, replayed
+into the coordinator, and answered when it is committed. Where another node keeps a state, the requests about one share
+partition are sent in their order, one after the other. A coordinator that moves or is being loaded is looked up anew
+and asked again for some seconds; any other answer is final.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
-from pykafka_broker.broker.coordinators.awaited_topic import AwaitedTopic
-from pykafka_broker.broker.coordinators.coordinator_log import read_batches, replay_batch
+from pykafka_broker.broker.channels import RequestBatcher, error_code_of
+from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME, read_batches, replay_batch
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
-from pykafka_broker.broker.coordinators.share_partitions import NotYet, Refused, SharePartitions, Stored
-from pykafka_broker.broker.metadata.topic_creation import create_missing_topics
+from pykafka_broker.broker.coordinators.share_partitions import NotYet, SharePartitions, StateFenced, Stored
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Steps, all_of
+from pykafka_broker.broker.waiting.future import DONE, PARTITIONS_A_SLICE, Future, Steps, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
@@ -30,20 +31,246 @@ from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.share_partition import Change
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareCoordinator, ShareKey, ShareState, StateRun
 from pykafka_broker.errors import ApiError
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.enums import LATEST
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages import delete_share_group_state_request as delete
+from pykafka_broker.protocol.messages import initialize_share_group_state_request as initialize
+from pykafka_broker.protocol.messages import read_share_group_state_request as read
+from pykafka_broker.protocol.messages import read_share_group_state_summary_request as summary
+from pykafka_broker.protocol.messages import write_share_group_state_request as write
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored_keys import SHARE_RECORDS
-from pykafka_broker.records.record import Record
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.end_offset_requests import EndOffsetRequests
-    from pykafka_broker.broker.coordinators.share_state_requests import Question, StateRequests
+from pykafka_broker.records.record import BatchRecord
 
 log = logging.getLogger(__name__)
 
+SHARE_VERSION = "share.version"  # the feature
+UNKNOWN = -1
+_CONSUMER = -1  # replica id
+_TOPIC_WAIT_MS = 15_000
 _REFUSED_MS = 200
 _AT_ONCE = 200  # share partitions that begin
 _RUN = ("first_offset", "last_offset", "delivery_state", "delivery_count")
-SHARE_VERSION = "share.version"  # the feature
+_TRIES = 8  # which is 13 seconds, about as long as Kafka tries: a busy cluster makes its topic of states in that time
+_RETRY_MS = 100  # doubled each time
+
+
+class Kind(NamedTuple):
+    """A kind of request: its class, the class of its part for a topic, and of its part for a partition."""
+
+    request: Callable[[str, list[Any]], Message]
+    topic: Callable[[bytes, list[Any]], Any]
+    partition: Callable[..., Any]
+
+
+INITIALIZE = Kind(initialize.InitializeShareGroupStateRequest, initialize.InitializeStateData, initialize.PartitionData)
+READ = Kind(read.ReadShareGroupStateRequest, read.ReadStateData, read.PartitionData)
+WRITE = Kind(write.WriteShareGroupStateRequest, write.WriteStateData, write.PartitionData)
+DELETE = Kind(delete.DeleteShareGroupStateRequest, delete.DeleteStateData, delete.PartitionData)
+SUMMARY = Kind(summary.ReadShareGroupStateSummaryRequest, summary.ReadStateSummaryData, summary.PartitionData)
+
+
+class StateRequest(Future[Any]):
+    """The future of the share coordinator's answer about one share partition, or of the ApiError that refuses it."""
+
+    __slots__ = ("asked", "key", "kind", "tries")
+
+    def __init__(self, kind: Kind, key: ShareKey, asked: Any) -> None:
+        super().__init__()
+        self.kind = kind
+        self.key = key
+        self.asked = asked
+        self.tries = 0
+
+
+class _Try:
+    """A question on its way to one broker, which may turn out to be the wrong one."""
+
+    __slots__ = ("given_up", "question")
+
+    def __init__(self, question: StateRequest) -> None:
+        self.question = question
+        self.given_up = False
+
+
+class StateRequests(RequestBatcher[_Try]):
+    """All of one node. `find` tells the other node that keeps a state; None if this one does, or none."""
+
+    client_id = "Persister-client-%d"
+
+    def __init__(self, node: Node, find: Callable[[ShareKey], int | None]) -> None:
+        super().__init__(node)
+        self._find = find
+
+    def ask(self, kind: Kind, key: ShareKey, *fields: Any) -> StateRequest:
+        """`fields` are those of the partition's part behind its number."""
+        question = StateRequest(kind, key, kind.partition(key.partition, *fields))
+        self._dispatch(question)
+        return question
+
+    def _dispatch(self, question: StateRequest) -> None:
+        broker_id = self._find(question.key)
+        if broker_id is None:  # this node, maybe, whose host is asked when it is tried the next time
+            question.fail(ApiError(ErrorCode.NOT_COORDINATOR))
+        else:
+            self.send(broker_id, _Try(question))
+
+    def forget_moved(self) -> None:
+        """Nobody waits for a node that does not keep the state any more."""
+        for broker_id, one in self._unanswered():
+            if not one.given_up and self._find(one.question.key) != broker_id:
+                one.given_up = True
+                self._failed(one.question, ApiError(ErrorCode.NOT_COORDINATOR), is_known=False)
+
+    def _choose(self, waiting: list[_Try]) -> tuple[list[_Try], list[_Try]]:
+        """Those of one kind and group, in the order of each share partition."""
+        now: list[_Try] = []
+        later: list[_Try] = []
+        seen: set[ShareKey] = set()
+        for one in waiting:
+            if one.given_up:
+                continue
+            question = one.question
+            first = now[0].question if now else question
+            together = question.kind is first.kind and question.key.group_id == first.key.group_id
+            (now if together and question.key not in seen else later).append(one)
+            seen.add(question.key)
+        return now, later
+
+    def _request(self, wanted: list[_Try]) -> Message:
+        first = wanted[0].question
+        topics: dict[bytes, list[Any]] = {}
+        for one in wanted:
+            topics.setdefault(one.question.key.topic_id, []).append(one.question.asked)
+        return first.kind.request(first.key.group_id, [first.kind.topic(*each) for each in topics.items()])
+
+    def _complete(self, wanted: list[_Try], answer: Message | LinkError) -> None:
+        results = {} if isinstance(answer, LinkError) else dict(_results(answer))
+        for question in [one.question for one in wanted if not one.given_up]:
+            found = results.get((question.key.topic_id, question.key.partition))
+            if found is None:
+                self._failed(question, ApiError(ErrorCode.NETWORK_EXCEPTION), is_known=False)
+            elif found.error_code:
+                self._failed(question, ApiError(error_code_of(found.error_code), found.error_message))
+            else:
+                question.complete(found)
+
+    def _failed(self, question: StateRequest, error: ApiError, *, is_known: bool = True) -> None:
+        """Ask again later, or tell the error. A request to initialize a state whose outcome is not known is not sent
+        again: the first copy may arrive after the second one, and reset what members have accepted in between. The next
+        attempt has an epoch that fences it.
+        """
+        question.tries += 1
+        may_ask_again = is_known or question.kind is not INITIALIZE
+        if may_ask_again and error.code in ANOTHER_TIME and question.tries < _TRIES:
+            self.retry(self._node.clock.now + (_RETRY_MS << question.tries - 1), partial(self._dispatch, question))
+        elif error.code is ErrorCode.NETWORK_EXCEPTION:
+            question.fail(ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+        else:
+            question.fail(error)
+
+
+def _results(answer: Any) -> Iterable[tuple[tuple[bytes, int], Any]]:
+    for topic in answer.results:
+        for one in topic.partitions:
+            yield (bytes(topic.topic_id), one.partition), one
+
+
+class EndOffset(Future[int]):
+    """The high watermark of a partition at its leader; `UNKNOWN` if the leader does not say."""
+
+    __slots__ = ("partition",)
+
+    def __init__(self, partition: tuple[str, int]) -> None:
+        super().__init__()
+        self.partition = partition
+
+
+class EndOffsetRequests(RequestBatcher[EndOffset]):
+    """The requests of a node for end offsets of partitions that other brokers lead (ListOffsets)."""
+
+    client_id = "end-offsets-%d"
+    versions = (1, 11)
+
+    def ask(self, leader: int, topic: str, number: int) -> EndOffset:
+        end = EndOffset((topic, number))
+        self.send(leader, end)
+        return end
+
+    def forget_moved(self) -> None:
+        """End the questions to brokers that do not lead the partition any more."""
+        for leader, end in self._unanswered():
+            state = self._node.image.partition(*end.partition)
+            if not end.done and (state is None or state.leader != leader):
+                end.complete(UNKNOWN)
+
+    def _choose(self, waiting: list[EndOffset]) -> tuple[list[EndOffset], list[EndOffset]]:
+        return [end for end in waiting if not end.done], []
+
+    def _request(self, wanted: list[EndOffset]) -> Message:
+        topics: dict[str, set[int]] = {}
+        for end in wanted:
+            topics.setdefault(end.partition[0], set()).add(end.partition[1])
+        return ListOffsetsRequest(
+            _CONSUMER,
+            topics=[
+                ListOffsetsTopic(name, [ListOffsetsPartition(number, timestamp=LATEST) for number in sorted(numbers)])
+                for name, numbers in topics.items()
+            ],
+        )
+
+    def _complete(self, wanted: list[EndOffset], answer: Message | LinkError) -> None:
+        found: dict[tuple[str, int], int] = {}
+        if isinstance(answer, ListOffsetsResponse):
+            for topic in answer.topics:
+                for one in topic.partitions:
+                    found[topic.name, one.partition_index] = UNKNOWN if one.error_code else one.offset
+        for end in wanted:
+            if not end.done:
+                end.complete(found.get(end.partition, UNKNOWN))
+
+
+class TopicWaiters:
+    """The waits for one topic."""
+
+    def __init__(self, node: Node, name: str) -> None:
+        self._node = node
+        self._name = name
+        self._waiting: list[tuple[int, Future[None]]] = []
+
+    @property
+    def _is_there(self) -> bool:
+        return self._name in self._node.image.topics
+
+    def wait(self) -> Future[None]:
+        """Return a future that is done when the topic is there, or after 15 seconds."""
+        if self._is_there:
+            return DONE
+        future: Future[None] = Future()
+        self._waiting.append((self._node.clock.now + _TOPIC_WAIT_MS, future))
+        return future
+
+    def on_metadata(self) -> None:
+        if self._waiting and self._is_there:
+            self._tell(len(self._waiting))
+
+    def next_deadline(self) -> int | None:
+        return self._waiting[0][0] if self._waiting else None
+
+    def on_deadline(self, now: int) -> None:
+        self._tell(sum(due <= now for due, _ in self._waiting))
+
+    def _tell(self, count: int) -> None:
+        told, self._waiting = self._waiting[:count], self._waiting[count:]
+        for _, future in told:
+            future.complete(None)
 
 
 def is_enabled(features: Mapping[str, int]) -> bool:
@@ -72,7 +299,7 @@ class _Reading:
 
     __slots__ = ("epoch", "question", "refused_until")
 
-    def __init__(self, epoch: int, question: Question) -> None:
+    def __init__(self, epoch: int, question: StateRequest) -> None:
         self.epoch = epoch
         self.question = question
         self.refused_until = 1 << 62
@@ -96,7 +323,9 @@ class ShareHost:
         self.shards = CoordinatorShards(
             node, SHARE_GROUP_STATE, self, timeout_ms=lambda _: node.config.share_coordinator_write_timeout_ms
         )
-        self._topic = AwaitedTopic(node, SHARE_GROUP_STATE)
+        self._topic = TopicWaiters(node, SHARE_GROUP_STATE)
+        self._requests = StateRequests(node, self.other_coordinator)
+        self._end_offsets = EndOffsetRequests(node)
         self._reading: dict[ShareKey, _Reading] = {}
         self._gone: list[int] = []  # connections that have closed
         self._tidy_at: int | None = None
@@ -117,7 +346,7 @@ class ShareHost:
             replay_batch(header, batch, partial(self._replay, written=header.max_timestamp))
             yield header.size
 
-    def _replay(self, record: Record, *, written: int) -> None:
+    def _replay(self, record: BatchRecord, *, written: int) -> None:
         known_at = min(written, self._node.clock.now)  # the clock may have been set back since
         decoded = decode(record.key or b"", record.value, SHARE_RECORDS)
         if decoded is None:
@@ -159,7 +388,7 @@ class ShareHost:
         COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
         """
         if not self.shards.count:
-            create_missing_topics(self._node, [SHARE_GROUP_STATE])
+            self._node.create_missing_topics([SHARE_GROUP_STATE])
         if not self.shards.count:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         self.shards.read_to_end(self._number_of(key))  # those who read can't be told to come again
@@ -168,25 +397,9 @@ class ShareHost:
 
     # -- states that another node may keep
 
-    @cached_property
-    def _requests(self) -> StateRequests:
-        from pykafka_broker.broker.coordinators.share_state_requests import (
-            StateRequests,  # few have coordinators at other nodes
-        )
-
-        return StateRequests(self._node, self.other_coordinator)
-
     def other_coordinator(self, key: ShareKey) -> int | None:
         """The other node that keeps this state; None if this one does, or nobody."""
-        if not self.shards.count:
-            return None
-        state = self._node.image.partition(SHARE_GROUP_STATE, self._number_of(key))
-        return None if state is None or state.leader in (self._node.id, -1) else state.leader
-
-    def _ask(self, kind: str, key: ShareKey, *fields: Any) -> Question:
-        from pykafka_broker.broker.coordinators import share_state_requests
-
-        return self._requests.ask(getattr(share_state_requests, kind), key, *fields)
+        return self._node.other_leader(SHARE_GROUP_STATE, self._number_of(key)) if self.shards.count else None
 
     def read(self, key: ShareKey, leader_epoch: int) -> Stored:
         """The state, for the leader of the partition. Raises `NotYet`."""
@@ -195,7 +408,7 @@ class ShareHost:
             return self.read_here(key, leader_epoch)
         now, reading = self._node.clock.now, self._reading.get(key)
         if reading is None or reading.epoch != leader_epoch or reading.refused_until <= now:
-            reading = self._reading[key] = _Reading(leader_epoch, self._ask("READ", key, leader_epoch))
+            reading = self._reading[key] = _Reading(leader_epoch, self._requests.ask(READ, key, leader_epoch))
             reading.question.add_done_callback(lambda _: self._node.purgatory.touch(key))
         if not reading.question.done:
             raise NotYet
@@ -214,24 +427,23 @@ class ShareHost:
         return self.apply(coordinator.read(key, leader_epoch, anew=anew))
 
     def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Future[Any] | None:
-        """Keep a change, or have it kept. Raises `Refused`, and what `known` and `apply` raise."""
+        """Keep a change, or have it kept. Raises `StateFenced`, and what `known` and `apply` raise."""
         start, count, runs = change
         if self.other_coordinator(key) is not None:
-            from pykafka_broker.broker.coordinators.share_state_requests import StateBatch
-
-            return self._ask("WRITE", key, state_epoch, leader_epoch, start, count, [StateBatch(*run) for run in runs])
+            batches = [write.StateBatch(*run) for run in runs]
+            return self._requests.ask(WRITE, key, state_epoch, leader_epoch, start, count, batches)
         coordinator = self.known(key)
         try:
             effects = coordinator.write(key, state_epoch, leader_epoch, start, count, runs, now)
         except ApiError as error:
-            raise Refused(error.code, error.message) from None
+            raise StateFenced(error.code, error.message) from None
         self.apply(effects)
         return None
 
     def _topic_made(self) -> Steps[None]:
         """Have the topic of states made if there is none; in a cluster that takes its time."""
         if not self.shards.count:
-            create_missing_topics(self._node, [SHARE_GROUP_STATE])
+            self._node.create_missing_topics([SHARE_GROUP_STATE])
             yield self._topic.wait()
 
     def begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> Steps[None]:
@@ -240,7 +452,7 @@ class ShareHost:
         if self.other_coordinator(key) is None:
             self.initialize(key, state_epoch, start_offset)
         else:
-            yield self._ask("INITIALIZE", key, state_epoch, start_offset)
+            yield self._requests.ask(INITIALIZE, key, state_epoch, start_offset)
             self.partitions.drop(key)
 
     def forget(self, key: ShareKey) -> Steps[None]:
@@ -249,7 +461,7 @@ class ShareHost:
         if self.other_coordinator(key) is None:
             self.delete(key)
         else:
-            yield self._ask("DELETE", key)
+            yield self._requests.ask(DELETE, key)
             self.partitions.drop(key)
 
     def summary(self, key: ShareKey) -> Steps[Summary | None]:
@@ -258,16 +470,10 @@ class ShareHost:
         if self.other_coordinator(key) is None:
             state = self.known(key).summary(key)
             return None if state is None else Summary(state.leader_epoch, state.start_offset, state.complete_count)
-        answer = yield self._ask("SUMMARY", key, NO_EPOCH)
+        answer = yield self._requests.ask(SUMMARY, key, NO_EPOCH)
         if answer.start_offset == UNINITIALIZED and not answer.state_epoch:
             return None
         return Summary(answer.leader_epoch, answer.start_offset, answer.delivery_complete_count)
-
-    @cached_property
-    def _end_offsets(self) -> EndOffsetRequests:
-        from pykafka_broker.broker.coordinators.end_offset_requests import EndOffsetRequests
-
-        return EndOffsetRequests(self._node)
 
     def end_offset(self, topic: str, number: int) -> Steps[int]:
         """Up to where a partition is committed; -1 if its leader is another node and does not say."""
@@ -299,7 +505,7 @@ class ShareHost:
         the log is told.
         """
         at_once = sum(len(numbers) for _, numbers in topics.values()) <= _AT_ONCE
-        begun: list[tuple[ShareKey, str, Question | None]] = []
+        begun: list[tuple[ShareKey, str, StateRequest | None]] = []
         for topic_id, (name, numbers) in topics.items():
             for number in sorted(numbers):
                 key = ShareKey(group_id, topic_id, number)
@@ -320,10 +526,10 @@ class ShareHost:
                 _warn_of_beginning(key, name, error)
         return {topic_id: (name, frozenset(numbers)) for topic_id, (name, numbers) in done.items()}
 
-    def _begin(self, key: ShareKey, state_epoch: int) -> Question | None:
+    def _begin(self, key: ShareKey, state_epoch: int) -> StateRequest | None:
         """Initialize a partition that a group has never read, or return the question that asks another node to."""
         if self.other_coordinator(key) is not None:
-            return self._ask("INITIALIZE", key, state_epoch, UNINITIALIZED)
+            return self._requests.ask(INITIALIZE, key, state_epoch, UNINITIALIZED)
         self.initialize(key, state_epoch, UNINITIALIZED)
         return None
 
@@ -376,11 +582,10 @@ class ShareHost:
     def _on_metadata(self, delta: MetadataDelta) -> None:
         self.shards.follow(delta)
         self._topic.on_metadata()
-        if "_requests" in self.__dict__ and (delta.changed_partitions or delta.deleted):
+        if delta.changed_partitions or delta.deleted:
             self._requests.forget_moved()
-            self._reading = {key: reading for key, reading in self._reading.items() if not reading.question.done}
-        if "_end_offsets" in self.__dict__ and (delta.changed_partitions or delta.deleted):
             self._end_offsets.forget_moved()
+            self._reading = {key: reading for key, reading in self._reading.items() if not reading.question.done}
         lost = {(of.id, each.partition) for of, each in delta.changed_partitions if each.leader != self._node.id}
         if lost:
             self.partitions.drop_lost(lost)
@@ -407,9 +612,9 @@ class ShareHost:
         """At once while there is something to release."""
         if self._gone:
             return 0
-        again = self._requests.next_deadline() if "_requests" in self.__dict__ else None
-        own = (self.shards.next_deadline(), self.partitions.next_deadline(), self._topic.next_deadline())
-        return min([due for due in (*own, self._tidy_at, again) if due is not None], default=None)
+        parts = (self.shards, self.partitions, self._topic, self._requests)
+        own = [part.next_deadline() for part in parts]
+        return min([due for due in (*own, self._tidy_at) if due is not None], default=None)
 
     def on_deadline(self, now: int) -> None:
         self.shards.on_deadline(now)
@@ -418,8 +623,7 @@ class ShareHost:
             for member in self.sessions.of_connection(self._gone.pop()):
                 self.close_session(member, now)
         self.partitions.on_deadline(now)
-        if "_requests" in self.__dict__:
-            self._requests.on_deadline(now)
+        self._requests.on_deadline(now)
         if self._tidy_at is not None and self._tidy_at <= now and not self.shards.loading:
             self._tidy(now)
 

@@ -73,7 +73,7 @@ class ReadBatches:
         return self._data[start:end]
 
 
-class Refused(ApiError):
+class StateFenced(ApiError):
     """The coordinator refuses a change: this node does not know the state that there is."""
 
 
@@ -97,7 +97,7 @@ class Stored(Protocol):
     def state_epoch(self) -> int: ...
 
 
-class Taken(NamedTuple):
+class Acknowledged(NamedTuple):
     """Acknowledgements that were taken: `show` makes them visible, but of those that another node is told of, who show
     when it has them.
     """
@@ -266,7 +266,7 @@ class SharePartitions:
         writing = self._writing.get(key)
         return DONE if writing is None else writing.settled()
 
-    def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> Taken:
+    def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> Acknowledged:
         """Raises what is wrong; then nothing has changed. Nobody has records of a partition that nobody has read."""
         epoch = self.partition_of(key).leader_epoch
         partition = self._partitions.get(key)
@@ -277,7 +277,7 @@ class SharePartitions:
         )
         show = self._showing(key, settle)
         self._await(partition.due)
-        return Taken(show, self._once_written(key, partition, show))
+        return Acknowledged(show, self._once_written(key, partition, show))
 
     def _showing(self, key: ShareKey, settle: Callable[[], None]) -> Callable[[], None]:
         def show() -> None:
@@ -325,7 +325,7 @@ class SharePartitions:
             epoch = self.log_of(key).leader_epoch
             try:
                 writing = self._host.write(key, partition.state_epoch, epoch, change, now)
-            except Refused as error:
+            except StateFenced as error:
                 self.drop(key)
                 raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message) from None
             if writing is not None:

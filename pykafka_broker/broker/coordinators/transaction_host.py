@@ -11,9 +11,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
+    IMPLICIT_ADD_FROM_PRODUCE,
+    Joined,
+    JoinRequests,
+    Question,
+)
 from pykafka_broker.broker.coordinators.coordinator_log import (
     SENSELESS,
     SenselessRecord,
@@ -21,10 +26,8 @@ from pykafka_broker.broker.coordinators.coordinator_log import (
     read_batches,
     replay_batch,
 )
-from pykafka_broker.broker.coordinators.joining import IMPLICIT_ADD_FROM_PRODUCE, Joined
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
-from pykafka_broker.broker.coordinators.transaction_ends import Ending, TransactionEnds
-from pykafka_broker.broker.coordinators.transaction_markers import OffsetsDecided
+from pykafka_broker.broker.coordinators.transaction_markers import Ending, OffsetsDecided, TransactionEnds
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
@@ -41,10 +44,7 @@ from pykafka_broker.coordinators.transactions.transaction import TopicPartition,
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
-from pykafka_broker.records.record import Record
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.join_requests import JoinRequests, Question
+from pykafka_broker.records.record import BatchRecord
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,7 @@ class TransactionHost:
         self._due_ms: int | None = None
         self.shards = CoordinatorShards(node, TRANSACTION_STATE, self, timeout_ms=self._commit_timeout_ms)
         self._ends = TransactionEnds(node, self.shards, offsets_decided, self._record_end, self._await)
+        self._questions = JoinRequests(node, self._other_coordinator, self._join_here)
         node.subscribe(self._on_metadata)
         self.shards.start()
 
@@ -77,9 +78,9 @@ class TransactionHost:
 
     def load(self, number: int, partition: Partition) -> Iterator[int]:
         """Read batch after batch; yields the size of each. Of each transactional id only the newest record counts."""
-        newest: dict[bytes, Record] = {}
+        newest: dict[bytes, BatchRecord] = {}
 
-        def note(record: Record) -> None:
+        def note(record: BatchRecord) -> None:
             newest[record.key or b""] = record
 
         for header, batch in read_batches(partition.log):
@@ -122,8 +123,7 @@ class TransactionHost:
         self.shards.follow(delta)
         if delta.changed_partitions or delta.deleted:
             self._ends.follow()
-            if "_questions" in self.__dict__:
-                self._questions.forget_moved()
+            self._questions.forget_moved()
 
     def _current_settings(self) -> TransactionSettings:
         config = self._node.config
@@ -292,18 +292,7 @@ class TransactionHost:
     def _other_coordinator(self, transactional_id: str) -> int | None:
         """The other node that speaks for this id; None if that is this one, or nobody."""
         count = self.shards.count
-        if not count:
-            return None
-        state = self._node.image.partition(TRANSACTION_STATE, partition_for(transactional_id, count))
-        return None if state is None or state.leader in (self._node.id, -1) else state.leader
-
-    @cached_property
-    def _questions(self) -> JoinRequests:
-        from pykafka_broker.broker.coordinators.join_requests import (
-            JoinRequests,  # few have coordinators at other nodes
-        )
-
-        return JoinRequests(self._node, self._other_coordinator, self._join_here)
+        return self._node.other_leader(TRANSACTION_STATE, partition_for(transactional_id, count)) if count else None
 
     # -- decisions and markers
 
@@ -335,9 +324,9 @@ class TransactionHost:
         """When a transaction or a transactional id may be due, a marker that was refused is tried again, or a log is to
         be read on.
         """
-        due, reading = self._due_ms, self.shards.next_deadline()
-        if "_questions" in self.__dict__ and (asking := self._questions.next_deadline()) is not None:
-            due = asking if due is None else min(due, asking)
+        due, asking, reading = self._due_ms, self._questions.next_deadline(), self.shards.next_deadline()
+        if asking is not None and (due is None or asking < due):
+            due = asking
         return due if reading is None else reading if due is None else min(reading, due)
 
     def _await(self, due: int | None) -> None:
@@ -348,8 +337,7 @@ class TransactionHost:
     def on_deadline(self, now: int) -> None:
         """Do what is due, and try markers again that were refused."""
         self.shards.on_deadline(now)
-        if "_questions" in self.__dict__:
-            self._questions.on_deadline(now)
+        self._questions.on_deadline(now)
         if self._due_ms is None or now < self._due_ms:
             return
         self._due_ms = None

@@ -1,19 +1,42 @@
-"""The control batches that end a transaction.
+"""The markers that end transactions, from the outcome to the recorded end.
 
-Rule: a marker is an append like any other, under the producer's id and the epoch that the coordinator names; the
-partition refuses one of an older epoch or of a coordinator that has been replaced. A marker in `__consumer_offsets`
-decides the offsets that its producer has pending there.
+Rule: the outcome is committed first; then each partition that takes part gets its marker from its present leader, and
+when the markers are committed the end is recorded. Each step waits for the one before it, or a power cut could leave a
+transaction committed in one partition and not in another. Markers that can't be written now are tried again, with
+leaders looked up anew, until this node is not the coordinator any more. A producer that was fenced in a partition
+behind the coordinator's back leaves its transaction undecided there, as with Kafka, until the next load.
+
+A marker is an append like any other, under the producer's id and the epoch that the coordinator names; the partition
+refuses a marker of an older epoch or of a coordinator that has been replaced. A marker in `__consumer_offsets` decides
+the offsets that its producer has pending there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Protocol
 
+from pykafka_broker.broker.channels import RequestBatcher, error_code_of
+from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.waiting.future import DONE, Future, all_of
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
+from pykafka_broker.coordinators.transactions.coordinator import Markers, TransactionCoordinator
+from pykafka_broker.coordinators.transactions.transaction import TopicPartition
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import Origin
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.write_txn_markers_request import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+)
+from pykafka_broker.protocol.messages.write_txn_markers_response import WritableTxnMarkerResult, WriteTxnMarkersResponse
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.control import build_end_transaction_marker
 from pykafka_broker.records.header import set_max_timestamp
 
@@ -59,3 +82,294 @@ def write_marker(
     if topic == CONSUMER_OFFSETS:
         offsets_decided(number, outcome.producer_id, outcome.commit)
     return partition, appended.last_offset + 1
+
+
+Answered = Callable[[TopicPartition, ErrorCode], None]
+
+
+class Order:
+    """The partitions of one transaction whose marker one broker is to write."""
+
+    __slots__ = ("answered", "markers", "partitions")
+
+    def __init__(self, markers: Markers, partitions: Iterable[TopicPartition], answered: Answered) -> None:
+        self.markers = markers
+        self.partitions = set(partitions)  # not answered yet
+        self.answered = answered
+
+    def drop(self) -> None:
+        """Nobody wants to know any more; what has not left does not leave."""
+        self.partitions.clear()
+
+    def answer(self, partition: TopicPartition, code: ErrorCode) -> None:
+        if partition in self.partitions:
+            self.partitions.discard(partition)
+            self.answered(partition, code)
+
+    def fail(self, code: ErrorCode) -> None:
+        for each in sorted(self.partitions):
+            self.answer(each, code)
+
+
+class MarkerSender(RequestBatcher[Order]):
+    """All that this node's coordinators have for other brokers."""
+
+    client_id = "broker-%d-txn-marker-sender"
+
+    @staticmethod
+    def order(markers: Markers, partitions: Iterable[TopicPartition], answered: Answered) -> Order:
+        """Something to send; `answered` hears of each partition."""
+        return Order(markers, partitions, answered)
+
+    def forget_moved(self) -> None:
+        """Answer for partitions that their broker does not lead any more: it need not be heard."""
+        image = self._node.image
+        for broker_id, order in self._unanswered():
+            for each in sorted(order.partitions):
+                state = image.partition(*each)
+                if state is None or state.leader != broker_id:
+                    order.answer(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _choose(self, waiting: list[Order]) -> tuple[list[Order], list[Order]]:
+        """One of each producer: their answers are told apart by it."""
+        orders: dict[int, Order] = {}
+        later = []
+        for order in waiting:
+            if order.partitions and orders.setdefault(order.markers.producer_id, order) is not order:
+                later.append(order)
+        return list(orders.values()), later
+
+    def _request(self, wanted: list[Order]) -> Message:
+        return WriteTxnMarkersRequest([_marker(order) for order in wanted])
+
+    def _complete(self, wanted: list[Order], answer: Message | LinkError) -> None:
+        if isinstance(answer, WriteTxnMarkersResponse):
+            results = {result.producer_id: result for result in answer.markers}
+            for order in wanted:
+                result = results.get(order.markers.producer_id)
+                if result is not None:
+                    _tell(order, result)
+        for order in wanted:  # what was not answered
+            order.fail(ErrorCode.NETWORK_EXCEPTION)
+
+
+def _tell(order: Order, result: WritableTxnMarkerResult) -> None:
+    for topic in result.topics:
+        for one in topic.partitions:
+            order.answer((topic.name, one.partition_index), error_code_of(one.error_code))
+
+
+def _marker(order: Order) -> WritableTxnMarker:
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(order.partitions):
+        topics.setdefault(topic, []).append(partition)
+    markers = order.markers
+    return WritableTxnMarker(
+        markers.producer_id,
+        markers.producer_epoch,
+        markers.commit,
+        [WritableTxnMarkerTopic(name, partitions) for name, partitions in topics.items()],
+        markers.coordinator_epoch,
+        markers.transaction_version,
+    )
+
+
+log = logging.getLogger(__name__)
+
+MARKER_RETRY_MS = 1_000
+ELSEWHERE_RETRY_MS = 100  # leaders change within seconds, and others than them know it first
+_FENCED = frozenset(
+    {
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
+    }
+)
+
+
+class Ending:
+    """One transaction on its way from its outcome to its end."""
+
+    __slots__ = ("busy", "coordinator", "done", "given_up", "markers", "number", "orders", "refused", "told", "written")
+
+    def __init__(self, number: int, coordinator: TransactionCoordinator, markers: Markers) -> None:
+        self.number = number  # of the shard
+        self.coordinator = coordinator
+        self.markers = markers
+        self.done: set[TopicPartition] = set()  # they have their marker, or need none
+        self.written: tuple[tuple[Partition, int], ...] = ()  # markers in partitions led here, and their ends
+        self.orders: list[Order] = []  # to other brokers
+        self.refused: dict[TopicPartition, str] = {}  # at this try
+        self.told = ""  # of that, to the log
+        self.busy = False  # one step waits for the one before it
+        self.given_up = False  # fenced behind the coordinator's back
+
+    @property
+    def name(self) -> str:
+        return self.markers.transactional_id
+
+
+RecordEnd = Callable[[Ending], None]  # raises ApiError
+
+
+class TransactionEnds:
+    """Those of all shards on this node. `record_end` commits the end of one; `wake` asks for `go_on` at that time."""
+
+    def __init__(
+        self,
+        node: Node,
+        shards: CoordinatorShards,
+        offsets_decided: OffsetsDecided,
+        record_end: RecordEnd,
+        wake: Callable[[int], None],
+    ) -> None:
+        self._node = node
+        self._shards = shards
+        self._offsets_decided = offsets_decided
+        self._record_end = record_end
+        self._wake = wake
+        self._endings: dict[str, Ending] = {}
+        self._elsewhere = MarkerSender(node)
+
+    def __len__(self) -> int:
+        return len(self._endings)
+
+    def done(self, transactional_id: str) -> frozenset[TopicPartition]:
+        """The partitions that need no marker any more."""
+        ending = self._endings.get(transactional_id)
+        return frozenset() if ending is None else frozenset(ending.done)
+
+    def is_elsewhere(self, transactional_id: str) -> bool:
+        """Whether its end waits for other brokers."""
+        ending = self._endings.get(transactional_id)
+        return ending is not None and bool(ending.orders)
+
+    def committed(self, transactional_id: str) -> Future[None]:
+        """Return the future of the markers that no other replica has to have and that this node still syncs. One that
+        other brokers have to fetch is not waited for, as in Kafka: they may be dead.
+        """
+        ending = self._endings.get(transactional_id)
+        if ending is None:
+            return DONE
+        own = [each for each in ending.written if each[0].followers is None]
+        return all_of(*(partition.committed(offset) for partition, offset in own))
+
+    def forget(self, transactional_ids: Iterable[str]) -> None:
+        """Another node is the coordinator of these, and does it all again."""
+        for name in transactional_ids:
+            ending = self._endings.pop(name, None)
+            for order in () if ending is None else ending.orders:
+                order.drop()
+
+    def follow(self) -> None:
+        """Leaders may have changed: go to the new ones now."""
+        if self._endings:
+            if any(ending.orders for ending in self._endings.values()):
+                self._elsewhere.forget_moved()
+            self._wake(self._node.clock.now)
+
+    def go_on(self, number: int, coordinator: TransactionCoordinator) -> None:
+        """End what can be ended now."""
+        for markers in coordinator.markers_due():
+            name = markers.transactional_id
+            ending = self._endings.get(name)
+            if ending is None:
+                ending = self._endings[name] = Ending(number, coordinator, markers)
+            if not ending.given_up and not ending.busy:
+                ending.busy = True
+                self._when_committed(ending, self._shards.uncommitted([number]), self._write)
+
+    # -- one after the other
+
+    def _when_committed(
+        self, ending: Ending, written: Iterable[tuple[Partition, int]], then: Callable[[Ending], None]
+    ) -> None:
+        """Go on when all of this is committed, at once if it is; else try again later."""
+        commits = all_of(*(partition.committed(offset) for partition, offset in written))
+        commits.add_done_callback(partial(self._committed, ending, then))
+
+    def _committed(self, ending: Ending, then: Callable[[Ending], None], commits: Future[None]) -> None:
+        if self._endings.get(ending.name) is not ending:
+            return  # unloaded
+        if commits.error is None:
+            then(ending)
+            return
+        log.warning("the end of transaction %s can't be committed: %s", ending.name, commits.error)
+        ending.done.clear()  # which of the markers are lost is not known
+        ending.written = ()
+        self._again(ending, MARKER_RETRY_MS)
+
+    def _again(self, ending: Ending, delay_ms: int) -> None:
+        ending.busy = False
+        self._wake(self._node.clock.now + delay_ms)
+
+    def _write(self, ending: Ending) -> None:
+        """Write what is missing, or have it written. A partition that can't be written to does not keep the others
+        undecided.
+        """
+        ending.refused = {}
+        away: dict[int, list[TopicPartition]] = {}
+        for each in sorted(ending.markers.partitions - ending.done):
+            leader = self._node.other_leader(*each)
+            if leader is None:
+                self._write_here(ending, each)
+            else:
+                away.setdefault(leader, []).append(each)
+        answered = partial(self._answered, ending)
+        ending.orders = [self._elsewhere.order(ending.markers, some, answered) for some in away.values()]
+        for broker_id, order in list(zip(away, ending.orders, strict=True)):
+            self._elsewhere.send(broker_id, order)
+        if not away:
+            self._all_tried(ending)
+
+    def _write_here(self, ending: Ending, partition: TopicPartition) -> None:
+        try:
+            where = write_marker(self._node, *partition, ending.markers, self._offsets_decided)
+            ending.written = (*ending.written, where)
+            ending.done.add(partition)
+        except ApiError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since: no marker is needed
+                ending.done.add(partition)
+            else:
+                self._refuse(ending, partition, error)
+
+    def _answered(self, ending: Ending, partition: TopicPartition, code: ErrorCode) -> None:
+        """By its leader at another node, which has its marker for good. If there is no such partition the leader may
+        not have heard of it yet: if it is deleted, this node hears of that too.
+        """
+        if code is ErrorCode.NONE:
+            ending.done.add(partition)
+        else:
+            self._refuse(ending, partition, ApiError(code))
+        if not any(order.partitions for order in ending.orders):
+            self._all_tried(ending)
+
+    def _refuse(self, ending: Ending, partition: TopicPartition, error: ApiError) -> None:
+        if error.code in _FENCED:
+            log.warning("transaction %s stays undecided in %s-%d: %s", ending.name, *partition, error)
+            ending.given_up = True
+        else:
+            ending.refused[partition] = str(error)
+
+    def _all_tried(self, ending: Ending) -> None:
+        if ending.given_up:
+            ending.busy = False
+        elif ending.refused:
+            self._tell(ending)
+            self._again(ending, ELSEWHERE_RETRY_MS if ending.orders else MARKER_RETRY_MS)
+        else:
+            self._when_committed(ending, ending.written, self._record)
+
+    def _tell(self, ending: Ending) -> None:
+        (topic, number), why = next(iter(ending.refused.items()))
+        text = f"{len(ending.refused)} partitions, as {topic}-{number}: {why}"
+        if text != ending.told:
+            ending.told = text
+            log.warning("no marker of %s in %s", ending.name, text)
+
+    def _record(self, ending: Ending) -> None:
+        del self._endings[ending.name]
+        try:
+            self._record_end(ending)
+        except ApiError as error:
+            log.warning("the end of transaction %s can't be recorded: %s", ending.name, error)
+            self._wake(self._node.clock.now + MARKER_RETRY_MS)

@@ -1,27 +1,46 @@
-"""The life of one broker of several under its controller (KIP-631, KIP-919).
+"""The life of one broker of a cluster, from registration to controlled shutdown (KIP-500, KIP-631, KIP-919).
 
-Rule: the broker registers as soon as a controller is known. It is fenced until it has the metadata up to its
-registration and serves; only then it asks to be unfenced. Heartbeats tell the controller where the broker stands, and
-ask whether it may be shut down. What the controller refuses for good ends the broker, with one sentence; all else is
-tried again. A broker that has lost a directory and can't tell the controller ends too: others would wait for what it
+Rule: the broker registers as soon as a controller is known. It is fenced until it has the metadata up to its own
+registration and serves; only then it asks to be unfenced. It knows that metadata before it looks at a log of clients',
+looks at all of them before it lets clients in, and lets clients in before the controller sends them. Nothing is deleted
+or compacted before that: the topics' settings are not known. Heartbeats tell the controller where the broker stands,
+and ask whether it may be shut down. What the controller refuses for good ends the broker, with one sentence; all else
+is tried again. A broker that has lost a directory and can't tell the controller ends too: others would wait for what it
 leads there.
+
+A log belongs to this broker if the metadata names its topic by the id that stands in its folder, and this broker among
+the replicas. Other logs were deleted, or given to others, while the broker or one of its disks was away: they are put
+aside under a name that ends in `-stray`, and never served. A folder of an earlier topic is no rival of a log.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
+from pykafka_broker.cluster.controller import CORDONED_FROM
+from pykafka_broker.cluster.features import METADATA_VERSION, SUPPORTED
+from pykafka_broker.cluster.image import MetadataDelta
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata, same_but_damaged
 from pykafka_broker.peers import LinkError, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
-from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest, Feature, Listener
 from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse
 from pykafka_broker.protocol.runtime import Message
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.metadata.assignments import AssignmentsManager
+    from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
+    from pykafka_broker.broker.node import Node
+    from pykafka_broker.broker.services import Endpoint, Services, Timed
+    from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 
 logger = logging.getLogger(__name__)
 
@@ -43,7 +62,7 @@ class Stage(Enum):
 
 
 class Directories(NamedTuple):
-    """The log directories of the broker, by their ids."""
+    """The log directories of the broker, by id."""
 
     online: Sequence[bytes]
     offline: Sequence[bytes]
@@ -57,26 +76,26 @@ class Ask(Protocol):
 
 
 class Situation(Protocol):
-    """The broker, as its lifecycle sees it."""
+    """The broker in the eyes of the lifecycle."""
 
     @property
     def applied_offset(self) -> int:
-        """The offset of the newest record of the metadata that the broker has acted on."""
+        """The offset of the newest applied record of the metadata."""
 
     def directories(self) -> Directories: ...
 
     def caught_up(self) -> None:
-        """Begin to serve: the broker has the metadata up to its own registration."""
+        """Begin to serve: the metadata has reached the broker's registration."""
 
     def unfenced(self) -> None:
-        """Note that clients are sent here from now on."""
+        """Note the first clients: the controller sends them from now on."""
 
     def refused(self, why: str) -> None:
-        """End the broker: the controller will never take it."""
+        """End the broker: the controller will never accept the registration."""
 
 
 class Timing(NamedTuple):
-    """The intervals and limits, from Kafka's configs of these names."""
+    """The intervals and limits, from Kafka's configs of the same names."""
 
     heartbeat_interval_ms: int
     session_timeout_ms: int
@@ -94,13 +113,11 @@ _FATAL = {
 
 
 class BrokerLifecycle:
-    """The state of one broker, from its start to its end (Kafka: BrokerLifecycleManager).
+    """The state of a broker, from start to end (Kafka: BrokerLifecycleManager).
 
     Args:
         registration: tells the controller of the broker; its log directories are filled in when it is sent.
         ask: brings a request to the active controller.
-        situation: the broker.
-        timing: the intervals and limits.
         now: the start, in milliseconds of `Clock.now`.
     """
 
@@ -133,13 +150,13 @@ class BrokerLifecycle:
     # -- what comes up
 
     def serves(self) -> None:
-        """Note that the broker serves now, as `Situation.caught_up` has asked: listeners accept."""
+        """Note open listeners, after `Situation.caught_up`."""
         assert self.stage is Stage.FENCED
         self.stage = Stage.SERVING
         self.tell()
 
     def tell(self) -> None:
-        """Send a heartbeat at once: directories have changed, or the controller waits for what has been applied."""
+        """Send a heartbeat at once: directories have changed, or the controller waits for applied metadata."""
         if self.stage is Stage.ENDED:
             return
         self._look = True
@@ -148,9 +165,9 @@ class BrokerLifecycle:
             self._due = self._now
 
     def leave(self, now: int, left: Callable[[], None]) -> None:
-        """Ask to be shut down, so that others lead before the broker goes.
+        """Ask to be shut down, after the broker's leaderships have moved.
 
-        `left` is called when it may go; also when the controller does not let it go within `_GOODBYE_MS`.
+        `left` is called when the broker may go, or when the controller has not allowed it within `_GOODBYE_MS`.
         """
         self._now = now
         if self.stage in (Stage.NEW, Stage.ENDED):
@@ -219,7 +236,7 @@ class BrokerLifecycle:
         self._ask(heartbeat, partial(self._heard, frozenset(directories.offline)), self._timing.session_timeout_ms)
 
     def _note_failures(self) -> None:
-        """Set a limit for each failed directory that the controller has yet to hear of, once it knows the broker."""
+        """Set a limit for each failed directory unknown to the controller, once the broker is registered."""
         self._look = False
         if self.stage in (Stage.NEW, Stage.LEAVING, Stage.ENDED):
             return
@@ -283,7 +300,7 @@ class BrokerLifecycle:
             self._situation.unfenced()
 
     def _say(self, trouble: str, level: int = logging.WARNING) -> None:
-        """Log a trouble once, until there is another."""
+        """Log a trouble once, until another trouble comes up."""
         if trouble != self._trouble:
             self._trouble = trouble
             logger.log(level, "%s", trouble)
@@ -297,3 +314,189 @@ class BrokerLifecycle:
         left, self._left = self._left, None
         if left is not None:
             left()
+
+
+logger = logging.getLogger(__name__)
+
+
+class BrokerStartup:
+    """The start and the end of a broker of a cluster.
+
+    on_serving: called when clients may be let in.
+    on_unfenced: called when the controller sends clients here.
+    on_refused: called with the reason why the broker can't go on.
+    """
+
+    def __init__(self, node: Node, assignments: AssignmentsManager) -> None:
+        self.on_serving: Callable[[], None] = _ignore
+        self.on_unfenced: Callable[[], None] = _ignore
+        self.on_refused: Callable[[str], None] = logger.critical
+        self._node = node
+        self._assignments = assignments
+        self._services: Services
+        self._publisher: MetadataPublisher
+        self._lifecycle: BrokerLifecycle | None = None
+        if node.observed is not None:
+            node.observed.on_refused = self.refused
+
+    def join(
+        self,
+        services: Services,
+        publisher: MetadataPublisher,
+        listeners: Iterable[Endpoint],
+        drive: Callable[[Timed], None],
+    ) -> None:
+        """Register, and go on as the answers come.
+
+        Args:
+            services: starts its coordinators when the broker serves.
+            publisher: follows the partitions from then on.
+            listeners: the broker's, for clients and other brokers.
+            drive: takes what has deadlines.
+        """
+        self._services, self._publisher = services, publisher
+        config = self._node.config
+        self._lifecycle = lifecycle = BrokerLifecycle(
+            self._registration(listeners),
+            self._node.metadata.ask,
+            self,
+            Timing(
+                config.broker_heartbeat_interval_ms,
+                config.broker_session_timeout_ms,
+                config.initial_broker_registration_timeout_ms,
+                config.log_dir_failure_timeout_ms,
+            ),
+            self._node.clock.now,
+        )
+        self._assignments.on_change = lifecycle.tell
+        drive(lifecycle)
+
+    def _registration(self, listeners: Iterable[Endpoint]) -> BrokerRegistrationRequest:
+        node = self._node
+        return BrokerRegistrationRequest(
+            node.id,
+            node.cluster_id,
+            node.new_uuid(),
+            [
+                Listener(each.name, *(each.advertised or (each.host, each.port)), SECURITY_PROTOCOLS[each.protocol])
+                for each in listeners
+            ],
+            [Feature(name, lowest, highest) for name, (lowest, highest) in SUPPORTED.items()],
+            node.config.broker_rack,
+            previous_broker_epoch=self._previous_epoch(),
+        )
+
+    def _previous_epoch(self) -> int:
+        """Return the epoch of a clean end in every directory: no record is missing then."""
+        directories = self._node.logs.partition_directories
+        if self._node.local is not None and all(each.clean for each in directories):
+            return self._node.broker_epoch  # also where this node was alone before, which notes no epoch
+        epochs = {each.clean_epoch for each in directories if each.online}
+        return epochs.pop() if len(epochs) == 1 else NO_EPOCH
+
+    # -- what the lifecycle asks
+
+    @property
+    def applied_offset(self) -> int:
+        return self._node.metadata.applied_offset
+
+    def directories(self) -> Directories:
+        logs = self._node.logs
+        known = [each for each in logs.partition_directories if each.id]
+        knows_cordoned = self._node.image.features.get(METADATA_VERSION, 0) >= CORDONED_FROM
+        return Directories(
+            [each.id for each in known if each.online],
+            [each.id for each in known if not each.online],
+            [each.id for each in known if logs.directory_map.is_cordoned(each)] if knows_cordoned else [],
+        )
+
+    def caught_up(self) -> None:
+        node, lifecycle = self._node, self._lifecycle
+        assert lifecycle is not None
+        put_strays_aside(node)
+        node.logs.topics_are_known = True
+        node.replicas.start(MetadataDelta(), node.new_uuid)
+        self._publisher.follows_partitions = True
+        self._assignments.start()
+        self._services.start_coordinators()
+        self.on_serving()
+        lifecycle.serves()
+
+    def unfenced(self) -> None:
+        logger.info("unfenced: clients are sent here from now on")
+        if self._node.local is None:
+            self._node.producer_ids.prepare()
+        self.on_unfenced()
+
+    def refused(self, why: str) -> None:
+        self.on_refused(why)
+
+    # -- the end
+
+    def directory_lost(self, directory: LogDirectory) -> None:
+        """End a broker without a metadata log, as Kafka does."""
+        if self._node.logs.directory_of((CLUSTER_METADATA, 0)) is directory:
+            self.refused(f"the metadata log is out of reach: {directory.trouble}")
+
+    def leave(self, left: Callable[[], None]) -> None:
+        """Ask the controller to be shut down; `left` is called when the broker may go, as others lead by then."""
+        node = self._node
+        if self._lifecycle is None or not node.config.controlled_shutdown_enable or self._is_last():
+            left()
+        else:
+            self._lifecycle.leave(node.clock.now, left)
+
+    def _is_last(self) -> bool:
+        """Return whether no other process serves, so nobody else could lead."""
+        others = (broker for broker in self._node.image.brokers.values() if broker.id != self._node.id)
+        return self._node.local is not None and all(broker.fenced for broker in others)
+
+    def close(self) -> None:
+        """Ask nobody any more; the directories are about to be left.
+
+        A broker that never came to be registered leaves them as they were.
+        """
+        if self._node.observed is not None:
+            self._node.observed.close()
+        if self._lifecycle is not None:
+            epoch = self._lifecycle.epoch
+            for directory in self._node.logs.directories:
+                directory.broker_epoch = directory.clean_epoch if epoch == NO_EPOCH else epoch
+
+
+def _ignore() -> None: ...
+
+
+logger = logging.getLogger(__name__)
+
+
+def put_strays_aside(node: Node) -> None:
+    """Put strays aside: logs of no replica of the node. Called before any log of clients' is used."""
+    strays: dict[LogDirectory, list[TopicPartition]] = {}
+    for key, directory in node.logs.copies():
+        if key[0] == CLUSTER_METADATA or not directory.online:
+            continue
+        try:
+            is_own = _is_own(node, key, directory)
+        except OSError as error:
+            node.logs.directory_failed(directory, error)
+        else:
+            if not is_own:
+                strays.setdefault(directory, []).append(key)
+    for directory, keys in strays.items():
+        try:
+            node.logs.drop_checkpoints(directory, *keys)
+        except OSError as error:
+            node.logs.directory_failed(directory, error)
+        for key in keys:
+            if directory.online:
+                node.logs.quarantine(key, directory)
+
+
+def _is_own(node: Node, key: TopicPartition, directory: LogDirectory) -> bool:
+    partition = node.image.partition(*key)
+    if partition is None or node.id not in partition.replicas:
+        return False
+    path = f"{directory.partition_path(key)}/{PARTITION_METADATA}"
+    known, wanted = read_partition_metadata(directory.fs, path), node.image.topic_id(key[0])
+    return known is None or wanted is None or same_but_damaged(known, wanted)

@@ -46,7 +46,7 @@ class LoneBroker:
         metadata.commit([record])
 
     def start(self) -> None:
-        """Lead everything that is on disk, now that the logs are as the metadata wants them."""
+        """Lead everything on disk, after the logs have followed the metadata."""
         crashed = any(not each.clean for each in self._logs.partition_directories)
         self._started, self._outdated = True, False
         self._commit_changes(Elections(leaderless=True, all_partitions=crashed))
@@ -59,7 +59,7 @@ class LoneBroker:
             self._metadata.soon(self._catch_up)
 
     def raise_epochs(self, leader_epoch: int, producer_id: int) -> None:
-        """Begin where the broker whose place this one takes has ended.
+        """Begin with the epochs and ids of the broker before, whose clients stay connected.
 
         Args:
             leader_epoch: the highest that clients were told; they believe nothing older.

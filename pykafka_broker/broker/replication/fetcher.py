@@ -1,30 +1,44 @@
-"""A follower of one leader: what it asks and what it does with the answers.
+"""The partitions that this node follows, and the fetches from their leaders.
 
-Rule: one fetch at a time, in a session (KIP-227): the leader is told what has changed since the last one, and what is
-not to be fetched for now is taken out of the session. An answer counts only for a partition whose log still ends where
-it was asked for. A partition whose answer was dropped leaves the session for one request: the leader would not repeat
-what it has told. A session that the leader has lost, and a connection that has broken, begin anew. A partition that
-comes up while a fetch waits at the leader does not wait with it.
+Rule: one fetch is under way to a leader at a time, in a session (KIP-227): the leader hears what has changed since the
+last one, and partitions that are not to be fetched for now leave the session. An answer counts only for a partition
+whose log still ends where the fetch has asked, and is applied whole or not at all. A partition whose answer was dropped
+leaves the session for one request: the leader would not repeat what it has told. A session that the leader has lost,
+and a connection that has broken, begin anew. A partition that comes up while a fetch waits at the leader does not wait
+with it. Where the leader's history is another one, the local log is cut back to where both agree (KIP-101, KIP-279,
+KIP-595). A trouble with one partition pauses that partition alone.
+
+A partition whose leader or leader's epoch has changed begins anew with the new leader. A leader's partitions are shared
+out to `num.replica.fetchers`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
+import zlib
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
-from typing import Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
-from pykafka_broker.broker.replication.followed import FollowedPartition, Taken, Wanted, fetch_partition
+from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError, Peer
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
-from pykafka_broker.protocol.messages.fetch_request import FetchRequest, FetchTopic, ForgottenTopic, ReplicaState
-from pykafka_broker.protocol.messages.fetch_response import FetchResponse
+from pykafka_broker.protocol.messages.fetch_request import (
+    FetchPartition,
+    FetchRequest,
+    FetchTopic,
+    ForgottenTopic,
+    ReplicaState,
+)
+from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -32,6 +46,167 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 )
 from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.records.errors import CorruptBatch
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.channels import BrokerChannels
+
+logger = logging.getLogger(__name__)
+
+_FIRST_PAUSE_MS = 20  # after a change of leaders some nodes know of it a little earlier than others
+_UNKNOWN = -1
+
+
+class FetchOutcome(Enum):
+    """The outcome of a leader's answer for a partition."""
+
+    DONE = "the next one may be fetched"
+    LATER = "not for a while"
+    LOST = "the leader has nothing at this offset: where it begins and ends must be asked"
+
+
+class FetchPosition(NamedTuple):
+    """The position of a partition in a fetch; the session hears when a position has changed."""
+
+    leader_epoch: int
+    fetch_offset: int
+    last_fetched_epoch: int
+    log_start_offset: int
+    max_bytes: int
+
+    @property
+    def log_end(self) -> tuple[int, int, int]:
+        """Return the part compared with an answer: leader epoch, log end offset and epoch of the last record."""
+        return self[:3]
+
+
+class PartitionFetchState:
+    """A partition led by another node, in one epoch of the leader."""
+
+    __slots__ = ("_pauses", "_told", "key", "lag", "leader_epoch", "log", "partition", "resumes_ms")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.log = partition.log
+        self.key = partition.log.topic_id, partition.number
+        self.leader_epoch = partition.leader_epoch
+        self.resumes_ms = 0  # it is left alone until then
+        self.lag = 0  # records that the leader had and this replica had not, by the last answer
+        self._pauses = 0
+        self._told = ""  # of the trouble that it has: the same is not told at every attempt
+
+    def __repr__(self) -> str:
+        return f"{self.partition.topic}-{self.partition.number}"
+
+    def wanted(self, max_bytes: int) -> FetchPosition:
+        log = self.log
+        return FetchPosition(self.leader_epoch, log.log_end_offset, log.epochs.latest, log.log_start_offset, max_bytes)
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether the metadata still names the same leader and epoch."""
+        partition = self.partition
+        return not partition.is_leader and partition.leader_epoch == self.leader_epoch
+
+    def pause(self, now: int, longest_ms: int) -> None:
+        """Pause the partition: shortly at first, then for `replica.fetch.backoff.ms`."""
+        self.resumes_ms = now + min(longest_ms, _FIRST_PAUSE_MS << min(self._pauses, 16))
+        self._pauses += 1
+
+    # -- what the leader says
+
+    def apply(self, data: PartitionData, wall: int) -> FetchOutcome:
+        """Apply the leader's answer to the log."""
+        if data.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            return FetchOutcome.LOST
+        if data.error_code:
+            logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
+            return FetchOutcome.LATER
+        try:
+            if self.log.gap is not None:
+                return self._fetch_from(max(self.log.gap, self.log.log_start_offset), wall)
+            if data.diverging_epoch.epoch >= 0 or data.diverging_epoch.end_offset >= 0:
+                return self._part(data.diverging_epoch.epoch, data.diverging_epoch.end_offset, wall)
+            return self._append(data, wall)
+        except CorruptBatch as damage:
+            self._log_trouble(f"what its leader has sent is damaged: {damage}")
+        except OSError as error:
+            self._log_trouble(self.log.storage_error(error).message)
+        except ApiError as error:
+            self._log_trouble(error.message or error.code.name)
+        return FetchOutcome.LATER
+
+    def _fetch_from(self, gap: int, wall: int) -> FetchOutcome:
+        """Cut the log at its gap, where a power cut may have taken records, and fetch the rest again.
+
+        The leader may still have the records. The controller has taken this replica out of sync when the broker
+        registered after the crash.
+        """
+        logger.warning("%s is fetched again from %d on, where a crash may have taken records", self, gap)
+        self.log.truncate_or_restart(gap, wall)
+        self.log.forget_gap()
+        return FetchOutcome.DONE
+
+    def _log_trouble(self, trouble: str | None) -> None:
+        if trouble != self._told:
+            self._told = trouble or ""
+            logger.error("%s can't be followed for now: %s", self, trouble)
+
+    def _append(self, data: PartitionData, wall: int) -> FetchOutcome:
+        log, records = self.log, data.records
+        before = log.log_end_offset
+        if records:
+            log.append_fetched(records, wall)
+            if log.log_end_offset == before:
+                raise CorruptBatch(f"{len(records)} bytes without a whole batch")
+        self.lag = max(0, data.high_watermark - log.log_end_offset)
+        self.partition.know_committed(data.high_watermark)
+        log.raise_log_start(min(data.log_start_offset, log.high_watermark))
+        self._pauses, self._told = 0, ""
+        return FetchOutcome.DONE
+
+    def _part(self, epoch: int, leader_end: int, wall: int) -> FetchOutcome:
+        """Cut the log where the leader's records of `epoch` end; the rest of the log is another history."""
+        log = self.log
+        known, own_end = log.epochs.end_offset_for(epoch, log.log_end_offset)
+        offset = leader_end if known == _UNKNOWN else min(own_end, leader_end)
+        return self._cut(offset, wall)
+
+    def _cut(self, offset: int, wall: int) -> FetchOutcome:
+        log = self.log
+        if not 0 <= offset < log.log_end_offset:
+            return FetchOutcome.LATER
+        lost = log.high_watermark - offset
+        logger.log(
+            logging.WARNING if lost > 0 else logging.INFO,
+            "%s is cut from %d to %d, where its leader's history goes another way%s",
+            self,
+            log.log_end_offset,
+            offset,
+            f"; {lost} of these were committed" if lost > 0 else "",
+        )
+        log.truncate_or_restart(offset, wall)
+        return FetchOutcome.DONE
+
+    def resume_within(self, leader_start: int, leader_end: int, wall: int) -> FetchOutcome:
+        """Make the log a part of the leader's log, which goes from `leader_start` to `leader_end`."""
+        log = self.log
+        try:
+            if leader_start > log.log_end_offset:
+                logger.warning("%s begins anew at %d, where its leader does", self, leader_start)
+                log.restart_at(leader_start, wall)
+                return FetchOutcome.DONE
+            return self._cut(leader_end, wall)
+        except OSError as error:
+            self._log_trouble(log.storage_error(error).message)
+            return FetchOutcome.LATER
+
+
+def fetch_partition(partition: int, position: FetchPosition) -> FetchPartition:
+    """Return the part of a fetch request for a partition."""
+    epoch, offset, last_epoch, log_start, max_bytes = position
+    return FetchPartition(partition, epoch, offset, last_epoch, log_start, max_bytes)
+
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +227,7 @@ _REST_OF_REQUEST_MS = 1_000  # beside what it may wait at the leader
 
 
 class Follower(Protocol):
-    """The node that follows."""
+    """The node behind the fetchers."""
 
     id: int
     clock: Clock
@@ -66,23 +241,26 @@ class Follower(Protocol):
 
     @property
     def fetch_version(self) -> int:
-        """The version of Fetch that the metadata's version goes with."""
+        """The version of Fetch for the level of `metadata.version`."""
 
 
-class Fetcher:
-    """Follows one leader in some of its partitions. `peer` finds the line to it, None if nobody knows where it is."""
+class ReplicaFetcher:
+    """The fetches from one leader (Kafka: ReplicaFetcherThread).
+
+    peer: returns the channel to the leader; None while the leader's address is not known.
+    """
 
     def __init__(self, follower: Follower, leader_id: int, peer: Callable[[], Peer | None]) -> None:
         self.leader_id = leader_id
-        self.due: int | None = None  # when `go_on` has something to do
+        self.due: int | None = None  # when `send_next` has something to do
         self._follower = follower
         self._peer = peer
-        self._followed: dict[Key, FollowedPartition] = {}
+        self._followed: dict[Key, PartitionFetchState] = {}
         # Both are in their order, for a run to be like another one.
         self._changed: dict[Key, None] = {}  # what of them the session may not know yet
         self._paused: dict[Key, None] = {}
         self._session_id, self._session_epoch = _NO_SESSION, _NEW_SESSION
-        self._told: dict[Key, Wanted] = {}  # what the session knows
+        self._told: dict[Key, FetchPosition] = {}  # what the session knows
         self._waits_at: Peer | None = None  # where a fetch is, or its answer on its way
         self._hurried = False
         self._resumes_ms = 0
@@ -93,21 +271,21 @@ class Fetcher:
 
     # -- what is followed
 
-    def add(self, followed: FollowedPartition) -> None:
-        """From now on, or in another epoch of the leader."""
+    def add(self, followed: PartitionFetchState) -> None:
+        """Follow a partition from now on, or in another epoch of the leader."""
         self._followed[followed.key] = followed
         self._changed[followed.key] = None
         self._paused.pop(followed.key, None)
         self.wake()
 
     def remove(self, key: Key) -> None:
-        """It has another leader, or is gone."""
+        """Stop following a partition: another node leads, or the partition is gone."""
         if self._followed.pop(key, None) is not None:
             self._changed[key] = None
             self._paused.pop(key, None)
 
     def wake(self) -> None:
-        """Go on as soon as this turn is over, or at once when the leader has answered; it is asked to."""
+        """Fetch at the end of the turn, or as soon as the open fetch is answered; the leader is asked to answer."""
         if self._waits_at is None:
             self.due = max(self._follower.clock.now, self._resumes_ms)
         elif not self._hurried:
@@ -115,28 +293,29 @@ class Fetcher:
             self._hurry_leader(self._waits_at)
 
     def _hurry_leader(self, peer: Peer) -> None:
-        """A leader of ours answers a fetch that waits when the next request of its connection is there. One of Kafka's
-        answers both when it would have answered the first.
+        """Have the leader answer the open fetch.
+        A leader of ours answers a fetch that waits when the next request of its connection comes in. A leader of
+        Kafka's answers both when it would have answered the first.
         """
         timeout_ms = self._follower.config.replica_socket_timeout_ms
         with contextlib.suppress(LinkError):
             peer.send(ApiVersionsRequest(), lambda reply: None, timeout_ms, versions=_HURRY_VERSIONS)
 
     def hurry(self) -> None:
-        """The leader has come back, or is somewhere else."""
+        """Fetch without a pause: the leader has come back, or has another address."""
         self._resumes_ms = 0
         if self._waits_at is None:
             self.wake()
 
     def synced(self, key: Key) -> None:
-        """What was fetched of it is there for good now: the leader may know."""
+        """Tell the leader with the next fetch: the fetched records of a partition are synced."""
         if key in self._paused:
             self.wake()
 
     # -- asking
 
-    def go_on(self, now: int) -> None:
-        """Ask for more, unless an answer is on its way or it is too early."""
+    def send_next(self, now: int) -> None:
+        """Send the next fetch, unless an answer is under way or a pause lasts."""
         self.due = None
         if self._waits_at is not None:
             return
@@ -151,7 +330,7 @@ class Fetcher:
             self.due = self._next_resume(now)
 
     def _resume(self, now: int) -> None:
-        """Take up those again that have been left alone for long enough."""
+        """Take partitions back into the session, after their pause."""
         for key in list(self._paused):
             followed = self._followed[key]
             if followed.resumes_ms <= now and not followed.log.overdue and not self._is_held(followed, now):
@@ -159,13 +338,11 @@ class Fetcher:
                 self._changed[key] = None
 
     def _next_resume(self, now: int) -> int | None:
-        """When the next one is to be taken up again; those that wait for a sync are waited for in another way."""
+        """Return when the next pause is over; a wait for a sync has no such time."""
         return min((each for key in self._paused if (each := self._followed[key].resumes_ms) > now), default=None)
 
     def _wait_ms(self, now: int) -> int:
-        """How long the leader may wait with its answer: until another partition is to be taken up again, or might be
-        since its records are synced.
-        """
+        """Return how long the leader may wait: until another partition resumes, or might after a sync."""
         wait_ms: int = self._follower.config.replica_fetch_wait_max_ms
         if not self._paused:
             return wait_ms
@@ -173,12 +350,12 @@ class Fetcher:
         return min(wait_ms, *(each if each > 0 else _WHILE_SYNCING_MS for each in resumes))
 
     def _request(self, wait_ms: int) -> FetchRequest | None:
-        """What is to be asked now; None if there is nothing to follow."""
+        """Return the next fetch; None without partitions to follow."""
         config, follower = self._follower.config, self._follower
         if self._session_epoch == _NEW_SESSION:
             self._told = {}
             self._changed = {key: None for key in self._followed if key not in self._paused}
-        news, forgotten = self._news(config.replica_fetch_max_bytes)
+        news, forgotten = self._session_changes(config.replica_fetch_max_bytes)
         if not self._told:
             self._session_epoch = _NEW_SESSION
             return None
@@ -196,9 +373,11 @@ class Fetcher:
             forgotten_topics_data=[ForgottenTopic(topic_id=id_, partitions=some) for id_, some in forgotten.items()],
         )
 
-    def _news(self, max_bytes: int) -> tuple[dict[bytes, list[tuple[int, Wanted]]], dict[bytes, list[int]]]:
-        """What the session has to be told, by topic."""
-        told, news, forgotten = self._told, dict[bytes, list[tuple[int, Wanted]]](), dict[bytes, list[int]]()
+    def _session_changes(
+        self, max_bytes: int
+    ) -> tuple[dict[bytes, list[tuple[int, FetchPosition]]], dict[bytes, list[int]]]:
+        """Return the news for the session, by topic: changed positions, and partitions to forget."""
+        told, news, forgotten = self._told, dict[bytes, list[tuple[int, FetchPosition]]](), dict[bytes, list[int]]()
         for key in self._changed:
             followed = self._followed.get(key)
             if followed is None or key in self._paused:
@@ -249,20 +428,21 @@ class Fetcher:
                     self._drop(key, now)
                     continue
                 size = len(data.records or b"")
-                taken = followed.take(data, wall)
+                outcome = followed.apply(data, wall)
                 if self._followed.get(key) is followed:  # not if its directory has failed at that
-                    self._done(followed, taken, now)
+                    self._done(followed, outcome, now)
                     self._hold_back(followed, size, now)
-        self.go_on(now)
+        self.send_next(now)
 
-    def _is_as_asked(self, followed: FollowedPartition) -> bool:
-        """Return whether the log still ends where it did. Where it starts does not matter to an answer."""
+    def _is_as_asked(self, followed: PartitionFetchState) -> bool:
+        """Return whether the log still ends where the fetch has asked. The start of the log does not matter."""
         told = self._told.get(followed.key)
         return told is not None and followed.wanted(told.max_bytes).log_end == told.log_end
 
     def _drop(self, key: Key, now: int) -> None:
-        """Take the partition of a dropped answer out of the session until the request after the next one. The leader
-        believes that its high watermark and log start are known, and would tell them only once they move again.
+        """Take the partition of a dropped answer out of the session until the request after the next.
+        The leader believes that its high watermark and log start are known, and would tell them only once they move
+        again.
         """
         followed = self._followed.get(key)
         if followed is not None:
@@ -270,23 +450,23 @@ class Fetcher:
             self._paused[key] = None
         self._changed[key] = None
 
-    def _done(self, followed: FollowedPartition, taken: Taken, now: int) -> None:
+    def _done(self, followed: PartitionFetchState, outcome: FetchOutcome, now: int) -> None:
         key = followed.key
-        if taken is not Taken.DONE:
+        if outcome is not FetchOutcome.DONE:
             followed.pause(now, self._follower.config.replica_fetch_backoff_ms)
-        if taken is Taken.LOST:
+        if outcome is FetchOutcome.LOST:
             self._ask_for_ends(followed)
-        if taken is not Taken.DONE or followed.log.overdue:
+        if outcome is not FetchOutcome.DONE or followed.log.overdue:
             self._paused[key] = None
         self._changed[key] = None
 
-    def _hold_back(self, followed: FollowedPartition, size: int, now: int) -> None:
-        """One that is to catch up slowly is left alone when it has had enough."""
+    def _hold_back(self, followed: PartitionFetchState, size: int, now: int) -> None:
+        """Pause a throttled partition after too many bytes."""
         self._follower.follower_throttle.record(followed.partition, size, now)
         if self._is_held(followed, now):
             self._paused[followed.key] = None
 
-    def _is_held(self, followed: FollowedPartition, now: int) -> bool:
+    def _is_held(self, followed: PartitionFetchState, now: int) -> bool:
         """Return whether the throttle holds a partition back. The throttle is asked again soon: an operator may lift or
         take away the limit meanwhile.
         """
@@ -296,7 +476,7 @@ class Fetcher:
         return held_ms > 0
 
     def _advance_session(self, session_id: int) -> None:
-        """What the leader made of it. Where it keeps none, every request names all."""
+        """Follow the leader's session. Where the leader keeps none, every request names all partitions."""
         self._session_id = session_id
         if session_id == _NO_SESSION:
             self._session_epoch = _NEW_SESSION
@@ -309,12 +489,12 @@ class Fetcher:
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
             self._session_id = _NO_SESSION
         if code in _SESSION_LOST and not is_new:
-            self.go_on(now)
+            self.send_next(now)
         else:
             self._fail(now, ErrorCode(code).name)
 
     def _fail(self, now: int, why: str) -> None:
-        """There was no answer: try it again after a while, in a new session."""
+        """Try again after a pause, in a new session: a fetch was not answered."""
         log = logger.info if not self._failures else logger.debug
         log("broker %d can't be fetched from: %s", self.leader_id, why)
         self._failures += 1
@@ -324,11 +504,11 @@ class Fetcher:
 
     # -- where the leader's log begins and ends
 
-    def _ask_for_ends(self, followed: FollowedPartition) -> None:
-        """First for its start: a log that ends below it has to begin anew, and one that ends in it is cut."""
+    def _ask_for_ends(self, followed: PartitionFetchState) -> None:
+        """Ask for the leader's log start first: a log with a lower end has to begin anew, other logs are cut."""
         self._ask_for_offset(followed, EARLIEST, partial(self._told_start, followed))
 
-    def _ask_for_offset(self, followed: FollowedPartition, timestamp: int, on_offset: Callable[[int], None]) -> None:
+    def _ask_for_offset(self, followed: PartitionFetchState, timestamp: int, on_offset: Callable[[int], None]) -> None:
         peer, follower = self._peer(), self._follower
         if peer is None:
             return
@@ -348,14 +528,96 @@ class Fetcher:
         except LinkError as error:
             logger.debug("broker %d can't be asked about %s: %s", self.leader_id, followed, error)
 
-    def _told_start(self, followed: FollowedPartition, start: int) -> None:
+    def _told_start(self, followed: PartitionFetchState, start: int) -> None:
         if start > followed.log.log_end_offset:
             self._resume_within(followed, start, start)
         else:
             self._ask_for_offset(followed, LATEST, partial(self._resume_within, followed, start))
 
-    def _resume_within(self, followed: FollowedPartition, start: int, end: int) -> None:
-        if followed.resume_within(start, end, self._follower.clock.wall) is Taken.DONE:
+    def _resume_within(self, followed: PartitionFetchState, start: int, end: int) -> None:
+        if followed.resume_within(start, end, self._follower.clock.wall) is FetchOutcome.DONE:
             self._changed[followed.key] = None  # a fetch of the old offset may be on its way, and answered with nothing
             followed.resumes_ms = self._follower.clock.now
             self.wake()
+
+
+_NOBODY = -1
+_Place = tuple[int, int]  # leader, number of the fetcher
+
+
+class _Following(NamedTuple):
+    """By whom a partition is fetched now."""
+
+    fetcher: ReplicaFetcher
+    followed: PartitionFetchState
+
+
+class ReplicaFetcherManager:
+    """The fetchers of a node (Kafka: ReplicaFetcherManager)."""
+
+    def __init__(self, follower: Follower, broker_channels: BrokerChannels) -> None:
+        self._follower = follower
+        self._broker_channels = broker_channels
+        self._fetchers: dict[_Place, ReplicaFetcher] = {}
+        self._following: dict[tuple[str, int], _Following] = {}
+
+    def __len__(self) -> int:
+        return len(self._following)
+
+    @property
+    def max_lag(self) -> int:
+        """The lag of the partition farthest behind its leader, in records."""
+        return max((each.followed.lag for each in self._following.values()), default=0)
+
+    def follow(self, partition: Partition) -> None:
+        """Fetch a partition from the present leader, unless this node leads."""
+        key, leader = (partition.topic, partition.number), partition.state.leader
+        known = self._following.get(key)
+        if known is not None:
+            if known.followed.partition is partition and known.followed.is_current:
+                return
+            self.unfollow(key)
+        if leader in (_NOBODY, self._follower.id):
+            return
+        followed = PartitionFetchState(partition)
+        fetcher = self._fetcher_for(leader, key)
+        self._following[key] = _Following(fetcher, followed)
+        fetcher.add(followed)
+
+    def unfollow(self, key: tuple[str, int]) -> None:
+        """Stop fetching a partition."""
+        known = self._following.pop(key, None)
+        if known is not None:
+            known.fetcher.remove(known.followed.key)
+
+    def synced(self, key: tuple[str, int]) -> None:
+        """Note that the fetched records of a partition are synced."""
+        known = self._following.get(key)
+        if known is not None:
+            known.fetcher.synced(known.followed.key)
+
+    def broker_changed(self, broker_id: int) -> None:
+        """Fetch from a broker at once: the broker has registered, or serves again."""
+        for (leader, _), fetcher in self._fetchers.items():
+            if leader == broker_id:
+                fetcher.hurry()
+
+    def _fetcher_for(self, leader: int, key: tuple[str, int]) -> ReplicaFetcher:
+        number = zlib.crc32(f"{key[0]}-{key[1]}".encode()) % self._follower.config.num_replica_fetchers
+        place = leader, number
+        fetcher = self._fetchers.get(place)
+        if fetcher is None:
+            client_id = f"broker-{self._follower.id}-fetcher-{number}"
+            fetcher = ReplicaFetcher(self._follower, leader, partial(self._broker_channels.peer, leader, client_id))
+            self._fetchers[place] = fetcher
+        return fetcher
+
+    # -- time
+
+    def next_deadline(self) -> int | None:
+        return min((each.due for each in self._fetchers.values() if each.due is not None), default=None)
+
+    def on_deadline(self, now: int) -> None:
+        for fetcher in list(self._fetchers.values()):
+            if fetcher.due is not None and fetcher.due <= now:
+                fetcher.send_next(now)

@@ -1,28 +1,201 @@
-"""Replication as one node does it: it follows some partitions, and leads the followers of others.
+"""Replication as one node does it: what followers need here, and what leaders ask of the controller (KIP-497).
 
-Rule: this is where the parts meet; what they do is theirs. Partitions come and go as `Replicas` says.
+Rule: partitions come and go as `Replicas` says. A leader never changes an ISR itself. The changes that partitions want
+are gathered, one request is under way at a time, and a partition counts the larger of both ISRs until an answer or the
+metadata says which one holds. A change that the controller may have made without this node hearing of it is not taken
+back before the metadata tells. Only a leader sends clients to another replica (KIP-392), and only with Kafka's own
+rack-aware class in `replica.selector.class`.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.broker.replication.fetchers import Fetchers
-from pykafka_broker.broker.replication.isr_changes import IsrChanges
+from pykafka_broker.broker.replication.fetcher import ReplicaFetcherManager
 from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.broker.waiting.future import Future
+from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.problems import RACK_AWARE
 from pykafka_broker.peers import LinkBroken, LinkError, OnReply
 from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_partition_request import (
+    AlterPartitionRequest,
+    BrokerState,
+    PartitionData,
+    TopicData,
+)
+from pykafka_broker.protocol.messages.alter_partition_response import AlterPartitionResponse
+from pykafka_broker.protocol.messages.alter_partition_response import PartitionData as Answer
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.security.quotas.rate import Windows
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.node import Node
+    from pykafka_broker.cluster.image import MetadataImage
+
+logger = logging.getLogger(__name__)
+
+_RETRY_MS = 50  # after nobody was there to ask, for as long as that is waited for
+_TIMEOUT_MS = 30_000
+_RECOVERED = 0
+_REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)  # for certain: nothing has changed
+
+
+NO_REPLICA = -1
+
+
+class IsrRequester(Protocol):
+    """A node with changes of ISRs to request."""
+
+    id: int
+    clock: Clock
+
+    @property
+    def broker_epoch(self) -> int: ...
+
+    def epoch_of(self, broker_id: int) -> int:
+        """Return the epoch of a broker's registration; -1 if the broker is not registered."""
+
+
+Ask = Callable[[Message, OnReply, int], None]
+
+
+class _Asked(NamedTuple):
+    """A requested ISR, the partition epoch of the request, and how many replicas were in sync then."""
+
+    partition: Partition
+    isr: tuple[int, ...]
+    epoch: int
+    in_sync: int
+
+
+class AlterPartitionManager:
+    """The ISR changes of a node (Kafka: AlterPartitionManager).
+
+    ask: brings a request to the controller.
+    """
+
+    def __init__(self, node: IsrRequester, ask: Ask) -> None:
+        self.due: int | None = None
+        self.expanded = self.shrunk = 0  # ISRs that have changed at a wish of this node
+        self._node = node
+        self._ask = ask
+        self._submitted: dict[tuple[bytes, int], Partition] = {}
+        self._asked: dict[tuple[bytes, int], _Asked] | None = None  # while there is no answer
+
+    def submit(self, partition: Partition) -> None:
+        """Request the ISR wanted by a partition, as soon as possible."""
+        self._submitted[partition.log.topic_id, partition.number] = partition
+        if self.due is None and self._asked is None:
+            self.due = self._node.clock.now
+
+    def is_pending(self, partition: Partition) -> bool:
+        """Return whether the ISR wanted by a partition is in a request, or will be in the next."""
+        key = partition.log.topic_id, partition.number
+        return key in self._submitted or (self._asked is not None and key in self._asked)
+
+    def send(self, now: int) -> None:
+        """Send a request with all gathered changes."""
+        self.due = None
+        if self._asked is not None:
+            return
+        submitted, self._submitted = self._submitted, {}
+        asked = {
+            key: _Asked(each, isr, each.state.partition_epoch, len(each.isr))
+            for key, each in submitted.items()
+            if (isr := _wanted_isr(each))
+        }
+        if asked:
+            self._asked = asked
+            self._ask(self._request(asked), self._answered, _TIMEOUT_MS)
+
+    def _request(self, asked: dict[tuple[bytes, int], _Asked]) -> AlterPartitionRequest:
+        topics: dict[bytes, list[PartitionData]] = {}
+        for (topic_id, number), (partition, isr, epoch, _) in asked.items():
+            members = [BrokerState(each, self._epoch_in(partition, each)) for each in isr]
+            topics.setdefault(topic_id, []).append(
+                PartitionData(number, partition.leader_epoch, [], members, _RECOVERED, epoch)
+            )
+        data = [TopicData(topic_id=topic_id, partitions=some) for topic_id, some in topics.items()]
+        return AlterPartitionRequest(self._node.id, self._node.broker_epoch, data)
+
+    def _epoch_in(self, partition: Partition, broker_id: int) -> int:
+        """Return the epoch of a broker's fetches, else the epoch of the broker's registration."""
+        if broker_id == self._node.id:
+            return self._node.broker_epoch
+        follower = None if partition.followers is None else partition.followers.get(broker_id)
+        known = -1 if follower is None else follower.broker_epoch
+        return known if known >= 0 else self._node.epoch_of(broker_id)
+
+    # -- the answer
+
+    def _answered(self, reply: Message | LinkError) -> None:
+        asked, self._asked = self._asked or {}, None
+        now = self._node.clock.now
+        failure = str(reply) if isinstance(reply, LinkError) else None
+        response = cast(AlterPartitionResponse, reply)
+        if failure is None and response.error_code:
+            failure = ErrorCode(response.error_code).name
+        if failure is not None:
+            logger.debug("the controller did not hear of %d ISRs: %s", len(asked), failure)
+            for key, one in asked.items():
+                self._submitted.setdefault(key, one.partition)
+            self.due = now + _RETRY_MS
+            return
+        for topic in response.topics:
+            for answer in topic.partitions:
+                wished = asked.pop((topic.topic_id, answer.partition_index), None)
+                if wished is not None:
+                    self._apply(wished, answer, now)
+        for key, one in asked.items():  # the controller said nothing of them
+            self._submitted.setdefault(key, one.partition)
+        if self._submitted:
+            self.due = now
+
+    def _apply(self, asked: _Asked, answer: Answer, now: int) -> None:
+        partition, isr, epoch, in_sync = asked
+        if answer.error_code:
+            self._not_done(partition, isr, epoch, ErrorCode(answer.error_code), now)
+            return
+        if answer.partition_epoch == epoch:
+            self._withdraw(partition, epoch, now)  # it was so already
+            return
+        self.expanded += len(isr) > in_sync
+        self.shrunk += len(isr) < in_sync
+        if answer.leader_epoch == partition.leader_epoch and answer.partition_epoch > partition.state.partition_epoch:
+            state = partition.state.copy()
+            state.isr = tuple(answer.isr)
+            state.partition_epoch, state.leader_recovery_state = answer.partition_epoch, answer.leader_recovery_state
+            partition.update(state, now)
+
+    def _not_done(self, partition: Partition, isr: tuple[int, ...], epoch: int, code: ErrorCode, now: int) -> None:
+        """Withdraw an ISR refused for certain; the metadata tells what has become of any other ISR.
+
+        Partitions are looked at from time to time (`Partition.review_isr`).
+        """
+        if code is ErrorCode.NEW_LEADER_ELECTED:  # it was granted, and a reassignment has ended with it
+            logger.debug("%s-%d has got the ISR %s and another leader", partition.topic, partition.number, list(isr))
+        else:
+            logger.info("%s-%d did not get the ISR %s: %s", partition.topic, partition.number, list(isr), code.name)
+        if code in _REFUSED:
+            self._withdraw(partition, epoch, now)
+
+    @staticmethod
+    def _withdraw(partition: Partition, epoch: int, now: int) -> None:
+        if partition.state.partition_epoch == epoch:
+            partition.isr_refused(now)
+
+
+def _wanted_isr(partition: Partition) -> tuple[int, ...] | None:
+    return None if partition.followers is None else partition.followers.wished
+
 
 _UNKNOWN_EPOCH = -1
 # From which metadata.version on followers fetch with which version (KIP-903, 966, 853, 1166).
@@ -30,14 +203,14 @@ _FETCH_VERSIONS = ((27, 18), (21, 17), (19, 16), (10, 15), (9, 14), (0, 13))
 
 
 class NodeReplication:
-    """What the partitions with several replicas of one node need."""
+    """The replication of a node: fetchers, ISR changes and throttles."""
 
     def __init__(self, node: Node) -> None:
         self.id = node.id
         self.clock = node.clock
         self._node = node
-        self.fetchers = Fetchers(self, node.neighbours)
-        self.isr_changes = IsrChanges(self, self._ask)
+        self.fetchers = ReplicaFetcherManager(self, node.broker_channels)
+        self.isr_changes = AlterPartitionManager(self, self._ask_controller)
         windows = Windows(
             node.config.replication_quota_window_num, 1000 * node.config.replication_quota_window_size_seconds
         )
@@ -64,11 +237,11 @@ class NodeReplication:
 
     @property
     def broker_epoch(self) -> int:
-        """With which this node is registered."""
+        """The epoch of the node's registration."""
         return self._node.broker_epoch
 
     def epoch_of(self, broker_id: int) -> int:
-        """With which a broker is registered; -1 if it is not."""
+        """Return the epoch of a broker's registration; -1 if the broker is not registered."""
         broker = self._node.image.brokers.get(broker_id)
         return _UNKNOWN_EPOCH if broker is None else broker.epoch
 
@@ -81,7 +254,7 @@ class NodeReplication:
 
     @property
     def selects_by_rack(self) -> bool:
-        """Whether clients are sent to a replica in their rack."""
+        """Whether clients are sent to a replica of the same rack."""
         return self.config.replica_selector_class == RACK_AWARE
 
     @property
@@ -89,7 +262,7 @@ class NodeReplication:
         return self.config.replica_lag_time_max_ms
 
     def may_join(self, broker_id: int, broker_epoch: int, directory_id: bytes) -> bool:
-        """Whether the replica that broker has in that directory may be in sync, by what the metadata says of it."""
+        """Return whether a broker's replica in a directory may be in sync, going by the metadata."""
         broker = self._node.image.brokers.get(broker_id)
         return (
             broker is not None
@@ -100,10 +273,10 @@ class NodeReplication:
         )
 
     def wish_isr(self, partition: Partition) -> None:
-        """Ask the controller for the ISR that the partition wishes for."""
-        self.isr_changes.wish(partition)
+        """Request the ISR wanted by a partition."""
+        self.isr_changes.submit(partition)
 
-    def _ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
+    def _ask_controller(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         """Ask the controller; `on_reply` is called when the records of the answer are committed."""
         metadata = self._node.metadata
 
@@ -118,22 +291,22 @@ class NodeReplication:
     # -- what `Replicas` tells
 
     def changed(self, partition: Partition) -> None:
-        """It is here from now on, or the metadata says something else of it."""
+        """Follow a new partition, or new metadata of a partition."""
         if partition.is_leader:
-            self.fetchers.let_go((partition.topic, partition.number))
+            self.fetchers.unfollow((partition.topic, partition.number))
         else:
             self.fetchers.follow(partition)
 
     def gone(self, key: tuple[str, int]) -> None:
-        """It is not here any more."""
-        self.fetchers.let_go(key)
+        """Stop following a partition without a replica on the node."""
+        self.fetchers.unfollow(key)
 
     def synced(self, partition: Partition) -> None:
-        """What it has is there for good now."""
+        """Note that the records of a partition are synced."""
         self.fetchers.synced((partition.topic, partition.number))
 
     def follow(self, delta: MetadataDelta) -> None:
-        """Other brokers come and go, and settings change that say what is committed."""
+        """React to changes of brokers, and of settings for what is committed."""
         for broker_id in delta.brokers:
             self.fetchers.broker_changed(broker_id)
         if delta.brokers or any(
@@ -159,13 +332,36 @@ class NodeReplication:
             self._review_due = now + self._review_interval_ms
             self._review(now)
         if self.isr_changes.due is not None and self.isr_changes.due <= now:
-            self.isr_changes.go_on(now)
+            self.isr_changes.send(now)
         self.fetchers.on_deadline(now)
 
     def _review(self, now: int) -> None:
-        """Whoever has fallen behind is to leave the ISR; a wish that nobody has heard is told again."""
+        """Request smaller ISRs without lagging replicas, and repeat lost requests."""
         for partition in self._node.replicas.hosted():
             partition.review_isr(now)
             followers = partition.followers
-            if followers is not None and followers.wished is not None and not self.isr_changes.is_asked(partition):
-                self.isr_changes.wish(partition)
+            if followers is not None and followers.wished is not None and not self.isr_changes.is_pending(partition):
+                self.isr_changes.submit(partition)
+
+
+def closest_replica(partition: Partition, offset: int, rack: str, image: MetadataImage) -> int:
+    """Return the replica of a rack with most records; -1 if the client is to stay with the leader."""
+    followers, leader = partition.followers, partition.state.leader
+    if followers is None or _rack(image, leader) == rack:
+        return NO_REPLICA
+    best, most = NO_REPLICA, offset - 1
+    for node_id in partition.state.replicas:
+        known = followers.get(node_id)
+        if (
+            known is not None
+            and known.log_end_offset > most
+            and known.log_start_offset <= offset
+            and _rack(image, node_id) == rack
+        ):
+            best, most = node_id, known.log_end_offset
+    return best
+
+
+def _rack(image: MetadataImage, node_id: int) -> str | None:
+    broker = image.brokers.get(node_id)
+    return None if broker is None or broker.fenced else broker.rack

@@ -15,7 +15,10 @@ from pykafka_broker.broker.partitions.partition import NO_EPOCH
 
 
 class ReplicaNews:
-    """Of one session. `touch` wakes the fetch that waits for it."""
+    """The news of a follower's session.
+
+    touch: wakes the fetch that waits for news.
+    """
 
     __slots__ = ("_keys", "_session", "_touch", "broker_epoch")
 
@@ -30,23 +33,23 @@ class ReplicaNews:
 
     @property
     def asked_ms(self) -> int:
-        """When the follower asked last, be it about other partitions."""
+        """The time of the follower's last request, for any partition."""
         return self._session.last_used
 
     def asks(self, key: Hashable) -> bool:
-        """Whether it still asks about that partition."""
+        """Return whether a partition is still in the session."""
         return key in self._session.partitions
 
     def note(self, key: Hashable) -> None:
-        """There may be something new in that partition."""
+        """Note a partition with possible news."""
         self._keys[cast(Key, key)] = None
         self._touch(self)
 
     def put_back(self, keys: list[Key]) -> None:
-        """There was no room for what is new in these: they come first the next time."""
+        """Put partitions back for want of room in an answer; they come first the next time."""
         self._keys = dict.fromkeys(keys) | self._keys
 
     def take(self) -> list[Key]:
-        """All there is."""
+        """Return all partitions with news, and forget the news."""
         keys, self._keys = self._keys, {}
         return list(keys)

@@ -16,8 +16,10 @@ _SHORTEST_MS = 50
 
 
 class Throttle:
-    """What one node carries in one direction. `named` are the replicas that a topic names, `limit` the bytes a second,
-    None for any; both are those of the moment.
+    """The replicated bytes of a node in one direction (Kafka: ReplicationQuotaManager).
+
+    named: returns the replicas that a topic names.
+    limit: returns the bytes a second; None for any.
     """
 
     def __init__(
@@ -33,17 +35,17 @@ class Throttle:
         self._limit = limit
 
     def concerns(self, partition: Partition) -> bool:
-        """Whether this node's replica of it is named."""
+        """Return whether the node's replica of a partition is throttled."""
         named = self._named(partition)
         return bool(named) and (named == _ALL or f"{partition.number}:{self._node_id}" in named)
 
     def record(self, partition: Partition, size: int, now: int) -> None:
-        """So many bytes of it were carried."""
+        """Count replicated bytes."""
         if size and self.concerns(partition):
             self._rate.record(size, now)
 
     def held_ms(self, partition: Partition, replica_id: int, now: int) -> int:
-        """For how long that replica is to wait; 0 if it may go on."""
+        """Return for how long a replica is to wait; 0 if the replica may continue."""
         limit = self._limit()
         if limit is None or replica_id in partition.isr or not self.concerns(partition):
             return 0

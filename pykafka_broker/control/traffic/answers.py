@@ -1,4 +1,4 @@
-"""The effects of a fault on a request and on an answer.
+"""The effects of a fault on a request and on an answer: functions of bytes, apart from the router that calls them.
 
 Rule: all of it are functions of bytes; who serves the request in between, and when, is not asked here. An answer is one
 that a broker could have given: in the version of the request, with the error where this API tells of it, and with

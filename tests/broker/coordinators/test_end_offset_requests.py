@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.coordinators.end_offset_requests import UNKNOWN, EndOffsetRequests
+from pykafka_broker.broker.coordinators.share_host import UNKNOWN, EndOffsetRequests
 from tests.broker.neighbourhood import Neighbourhood
 from tests.broker.support import batch
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.coordinators.share_state_requests import INITIALIZE, READ, WRITE, Question, StateRequests
+from pykafka_broker.broker.coordinators.share_host import INITIALIZE, READ, WRITE, StateRequest, StateRequests
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.record import decode
 from pykafka_broker.coordinators.share.state import ShareKey
@@ -485,7 +485,7 @@ def requests(nodes: Neighbourhood) -> StateRequests:
 def test_of_one_partition_things_are_asked_in_their_order(nodes: Neighbourhood) -> None:
     asking, one = requests(nodes), key(nodes)
     other = one._replace(group_id="h")
-    questions: list[Question] = [
+    questions: list[StateRequest] = [
         asking.ask(INITIALIZE, one, 1, 0),
         asking.ask(WRITE, one, 1, 0, 1, 0, []),
         asking.ask(INITIALIZE, other, 1, 0),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for, read_batches
-from pykafka_broker.broker.coordinators.transaction_ends import ELSEWHERE_RETRY_MS
+from pykafka_broker.broker.coordinators.transaction_markers import ELSEWHERE_RETRY_MS
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.broker.replication.fetcher import Fetcher
-from pykafka_broker.broker.replication.followed import FollowedPartition, Taken
+from pykafka_broker.broker.replication.fetcher import FetchOutcome, PartitionFetchState, ReplicaFetcher
 from pykafka_broker.broker.replication.node_replication import NodeReplication
 from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.peers import LinkBroken, LinkFull, OnReply, Peer, Versions
@@ -88,8 +87,8 @@ class Following:
         self.topic_id = self.broker.add("t", partitions, replicas=(1, 2), isr=(1, 2), leader=ANOTHER_NODE)
         self.line = Line()
         self.reachable = True
-        self.fetcher = Fetcher(NodeReplication(self.broker.whole.node), ANOTHER_NODE, self._find)
-        self.followed = [FollowedPartition(self.partition(number)) for number in range(partitions)]
+        self.fetcher = ReplicaFetcher(NodeReplication(self.broker.whole.node), ANOTHER_NODE, self._find)
+        self.followed = [PartitionFetchState(self.partition(number)) for number in range(partitions)]
         for each in self.followed:
             self.fetcher.add(each)
 
@@ -102,7 +101,7 @@ class Following:
     def pass_time(self, ms: int = 0) -> None:
         self.broker.now += ms
         if self.fetcher.due is not None and self.fetcher.due <= self.broker.now:
-            self.fetcher.go_on(self.broker.now)
+            self.fetcher.send_next(self.broker.now)
 
     def answer(self, *data: PartitionData, session: int = SESSION, code: ErrorCode = ErrorCode.NONE) -> None:
         topics = [FetchableTopicResponse(topic_id=self.topic_id, partitions=list(data))] if data else []
@@ -216,7 +215,7 @@ def test_pauses_grow_up_to_the_configured_one(following: Following) -> None:
 def test_another_epoch_is_told_though_no_offset_has_moved(following: Following) -> None:
     following.answer()
     following.broker.change("t", 0, leader=ANOTHER_NODE)
-    following.fetcher.add(FollowedPartition(following.partition(0)))
+    following.fetcher.add(PartitionFetchState(following.partition(0)))
     following.answer()
     (wanted,) = following.last.topics[0].partitions
     assert (wanted.partition, wanted.current_leader_epoch) == (0, 1)
@@ -224,7 +223,7 @@ def test_another_epoch_is_told_though_no_offset_has_moved(following: Following) 
 
 def test_an_answer_of_an_older_epoch_is_passed_over(following: Following) -> None:
     following.broker.change("t", 0, leader=ANOTHER_NODE)
-    following.fetcher.add(FollowedPartition(following.partition(0)))
+    following.fetcher.add(PartitionFetchState(following.partition(0)))
     following.answer(records(0))
     assert following.partition(0).log.log_end_offset == 0
     following.pass_in_session()
@@ -314,11 +313,11 @@ def test_what_is_followed_no_more_is_forgotten(following: Following) -> None:
 def test_what_is_lost_with_its_disk_is_forgotten_though_its_answer_is_here(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def take_offline(data: PartitionData, wall: int) -> Taken:
+    def take_offline(data: PartitionData, wall: int) -> FetchOutcome:
         following.fetcher.remove(following.followed[1].key)
-        return Taken.LATER
+        return FetchOutcome.LATER
 
-    monkeypatch.setattr(FollowedPartition, "take", lambda self, data, wall: take_offline(data, wall))
+    monkeypatch.setattr(PartitionFetchState, "take", lambda self, data, wall: take_offline(data, wall))
     following.answer(records(1))
     assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
 
@@ -340,7 +339,7 @@ def test_the_leader_hears_of_records_when_they_are_synced(tmp_path: Path, monkey
 
 
 def test_a_new_partition_does_not_wait_with_the_others_at_the_leader(following: Following) -> None:
-    newcomers = [FollowedPartition(following.partition(number)) for number in (0, 1)]
+    newcomers = [PartitionFetchState(following.partition(number)) for number in (0, 1)]
     following.fetcher.remove(following.followed[1].key)
     following.answer()
     assert following.line.hurried == 0
@@ -361,12 +360,12 @@ def test_a_leader_that_has_moved_is_not_hurried(following: Following) -> None:
 def test_one_whose_disk_fails_at_an_answer_is_followed_no_more(
     following: Following, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(followed: FollowedPartition, *_: object) -> Taken:
+    def fail(followed: PartitionFetchState, *_: object) -> FetchOutcome:
         following.fetcher.remove(followed.key)  # all of the directory are let go of before `take` is over
-        return Taken.LATER
+        return FetchOutcome.LATER
 
     following.answer()
-    monkeypatch.setattr(FollowedPartition, "take", fail)
+    monkeypatch.setattr(PartitionFetchState, "take", fail)
     following.answer(records(1))
     assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
     following.pass_time(BACKOFF_MS)

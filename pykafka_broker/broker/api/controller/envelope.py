@@ -38,7 +38,7 @@ def envelope(services: Services, context: RequestContext, request: EnvelopeReque
     if len(frame) < _VERSION.size or _VERSION.unpack_from(frame)[0] not in FORWARDED:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     try:
-        answer = services.controlling.dispatch(client, frame)
+        answer = services.active_controller.dispatch(client, frame)
     except FrameError:
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION) from None
     if not isinstance(answer, PendingReply):
@@ -58,7 +58,7 @@ def _sealed(answer: Pieces) -> EnvelopeResponse:
 
 
 def _client_of(broker: ConnectionContext, request: EnvelopeRequest) -> ConnectionContext:
-    """The client as the broker knows it. Raises what can't be read."""
+    """Return the connection of the client behind a broker. Raises ApiError if name or address can't be read."""
     try:
         principal = request.request_principal or b""
         version = _VERSION.unpack_from(principal)[0]

@@ -1,1 +1,0 @@
-"""Run the controller where this node has one."""

@@ -1,0 +1,202 @@
+"""Partitions that are added to transactions, or looked for in them, by producing (AddPartitionsToTxn, KIP-890).
+
+Rule: the coordinator gives a verdict on a partition. If the coordinator is another node, the verdict is a future, and
+an error of the connection counts as a coordinator that can't be reached. A producer that begins its next transaction
+while markers of the one before are still on their way is not sent back: for a moment the coordinator is asked again
+(`add.partitions.to.txn.retry.backoff.ms`). No verdict outlives a marker: a request that has waited for a verdict asks
+again if the producer's transaction has been ended in the partition meanwhile. No version of a producer hears an error
+that the version does not know, or takes for final where another try may succeed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import NamedTuple
+
+from pykafka_broker.broker.channels import RequestBatcher, error_code_of
+from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.waiting.future import Future
+from pykafka_broker.coordinators.transactions.transaction import TopicPartition
+from pykafka_broker.errors import ApiError
+from pykafka_broker.peers import LinkError
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from pykafka_broker.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
+from pykafka_broker.protocol.runtime import Message
+
+IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing is joining
+ABORTABLE_FROM_PRODUCE = 11
+# Older producers don't retry these as they should; this one they do, and without asking for metadata.
+_NOT_ENOUGH_REPLICAS = frozenset(
+    {
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.NETWORK_EXCEPTION,
+    }
+)
+
+
+def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> ApiError:
+    """What a producer is told whose records or offsets don't belong to its transaction, in words that its version
+    knows.
+    """
+    if error is ErrorCode.PRODUCER_FENCED:
+        return ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)  # the only name for it on this path
+    if error is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
+        return ApiError(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
+    if error in _NOT_ENOUGH_REPLICAS or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not implicit):
+        reason = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
+        return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
+    return ApiError(error)
+
+
+class Joined(NamedTuple):
+    """The verdict of this node's coordinator, which may be told once it is `committed`."""
+
+    verdict: ErrorCode
+    committed: Future[None]
+
+
+Asker = tuple[str, int, int, bool]  # transactional id, producer id and epoch, whether to verify only
+# This node may not ask, or not in these versions: so nobody knows of a transaction.
+_WHOLE = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE}
+# One of another request was refused, and this one for its sake.
+_ONE = {ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.NETWORK_EXCEPTION}
+
+
+class Question(Future[ErrorCode]):
+    """Whether a partition takes part in a transaction: the verdict of its coordinator."""
+
+    __slots__ = ("_since", "asker", "partition", "until_ms")
+
+    def __init__(self, asker: Asker, partition: Partition, until_ms: int) -> None:
+        super().__init__()
+        self.asker = asker
+        self.until_ms = until_ms  # it may be asked again
+        self.partition: TopicPartition = (partition.topic, partition.number)
+        self._since = _last_end(partition, asker[1])
+
+    def holds(self, partition: Partition) -> bool:
+        """Whether the verdict is still about the same transaction."""
+        return self._since == _last_end(partition, self.asker[1])
+
+
+def _last_end(partition: Partition, producer_id: int) -> tuple[int, int]:
+    entry = partition.log.producers.entries.get(producer_id)
+    return partition.leader_epoch, 0 if entry is None else entry.markers
+
+
+class JoinRequests(RequestBatcher[Question]):
+    """All questions of this node. `find` tells the other node that coordinates an id, None if this one does, or nobody;
+    `join_here` asks this one.
+    """
+
+    client_id = "AddPartitionsManager-client-%d"
+    versions = (4, 5)
+
+    def __init__(
+        self, node: Node, find: Callable[[str], int | None], join_here: Callable[[Asker, TopicPartition], Joined]
+    ) -> None:
+        super().__init__(node)
+        self._find = find
+        self._join_here = join_here
+
+    def ask(self, asker: Asker, partition: Partition) -> Question:
+        """Ask whoever is the coordinator."""
+        question = self._question(asker, partition)
+        self._dispatch(question)
+        return question
+
+    def ask_again(self, asker: Asker, partition: Partition) -> Question:
+        """The same for what this node's coordinator has just refused, as the transaction before is not over."""
+        question = self._question(asker, partition)
+        self._hear(question, ErrorCode.CONCURRENT_TRANSACTIONS)
+        return question
+
+    def settle(self, asker: Asker, partition: Partition, joined: Joined) -> Question:
+        """What this node's coordinator says, which is to be committed first."""
+        question = self._question(asker, partition)
+        self._await(question, joined)
+        return question
+
+    def _question(self, asker: Asker, partition: Partition) -> Question:
+        return Question(
+            asker, partition, self._node.clock.now + self._node.config.add_partitions_to_txn_retry_backoff_max_ms
+        )
+
+    def _dispatch(self, question: Question) -> None:
+        coordinator = self._find(question.asker[0])
+        if coordinator is not None:
+            self.send(coordinator, question)
+            return
+        self._await(question, self._join_here(question.asker, question.partition))
+
+    def _await(self, question: Question, joined: Joined) -> None:
+        def committed(future: Future[None]) -> None:
+            self._hear(question, joined.verdict if future.error is None else ErrorCode.NOT_COORDINATOR)
+
+        joined.committed.add_done_callback(committed)
+
+    def _hear(self, question: Question, verdict: ErrorCode) -> None:
+        """Take the verdict, unless the coordinator may say something else in a moment."""
+        again_ms = self._node.clock.now + self._node.config.add_partitions_to_txn_retry_backoff_ms
+        verify_only = question.asker[3]
+        if verdict is ErrorCode.CONCURRENT_TRANSACTIONS and not verify_only and again_ms <= question.until_ms:
+            self.retry(again_ms, partial(self._dispatch, question))
+        else:
+            question.complete(verdict)
+
+    def forget_moved(self) -> None:
+        """Nobody waits for a node that is not the coordinator any more."""
+        for broker_id, question in self._unanswered():
+            if self._find(question.asker[0]) != broker_id:
+                question.complete(ErrorCode.NOT_COORDINATOR)
+
+    def _choose(self, waiting: list[Question]) -> tuple[list[Question], list[Question]]:
+        """One transaction of each id: their answers are told apart by it."""
+        askers: dict[str, Asker] = {}
+        now: list[Question] = []
+        later: list[Question] = []
+        for question in waiting:
+            if not question.done:
+                same = askers.setdefault(question.asker[0], question.asker) == question.asker
+                (now if same else later).append(question)
+        return now, later
+
+    def _request(self, wanted: list[Question]) -> Message:
+        partitions: dict[Asker, dict[str, set[int]]] = {}
+        for question in wanted:
+            topic, number = question.partition
+            partitions.setdefault(question.asker, {}).setdefault(topic, set()).add(number)
+        transactions = [
+            AddPartitionsToTxnTransaction(
+                *asker, [AddPartitionsToTxnTopic(name, sorted(numbers)) for name, numbers in topics.items()]
+            )
+            for asker, topics in partitions.items()
+        ]
+        return AddPartitionsToTxnRequest(transactions)
+
+    def _complete(self, wanted: list[Question], answer: Message | LinkError) -> None:
+        verdicts: dict[tuple[str, TopicPartition], ErrorCode] = {}
+        whole = ErrorCode.NETWORK_EXCEPTION
+        if isinstance(answer, AddPartitionsToTxnResponse):
+            verdicts = dict(_verdicts(answer))
+            if answer.error_code:
+                whole = _WHOLE.get(error_code_of(answer.error_code), error_code_of(answer.error_code))
+        for question in wanted:
+            self._hear(question, verdicts.get((question.asker[0], question.partition), whole))
+
+
+def _verdicts(answer: AddPartitionsToTxnResponse) -> Iterable[tuple[tuple[str, TopicPartition], ErrorCode]]:
+    for result in answer.results_by_transaction:
+        for topic in result.topic_results:
+            for one in topic.results_by_partition:
+                code = error_code_of(one.partition_error_code)
+                yield (result.transactional_id, (topic.name, one.partition_index)), _ONE.get(code, code)

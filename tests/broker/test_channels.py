@@ -1,0 +1,128 @@
+"""Channels to the other brokers, and requests that are gathered for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.channels import RequestBatcher, error_code_of
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.peers import Address, LinkError, Peer
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.metadata_response import MetadataResponse
+from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
+from tests.broker.neighbourhood import Neighbourhood
+from tests.broker.support import LightBroker
+
+
+class Silent:
+    """A peer that takes everything and answers nothing."""
+
+    def __init__(self, address: Address, client_id: str) -> None:
+        self.address, self.client_id = address, client_id
+        self.closed = False
+
+    def send(self, *_: Any, **__: Any) -> None: ...
+
+    def served(self, api_key: int) -> tuple[int, int] | None: ...
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class SilentPeers:
+    def open(self, address: Address, client_id: str) -> Peer:
+        return Silent(address, client_id)
+
+
+def registered(node: LightBroker, port: int, epoch: int) -> None:
+    record = RegisterBrokerRecord(
+        broker_id=2, broker_epoch=epoch, end_points=[BrokerEndpoint("PLAINTEXT", "other", port, 0)]
+    )
+    node.metadata.commit([ApiMessageAndVersion(record, 1)])
+
+
+def test_a_neighbour_is_found_by_its_registration(tmp_path: Path) -> None:
+    node = LightBroker(tmp_path)
+    whole = node.whole.node
+    whole.peers = SilentPeers()
+    assert whole.broker_channels.peer(2, "a") is None
+    registered(node, 9, epoch=7)
+    first = whole.broker_channels.peer(2, "a")
+    assert isinstance(first, Silent)
+    assert first.address == Address("other", 9, "PLAINTEXT")
+    again, other = whole.broker_channels.peer(2, "a"), whole.broker_channels.peer(2, "b")
+    assert (again is first, other is first) == (True, False)
+    registered(node, 10, epoch=8)
+    second = whole.broker_channels.peer(2, "a")
+    assert isinstance(second, Silent)
+    assert second.address.port == 10
+    assert first.closed
+    whole.broker_channels.close()
+    assert second.closed
+
+
+class Asking(RequestBatcher[str]):
+    """Wants topics to be described, two at a time."""
+
+    client_id = "asking-%d"
+
+    def __init__(self, nodes: Neighbourhood) -> None:
+        super().__init__(nodes[1].whole.node)
+        self.heard: list[str] = []
+
+    def _choose(self, waiting: list[str]) -> tuple[list[str], list[str]]:
+        return waiting[:2], waiting[2:]
+
+    def _request(self, wanted: list[str]) -> Message:
+        return MetadataRequest([MetadataRequestTopic(name=name) for name in wanted])
+
+    def _complete(self, wanted: list[str], answer: Message | LinkError) -> None:
+        if isinstance(answer, MetadataResponse):
+            self.heard += [topic.name or "" for topic in answer.topics]
+        else:
+            self.heard += [f"no {name}" for name in wanted]
+
+
+@pytest.fixture
+def nodes(tmp_path: Path) -> Neighbourhood:
+    return Neighbourhood(tmp_path)
+
+
+def test_one_request_is_open_at_a_time(nodes: Neighbourhood) -> None:
+    asking = Asking(nodes)
+    for name in "abcd":
+        asking.send(2, name)
+    assert len(nodes.network.sent) == 1
+    nodes.network.run()
+    assert sorted(asking.heard) == list("abcd")
+    assert [len(request.topics) for *_, request in nodes.network.log] == [1, 2, 1]  # type: ignore[attr-defined]
+    assert {(source, target, name) for source, target, name, _ in nodes.network.log} == {(1, 2, "asking-1")}
+    assert not list(asking._unanswered())
+
+
+def test_a_broken_line_ends_one_request_and_the_next_one_is_tried(nodes: Neighbourhood) -> None:
+    asking = Asking(nodes)
+    nodes.network.cut.add(2)
+    asking.send(2, "a")
+    asking.send(2, "b")
+    nodes.network.step()
+    assert asking.heard == ["no a"]
+    nodes.network.cut.clear()
+    nodes.network.run()
+    assert asking.heard == ["no a", "b"]
+
+
+def test_who_is_not_known_is_not_waited_for(nodes: Neighbourhood) -> None:
+    asking = Asking(nodes)
+    asking.send(7, "a")
+    assert asking.heard == ["no a"]
+
+
+def test_a_code_of_a_newer_broker_is_an_error_all_the_same() -> None:
+    assert error_code_of(0) is ErrorCode.NONE
+    assert error_code_of(30_000) is ErrorCode.UNKNOWN_SERVER_ERROR
