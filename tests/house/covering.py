@@ -19,12 +19,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/replicas
         """,
     ),
-    "broker/api/test_fetch.py": (
-        "reads through it",
-        """
-        broker/api/partition_reader
-        """,
-    ),
     "broker/api/test_like_kafka.py": (
         "compares every answer with Kafka's",
         """
