@@ -15,7 +15,7 @@ from pykafka_broker.broker.metadata.assignments import AssignmentsManager
 from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.services import Endpoint, Services, Timed
+from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.waiting.future import Later
 from pykafka_broker.clock import Clock
@@ -118,7 +118,7 @@ class Broker:
     # -- life
 
     def start(
-        self, listeners: Mapping[str, Endpoint] | None = None, controller_listeners: Sequence[Endpoint] = ()
+        self, listeners: Mapping[str, BoundEndpoint] | None = None, controller_listeners: Sequence[BoundEndpoint] = ()
     ) -> None:
         """Read what is on disk. Afterwards requests can be served; by one broker of several when `startup.on_serving`
         is called. `listeners` are those of clients, by name.
@@ -139,7 +139,7 @@ class Broker:
         elif self._lone_broker is not None:
             self._start_serving(self._lone_broker, loaded)
 
-    def _lead(self, metadata: MetadataLeader, controller_listeners: Sequence[Endpoint]) -> None:
+    def _lead(self, metadata: MetadataLeader, controller_listeners: Sequence[BoundEndpoint]) -> None:
         """Do what a controller does besides its decisions."""
         if controller_listeners:
             self._control_others(metadata, controller_listeners)
@@ -148,7 +148,7 @@ class Broker:
 
             self._timed.append(DelegationTokenExpiry(self.node))
 
-    def _control_others(self, metadata: MetadataLeader, listeners: Sequence[Endpoint]) -> None:
+    def _control_others(self, metadata: MetadataLeader, listeners: Sequence[BoundEndpoint]) -> None:
         from pykafka_broker.broker.controller import QuorumController  # few nodes are controllers for others
         from pykafka_broker.broker.requests.controller_routes import ControllerRouter
 
@@ -318,7 +318,7 @@ class _BrokerLogListener(LogListener):
         self._broker.assignments.assign_directory(partition)
 
 
-def _endpoint(listener: Endpoint) -> tuple[str, str, int, str]:
+def _endpoint(listener: BoundEndpoint) -> tuple[str, str, int, str]:
     """Return the name, host, port and security protocol by which others reach a listener."""
     host, port = listener.advertised or (listener.host, listener.port)
     return listener.name, host, port, listener.protocol

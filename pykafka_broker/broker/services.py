@@ -18,7 +18,7 @@ from pykafka_broker.broker.partitions.fetch_session import FetchSessionCache
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import ReplyCache
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Rights, denial, log_denial
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Authorizer, Rights, allows, authorise, who_may_see
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import (
     CONSUMER_OFFSETS,
@@ -45,8 +45,8 @@ _HOSTS = {TRANSACTION_STATE: "transactions", CONSUMER_OFFSETS: "groups", SHARE_G
 NodeAddress = tuple[int, str, int, str | None]  # id, host, port, rack
 
 
-class Endpoint(Protocol):
-    """A listener that is bound."""
+class BoundEndpoint(Protocol):
+    """A bound listener."""
 
     name: str
     host: str
@@ -90,14 +90,14 @@ class Services:
         self.replicas = node.replicas
         self.purgatory = node.purgatory
         self.slices = node.slices
-        self.authorizer = node.authorizer
+        self.authorize_by(node.authorizer)
         self.replies = ReplyCache()
         # A class of Python that is asked for rights may say something else the next time, though no ACL has changed.
         self.remembers = not hasattr(self.authorizer, "hook")
         self.fetch_sessions = FetchSessionCache(
             node.config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, new_session_id
         )
-        self.listeners: Mapping[str, Endpoint] = {}  # by name
+        self.listeners: Mapping[str, BoundEndpoint] = {}  # by name
         self.own = node.static_config.own
         self.emulation = _emulation(self.own)
         self.quotas: Counting | None = None  # where nobody has one
@@ -192,6 +192,13 @@ class Services:
 
     # -- resolve and authorise
 
+    def authorize_by(self, authorizer: Authorizer) -> None:
+        """Let handlers ask `authorizer` about the rights of clients."""
+        self.authorizer = authorizer
+        self.allows = partial(allows, authorizer)
+        self.authorise = partial(authorise, authorizer)
+        self.who_may_see = partial(who_may_see, authorizer)
+
     def audience(self, connection: ConnectionContext) -> Hashable:
         """Those who are given the same answer to the same request while the metadata stays as it is."""
         reached = connection.listener, connection.local_host, connection.local_port
@@ -202,38 +209,6 @@ class Services:
     def rights(self, context: RequestContext) -> Rights:
         """What whoever asks may do, for those who ask more than once."""
         return Rights(self.authorizer, context)
-
-    def allows(
-        self,
-        context: RequestContext,
-        operation: AclOperation,
-        resource: AclResourceType,
-        name: str = CLUSTER_NAME,
-        *,
-        log: bool = True,
-    ) -> bool:
-        """Whether whoever asks may do this. `log`: see `Rights`."""
-        connection = context.connection
-        if self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
-            return True
-        if log:
-            log_denial(self.authorizer, context, operation, resource, name)
-        return False
-
-    def authorise(
-        self, context: RequestContext, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME
-    ) -> None:
-        """Raises TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on if that is not allowed."""
-        connection = context.connection
-        if not self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
-            log_denial(self.authorizer, context, operation, resource, name)
-            raise denial(resource)
-
-    def who_may_see(self, context: RequestContext) -> Callable[[str], bool] | None:
-        """Whether whoever asks may describe a topic, for patterns of names; None if everybody may."""
-        if type(self.authorizer) is AllowAll:
-            return None
-        return partial(self.allows, context, AclOperation.DESCRIBE, AclResourceType.TOPIC, log=False)
 
     def authorized_operations(
         self, context: RequestContext, resource: AclResourceType, name: str = CLUSTER_NAME
