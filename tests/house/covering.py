@@ -91,12 +91,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         client/batches
         """,
     ),
-    "cluster/raft/test_observer.py": (
-        "fetches the log of a quorum",
-        """
-        cluster/raft/followed_log
-        """,
-    ),
     "cluster/test_controller.py": (
         "sends the requests to the controller",
         """
@@ -107,12 +101,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "takes an image apart and makes it again",
         """
         cluster/image_records
-        """,
-    ),
-    "cluster/test_metadata_log.py": (
-        "writes and reads the files",
-        """
-        cluster/snapshot
         """,
     ),
     "control/api/test_connections.py": (
@@ -161,12 +149,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "resets, keeps and restores brokers with connected clients",
         """
         control/api/state
-        """,
-    ),
-    "coordinators/groups/test_classic.py": (
-        "walks a group at random through its states",
-        """
-        coordinators/result
         """,
     ),
     "coordinators/groups/test_consumer.py": (
@@ -259,14 +241,13 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/classic_groups broker/api/consumer_group_heartbeat broker/api/group_admin
         broker/api/group_offsets coordinators/groups/classic_group
         coordinators/groups/consumer_classic coordinators/groups/consumer_protocol
-        coordinators/groups/coordinator coordinators/groups/epoch_group
+        coordinators/groups/coordinator
         """,
     ),
     "scenarios/share/test_against_kafka.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/share_acknowledge broker/api/share_group_heartbeat broker/api/share_group_offsets
-        broker/coordinators/share_partitions
+        broker/api/share_group_heartbeat broker/api/share_group_offsets broker/coordinators/share_partitions
         """,
     ),
     "scenarios/transactions/test_answers.py": (

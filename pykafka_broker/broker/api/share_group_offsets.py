@@ -25,7 +25,7 @@ from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, all_of, when_committed
 from pykafka_broker.cluster.authorizer import denial
-from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
+from pykafka_broker.coordinators.groups.group import FIRST_GROUP_EPOCH
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT, ShareKey
 from pykafka_broker.errors import ApiError
@@ -148,7 +148,7 @@ def _described_partition(
     if state.start_offset != UNINITIALIZED and state.complete_count != UNKNOWN_COUNT:
         end = yield from services.shares.end_offset(topic, key.partition)
         if end >= 0:
-            result.lag = end - state.start_offset - state.complete_count  # below 0 if the start was set behind the end
+            result.lag = end - state.start_offset - state.complete_count  # negative if the start is behind the end
     return result
 
 
