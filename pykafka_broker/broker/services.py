@@ -64,13 +64,13 @@ class Timed(Protocol):
 
 
 class Counting(Protocol):
-    """Who counts what requests use of quotas: `metering.Metering`."""
+    """A counter of requests against quotas: `metering.Metering`."""
 
     def metered(self, endpoint: Any, context: RequestContext, size: int) -> tuple[Any, RequestContext]:
-        """What takes the place of these for a request of `size` bytes."""
+        """Return endpoint and context that count a request of `size` bytes."""
 
     def connection_throttle_ms(self, host: str) -> int:
-        """A connection from there: 0 if it is let in, else how long it is held before it is closed."""
+        """Return for how long a new connection is held before the close; 0 for an accepted connection."""
 
 
 _Host = TypeVar("_Host", bound=Timed)
@@ -109,7 +109,7 @@ class Services:
 
     @property
     def active_controller(self) -> QuorumController:
-        """What this node is for others. Raises NOT_CONTROLLER."""
+        """Return the controller of this node for other nodes. Raises NOT_CONTROLLER."""
         if self.quorum_controller is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         return self.quorum_controller
@@ -122,7 +122,7 @@ class Services:
 
     @cached_property
     def groups(self) -> GroupHost:
-        """Groups and their offsets."""
+        """Return the host of groups and their offsets."""
         from pykafka_broker.broker.coordinators.group_host import GroupHost
 
         return self._made(GroupHost(self.node))
@@ -135,22 +135,22 @@ class Services:
         return self._made(TransactionHost(self.node, self.offsets_decided))
 
     def offsets_decided(self, partition: int, producer_id: int, commit: bool) -> None:
-        """A marker stands in that partition of `__consumer_offsets`."""
+        """Apply a transaction's marker in a partition of `__consumer_offsets`."""
         self.groups.end_transaction(partition, producer_id, commit)
 
     @cached_property
     def shares(self) -> ShareHost:
-        """The state of share groups, and the share partitions of this node."""
+        """Return the host of the state of share groups, and of the share partitions of this node."""
         from pykafka_broker.broker.coordinators.share_host import ShareHost
 
         return self._made(ShareHost(self.node, lambda group_id: self.groups.settings(group_id)))
 
     def loading(self) -> list[str]:
-        """The topics of coordinators whose logs are still being read."""
+        """Return the topics of coordinators with logs still being read."""
         return [topic for topic, host in _HOSTS.items() if host in self.__dict__ and getattr(self, host).shards.loading]
 
     def stop_coordinators(self) -> None:
-        """Whoever waits for one is told to ask again."""
+        """End the coordinators' service; clients that wait are told to ask again."""
         for host in _HOSTS.values():
             if host in self.__dict__:
                 getattr(self, host).shards.drop_all()
@@ -178,12 +178,12 @@ class Services:
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings that hold now."""
+        """Return the current settings."""
         return self.node.config
 
     @property
     def image(self) -> MetadataImage:
-        """The metadata as this node knows it now."""
+        """Return the current metadata image."""
         return self.node.metadata.image
 
     @property
@@ -200,20 +200,20 @@ class Services:
         self.who_may_see = partial(who_may_see, authorizer)
 
     def audience(self, connection: ConnectionContext) -> Hashable:
-        """Those who are given the same answer to the same request while the metadata stays as it is."""
+        """Return a key of the clients with the same answer to the same request, while the metadata is unchanged."""
         reached = connection.listener, connection.local_host, connection.local_port
         if type(self.authorizer) is AllowAll:
             return reached
         return reached, self.authorizer, connection.principal, connection.client_host
 
     def rights(self, context: RequestContext) -> Rights:
-        """What whoever asks may do, for those who ask more than once."""
+        """Return the rights of a request's sender, for handlers with several questions."""
         return Rights(self.authorizer, context)
 
     def authorized_operations(
         self, context: RequestContext, resource: AclResourceType, name: str = CLUSTER_NAME
     ) -> int:
-        """The bit set of what whoever asks may do to that (KIP-430)."""
+        """Return the bit set of operations allowed to a request's sender (KIP-430)."""
         return self.rights(context).operations(resource, name)
 
     def topic(self, context: RequestContext, operation: AclOperation, name: str, topic_id: bytes = ZERO_UUID) -> str:
@@ -248,7 +248,7 @@ class Services:
         return self.node.topic_config(topic)
 
     def is_internal(self, topic: str) -> bool:
-        """Whether clients leave it alone."""
+        """Return whether a topic is internal."""
         return topic in INTERNAL_TOPICS
 
     def emulation_for(self, connection: ConnectionContext) -> Emulation | None:
@@ -259,14 +259,15 @@ class Services:
 
     @property
     def not_yet_created(self) -> ErrorCode:
-        """What a client is told of a topic that its request has created, where that is not to be there at once. Brokers
-        of ZooKeeper's had no leader for it yet, a broker of KRaft has not heard of it.
+        """Return the error for a topic just created by the request.
+
+        A broker with ZooKeeper had no leader for the topic yet, a broker with KRaft has not heard of the topic.
         """
         with_zookeeper = self.emulation is not None and not self.emulation.release.features
         return ErrorCode.LEADER_NOT_AVAILABLE if with_zookeeper else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
-        """The partition of `__consumer_offsets` that holds a group, also before there is one."""
+        """Return the partition of `__consumer_offsets` for a group, existing or not."""
         topic = self.image.topics.get(CONSUMER_OFFSETS)
         count: int = len(topic.partitions) if topic is not None else self.config.offsets_topic_num_partitions
         return CONSUMER_OFFSETS, partition_for(group_id, count)
@@ -274,9 +275,7 @@ class Services:
     # -- addresses
 
     def advertised(self, context: RequestContext) -> tuple[str, int]:
-        """Where this client is told to find this node: at the address that it dialled, unless `advertised.listeners`
-        says otherwise.
-        """
+        """Return this node's address for a client: the dialled address, unless `advertised.listeners` names another."""
         listener = self.listeners.get(context.connection.listener)
         if listener is not None and listener.advertised is not None:
             host, port = listener.advertised
@@ -284,7 +283,7 @@ class Services:
         return context.connection.local_host, context.connection.local_port
 
     def nodes(self, context: RequestContext, *, fenced: bool = False) -> list[NodeAddress]:
-        """The brokers as this client is to reach them; `fenced` ones too if asked for."""
+        """Return the brokers with the addresses for this client; fenced brokers only with `fenced`."""
         nodes: list[NodeAddress] = []
         for broker in self.image.brokers.values():
             if broker.id == self.node_id:
