@@ -49,8 +49,8 @@ class Node:
     """The base of a broker, or of a controller alone.
 
     config: the settings of now; dynamic settings lie over `static_config`.
-    local: the metadata where this node leads its log, else None.
-    observed: the metadata where another node leads its log, else None.
+    metadata_leader: the metadata where this node leads its log, else None.
+    metadata_follower: the metadata where another node leads its log, else None.
     peers: the other nodes, where there can be any.
     """
 
@@ -89,19 +89,21 @@ class Node:
             cluster_id=setup.cluster_id,
             listener=log_listener,
         )
-        self.local: MetadataLeader | None = None
-        self.observed: MetadataFollower | None = None
+        self.metadata_leader: MetadataLeader | None = None
+        self.metadata_follower: MetadataFollower | None = None
         self.metadata: MetadataSource
         if self.roles.observes:
             from pykafka_broker.broker.metadata.metadata_follower import MetadataFollower  # no other start waits for it
 
             assert peers is not None, "a node whose controllers are others has to reach them"
             self.logs.metadata_is_elsewhere = True
-            self.metadata = self.observed = MetadataFollower(
+            self.metadata = self.metadata_follower = MetadataFollower(
                 config, self.roles, clock, fs, self.logs, peers, new_uuid=new_uuid, submit=submit
             )
         else:
-            self.metadata = self.local = MetadataLeader(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
+            self.metadata = self.metadata_leader = MetadataLeader(
+                config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit
+            )
         self.producer_ids = ProducerIdManager(self.id, lambda: self.broker_epoch, self.metadata.ask)
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch, self.slices)
         self.subscribers: list[Subscriber] = []
@@ -109,9 +111,9 @@ class Node:
     @property
     def led_metadata(self) -> MetadataLeader:
         """The metadata where this node leads it. Raises NOT_CONTROLLER."""
-        if self.local is None:
+        if self.metadata_leader is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
-        return self.local
+        return self.metadata_leader
 
     @property
     def image(self) -> MetadataImage:
@@ -165,8 +167,8 @@ class Node:
     def authorize_by(self, authorizer: Authorizer) -> None:
         """Let handlers and the controller of this node ask `authorizer`."""
         self.authorizer = authorizer
-        if self.local is not None:
-            self.local.controller.authorizer = authorizer
+        if self.metadata_leader is not None:
+            self.metadata_leader.controller.authorizer = authorizer
 
     def topic_config(self, topic: str) -> TopicConfig:
         """The topic's settings over the broker's defaults."""

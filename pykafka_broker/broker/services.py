@@ -18,7 +18,7 @@ from pykafka_broker.broker.partitions.fetch_session import FetchSessionCache
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import ReplyCache
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Rights, denial, log_denial
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Authorizer, Rights, denial, log_denial
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import (
     CONSUMER_OFFSETS,
@@ -35,10 +35,10 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 if TYPE_CHECKING:
     from pykafka_broker.broker.controller import QuorumController
     from pykafka_broker.broker.coordinators.group_host import GroupHost
+    from pykafka_broker.broker.coordinators.shards import CoordinatorShards
     from pykafka_broker.broker.coordinators.share_host import ShareHost
     from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
     from pykafka_broker.broker.requests.emulation import Emulation
-    from pykafka_broker.config.extensions import OwnSettings
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
 _HOSTS = {TRANSACTION_STATE: "transactions", CONSUMER_OFFSETS: "groups", SHARE_GROUP_STATE: "shares"}
@@ -73,7 +73,16 @@ class Counting(Protocol):
         """A connection from there: 0 if it is let in, else how long it is held before it is closed."""
 
 
-_Host = TypeVar("_Host", bound=Timed)
+class CoordinatorHost(Timed, Protocol):
+    """A coordinator of this node."""
+
+    shards: CoordinatorShards
+
+    def connection_closed(self, connection: ConnectionContext) -> None:
+        """Note that a client has gone, and act at the next deadline."""
+
+
+_Host = TypeVar("_Host", bound=CoordinatorHost)
 
 
 class Services:
@@ -92,19 +101,19 @@ class Services:
         self.slices = node.slices
         self.authorizer = node.authorizer
         self.replies = ReplyCache()
-        # A class of Python that is asked for rights may say something else the next time, though no ACL has changed.
-        self.remembers = not hasattr(self.authorizer, "hook")
+        self.remembers = True  # whether the same request has the same answer while the metadata stays as it is
         self.fetch_sessions = FetchSessionCache(
             node.config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, new_session_id
         )
         self.listeners: Mapping[str, Endpoint] = {}  # by name
         self.own = node.static_config.own
-        self.emulation = _emulation(self.own)
+        self.emulation: Emulation | None = None  # of an earlier release
         self.quotas: Counting | None = None  # where nobody has one
         self.mute: Callable[[int, int], None] = _nobody_to_mute
         self.time_network: Callable[[int], None] = _nobody_to_time
         self.nanoseconds: Callable[[], int] = _no_time_passes
         self.quorum_controller: QuorumController | None = None  # where this node is a controller for others
+        self.hosts: dict[str, CoordinatorHost] = {}  # the coordinators that are in use, by topic
         self._on_made = on_made
 
     @property
@@ -114,50 +123,51 @@ class Services:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         return self.quorum_controller
 
-    def _made(self, host: _Host) -> _Host:
+    # -- coordinators
+
+    def _add(self, topic: str, host: _Host) -> _Host:
+        self.hosts[topic] = host
         self._on_made(host)
         return host
 
-    # -- coordinators
-
     @cached_property
     def groups(self) -> GroupHost:
-        """Groups and their offsets."""
+        """The service of groups and their offsets."""
         from pykafka_broker.broker.coordinators.group_host import GroupHost
 
-        return self._made(GroupHost(self.node))
+        return self._add(CONSUMER_OFFSETS, GroupHost(self.node))
 
     @cached_property
     def transactions(self) -> TransactionHost:
-        """Transactional ids."""
+        """The service of transactional ids."""
         from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
 
-        return self._made(TransactionHost(self.node, self.offsets_decided))
+        return self._add(TRANSACTION_STATE, TransactionHost(self.node, self.offsets_decided))
 
     def offsets_decided(self, partition: int, producer_id: int, commit: bool) -> None:
-        """A marker stands in that partition of `__consumer_offsets`."""
+        """Apply a marker in a partition of `__consumer_offsets`."""
         self.groups.end_transaction(partition, producer_id, commit)
 
     @cached_property
     def shares(self) -> ShareHost:
-        """The state of share groups, and the share partitions of this node."""
+        """The service of share groups' state, with the share partitions of the node."""
         from pykafka_broker.broker.coordinators.share_host import ShareHost
 
-        return self._made(ShareHost(self.node, lambda group_id: self.groups.settings(group_id)))
+        return self._add(SHARE_GROUP_STATE, ShareHost(self.node, lambda group_id: self.groups.settings(group_id)))
 
     def loading(self) -> list[str]:
-        """The topics of coordinators whose logs are still being read."""
-        return [topic for topic, host in _HOSTS.items() if host in self.__dict__ and getattr(self, host).shards.loading]
+        """Return the topics of coordinators whose logs are still being read."""
+        return [topic for topic in _HOSTS if topic in self.hosts and self.hosts[topic].shards.loading]
 
     def stop_coordinators(self) -> None:
-        """Whoever waits for one is told to ask again."""
-        for host in _HOSTS.values():
-            if host in self.__dict__:
-                getattr(self, host).shards.drop_all()
+        """Send clients that wait for a coordinator to the next one."""
+        for host in self.hosts.values():
+            host.shards.drop_all()
 
     def start_coordinators(self) -> None:
-        """Begin to read what their logs hold, now that this node serves; those without a topic wait for their first
-        use. What is led by it in the metadata of before may be led elsewhere meanwhile: nobody looks at that.
+        """Begin to read the coordinators' logs; coordinators without a topic wait for their first use.
+
+        Leaderships in the metadata from before the start may have moved meanwhile, which does no harm.
         """
         self.node.subscribe(self._follow)
         for topic in _HOSTS:
@@ -168,7 +178,7 @@ class Services:
         getattr(self, _HOSTS[topic])
 
     def _follow(self, delta: MetadataDelta) -> None:
-        """Another node has led what this one leads now, and may have left something to be done."""
+        """Start the coordinators whose logs this node leads now: another node may have left something to be done."""
         for topic, state in (*delta.changed_partitions, *delta.new_partitions):
             name = topic.name
             if name in _HOSTS and state.leader == self.node_id and not self.logs.is_fresh(name, state.partition):
@@ -198,6 +208,13 @@ class Services:
         if type(self.authorizer) is AllowAll:
             return reached
         return reached, self.authorizer, connection.principal, connection.client_host
+
+    def authorize_by(self, authorizer: Authorizer) -> None:
+        """Ask `authorizer` from now on, in handlers and in the controller of the node."""
+        self.node.authorize_by(authorizer)
+        self.authorizer = authorizer
+        # A class of Python may say something else the next time, though no ACL has changed.
+        self.remembers = not hasattr(authorizer, "hook")
 
     def rights(self, context: RequestContext) -> Rights:
         """What whoever asks may do, for those who ask more than once."""
@@ -329,11 +346,3 @@ def _nobody_to_time(connection_id: int) -> None: ...
 
 def _no_time_passes() -> int:
     return 0
-
-
-def _emulation(own: OwnSettings) -> Emulation | None:
-    if own.release is None:
-        return None
-    from pykafka_broker.broker.requests.emulation import Emulation  # no other start waits for it
-
-    return Emulation(own.release)

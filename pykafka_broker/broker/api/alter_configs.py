@@ -64,9 +64,9 @@ A = TypeVar("A", bound=ConfigResource)
 def alter_all_configs(
     services: Services, context: RequestContext, request: AlterConfigsRequest
 ) -> Answer[replaced.AlterConfigsResponse]:
-    if services.node.observed is None:
+    if services.node.metadata_follower is None:
         return services.metadata.submit(context, request, decide_all)
-    return _replaced(services, context, request, services.node.observed)
+    return _replaced(services, context, request, services.node.metadata_follower)
 
 
 def _replaced(
@@ -112,8 +112,8 @@ def incrementally_alter_configs(
     others = [each for each in request.resources if each.resource_type != ConfigResourceType.BROKER_LOGGER]
     alter = partial(_alter_loggers, services.node_id, request.validate_only)
     _, own = _each(context, loggers, services.rights(context), _ops, alter)
-    if services.node.observed is not None:
-        check = partial(incremental_alter_configs, services.node.observed.checks)
+    if services.node.metadata_follower is not None:
+        check = partial(incremental_alter_configs, services.node.metadata_follower.checks)
         refused = _refused_here(services, context, others, _ops, check)
         own += refused
         others = _without(others, refused)

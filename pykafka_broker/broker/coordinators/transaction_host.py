@@ -30,6 +30,7 @@ from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.coordinators.transaction_markers import Ending, OffsetsDecided, TransactionEnds
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
@@ -317,6 +318,9 @@ class TransactionHost:
     def _record_end(self, ending: Ending) -> None:
         effects = ending.coordinator.markers_written(ending.name, self._node.clock.now)
         self._commit(ending.number, ending.coordinator, effects)
+
+    def connection_closed(self, connection: ConnectionContext) -> None:
+        """Do nothing: a transaction goes on without its connection, until its time-out."""
 
     # -- time
 

@@ -336,8 +336,8 @@ class BrokerStartup:
         self._services: Services
         self._publisher: MetadataPublisher
         self._lifecycle: BrokerLifecycle | None = None
-        if node.observed is not None:
-            node.observed.on_refused = self.refused
+        if node.metadata_follower is not None:
+            node.metadata_follower.on_refused = self.refused
 
     def join(
         self,
@@ -389,7 +389,7 @@ class BrokerStartup:
     def _previous_epoch(self) -> int:
         """Return the epoch of a clean end in every directory: no record is missing then."""
         directories = self._node.logs.partition_directories
-        if self._node.local is not None and all(each.clean for each in directories):
+        if self._node.metadata_leader is not None and all(each.clean for each in directories):
             return self._node.broker_epoch  # also where this node was alone before, which notes no epoch
         epochs = {each.clean_epoch for each in directories if each.online}
         return epochs.pop() if len(epochs) == 1 else NO_EPOCH
@@ -424,7 +424,7 @@ class BrokerStartup:
 
     def unfenced(self) -> None:
         logger.info("unfenced: clients are sent here from now on")
-        if self._node.local is None:
+        if self._node.metadata_leader is None:
             self._node.producer_ids.prepare()
         self.on_unfenced()
 
@@ -449,15 +449,15 @@ class BrokerStartup:
     def _is_last(self) -> bool:
         """Return whether no other process serves, so nobody else could lead."""
         others = (broker for broker in self._node.image.brokers.values() if broker.id != self._node.id)
-        return self._node.local is not None and all(broker.fenced for broker in others)
+        return self._node.metadata_leader is not None and all(broker.fenced for broker in others)
 
     def close(self) -> None:
         """Ask nobody any more; the directories are about to be left.
 
         A broker that never came to be registered leaves them as they were.
         """
-        if self._node.observed is not None:
-            self._node.observed.close()
+        if self._node.metadata_follower is not None:
+            self._node.metadata_follower.close()
         if self._lifecycle is not None:
             epoch = self._lifecycle.epoch
             for directory in self._node.logs.directories:

@@ -49,7 +49,7 @@ class AssignmentsManager:
     def __init__(self, node: Node) -> None:
         self.on_change: Callable[[], None] = _ignore_change
         self._node = node
-        self._in_process = node.local is not None
+        self._in_process = node.metadata_leader is not None
         self._wanted: dict[_Replica, bytes] = {}  # directory ids that the controller does not know yet
         self._waiters: dict[_Replica, Waiter] = {}
         self._asking = False

@@ -197,8 +197,8 @@ def _relaying(handler: Handler) -> Handler:
 
     @wraps(handler)
     def relay(services: Services, context: RequestContext, request: Any) -> Any:
-        if services.node.observed is not None:
-            return services.node.observed.relay(context, request)
+        if services.node.metadata_follower is not None:
+            return services.node.metadata_follower.relay(context, request)
         return handler(services, context, request)
 
     return relay

@@ -105,7 +105,7 @@ def test_one_that_fails_has_set_no_limit_and_the_log_says_why(kind: type, caplog
 
 def test_a_broker_asks_it_and_closes_it_at_the_end(tmp_path: Path) -> None:
     node = RealBroker(tmp_path, **{KEY: f"{__name__}:ByTeam", "quota.window.num": "1"})
-    hook = node.broker.whole._quota_hook
+    hook = node.broker.whole.quota_callback
     assert hook is not None
     request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[])
     assert node.call(request, 9).throttle_time_ms == 0
