@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Broker:
-    """A node with all its parts. `services.listeners` are set by the server before `start`."""
+    """A node with all parts. The server sets `services.listeners` before `start`."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Broker:
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings that hold now."""
+        """The present settings."""
         return self.node.config
 
     # -- life
@@ -100,8 +100,12 @@ class Broker:
     def start(
         self, listeners: Mapping[str, Endpoint] | None = None, controller_listeners: Sequence[Endpoint] = ()
     ) -> None:
-        """Read what is on disk. Afterwards requests can be served; by one broker of several when `startup.on_serving`
-        is called. `listeners` are those of clients, by name.
+        """Read the disk, so that requests can be served afterwards.
+
+        A broker of a cluster serves when `startup.on_serving` is called.
+
+        Args:
+            listeners: the listeners of clients, by name.
         """
         node, services = self.node, self.services
         services.listeners, self.controller_listeners = listeners or {}, controller_listeners
@@ -130,14 +134,14 @@ class Broker:
         services.start_coordinators()
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Let others lead before this broker stops, where there are others. `left` is called when it may."""
+        """Let other brokers lead before the end; `left` is called when the broker may stop."""
         if self.startup is not None:
             self.startup.leave(left)
         else:
             left()
 
     def stop_jobs(self) -> None:
-        """End the jobs beside the loop that would take long, before they are waited for."""
+        """End long jobs beside the loop, before the wait for all jobs."""
         self.node.slices.stop()
         self.node.logs.stop_jobs()
 
@@ -153,7 +157,7 @@ class Broker:
 
     @property
     def successor(self) -> Setup:
-        """Return the setup of a broker that takes the place of this one while clients stay connected."""
+        """Return the setup of a successor, whose clients stay connected."""
         node, setup = self.node, self.node.setup
         epochs = (each.leader_epoch for topic in node.image.topics.values() for each in topic.partitions.values())
         return setup._replace(
@@ -163,7 +167,7 @@ class Broker:
         )
 
     def hand_over(self) -> None:
-        """Release the directories: another broker is about to use them."""
+        """Release the directories to another broker."""
         self.on_useless = None
         self.node.logs.hand_over()
 
@@ -175,8 +179,8 @@ class Broker:
         elif observed is not None:
             observed.checks.check_listeners = tuple(checks)
 
-    def give_up(self) -> None:
-        """Answer all requests that wait, as a node that has lost its partitions and coordinators to another node.
+    def fail_requests(self) -> None:
+        """Answer all waiting requests, as a node without partitions and coordinators.
 
         Called after `hand_over`, once requests go to the other broker.
         """
@@ -189,7 +193,7 @@ class Broker:
         node.purgatory.answer_all(self.clock.now)
 
     def _close_plugins(self) -> None:
-        """Close the objects of classes that the configuration names: they may hold resources."""
+        """Close the objects of configured classes: they may hold resources."""
         for plugin in self.plugins:
             close = getattr(plugin, "close", None)
             if close is not None:
@@ -209,7 +213,7 @@ class Broker:
             self.services.quotas = self._metering if self._metering.follow(quotas) else None
 
     def directory_failed(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
-        """Take the partitions of a directory that has failed out of service, and tell the controller."""
+        """Take the partitions of a failed directory out of service, and tell the controller."""
         self.node.replicas.offline(lost)
         self.assignments.on_change()
         if self.startup is not None and self.node.metadata_leader is None:
@@ -220,19 +224,22 @@ class Broker:
     # -- time, driven by the server
 
     def settle(self) -> None:
-        """Answer the requests that waited for what has happened since the last call."""
+        """Answer the waiting requests for everything since the last call."""
         self.node.purgatory.settle(self.clock.now)
 
     def next_deadline(self) -> int | None:
-        """Return when, by `clock.now`, something is due. Called after every request: it must cost next to nothing."""
+        """Return when, by `clock.now`, something is due.
+
+        Called after every request: it must cost next to nothing.
+        """
         return _earliest(self.timed)
 
     def next_deadline_of_clients(self) -> int | None:
-        """Return the same without the upkeep of logs."""
+        """Return the next deadline without the maintenance of logs."""
         return _earliest(machine for machine in self.timed if machine is not self.node.logs)
 
     def on_deadline(self) -> None:
-        """Do what is due by now."""
+        """Do everything due by now."""
         now = self.clock.now
         for machine in list(self.timed):
             due = machine.next_deadline()
@@ -240,17 +247,20 @@ class Broker:
                 machine.on_deadline(now)
 
     def look_now(self) -> None:
-        """Look at the logs as is done from time to time, at the next `on_deadline`: retention, compaction."""
+        """Have the logs look for retention and compaction at the next `on_deadline`."""
         self.node.logs.look_now(self.clock.now)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """Tell the coordinators that a client has gone. They act on that at their next deadline."""
+        """Tell the coordinators of a closed connection, to act at the next deadline."""
         for host in self.services.hosts.values():
             host.connection_closed(connection)
 
 
 class _BrokerLogListener(LogListener):
-    """The listener of a broker's logs. The parts are looked up when an event comes: the logs are made before them."""
+    """The listener of a broker's logs.
+
+    The parts are looked up when an event comes: the logs are made before them.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

@@ -110,19 +110,19 @@ class Node:
 
     @property
     def led_metadata(self) -> MetadataLeader:
-        """The metadata where this node leads it. Raises NOT_CONTROLLER."""
+        """The metadata log's leader in the process. Raises NOT_CONTROLLER."""
         if self.metadata_leader is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         return self.metadata_leader
 
     @property
     def image(self) -> MetadataImage:
-        """The metadata as this node knows it now."""
+        """The present metadata."""
         return self.metadata.image
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch with which this node is registered as a broker; -1 if it is not."""
+        """The epoch of the broker's registration; -1 without a registration."""
         broker = self.image.brokers.get(self.id)
         return NO_EPOCH if broker is None else broker.epoch
 
@@ -138,7 +138,7 @@ class Node:
         return BrokerChannels(self)
 
     def other_leader(self, topic: str, partition: int) -> int | None:
-        """Return the other node that leads a partition; None if this node leads the partition, or nobody."""
+        """Return the remote leader of a partition; None without a leader, or for a local leader."""
         state = self.image.partition(topic, partition)
         return None if state is None or state.leader in (self.id, NO_LEADER) else state.leader
 
@@ -147,7 +147,7 @@ class Node:
         self.subscribers.append(subscriber)
 
     def create_missing_topics(self, names: Iterable[str], spend: Spend = unlimited) -> None:
-        """Create topics that a client or a coordinator needs, if possible now; internal topics get their own settings.
+        """Create topics for a client or a coordinator, if possible now; internal topics get their own settings.
 
         Names that can't be topics stay missing without an error, and so do topics above the quota that `spend` counts.
         """
@@ -165,17 +165,18 @@ class Node:
         self.metadata.reconfigure(config)
 
     def authorize_by(self, authorizer: Authorizer) -> None:
-        """Let handlers and the controller of this node ask `authorizer`."""
+        """Ask `authorizer` from now on, in the controller of the node."""
         self.authorizer = authorizer
         if self.metadata_leader is not None:
             self.metadata_leader.controller.authorizer = authorizer
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """The topic's settings over the broker's defaults."""
+        """Return the topic's settings over the broker's defaults."""
         return TopicConfig.resolve(self.config, self.topic_overrides(topic))
 
     def topic_overrides(self, topic: str) -> Mapping[str, str]:
-        """The topic's own settings, without what another release of Kafka knew or took and we don't: a broker that
-        refuses to start on it would help nobody.
+        """Return the topic's own settings, without settings of other releases of Kafka.
+
+        A broker that refuses to start on such a setting would help nobody.
         """
         return readable_overrides(self.config, self.image.topic_config(topic))

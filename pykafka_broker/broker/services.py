@@ -1,7 +1,7 @@
-"""What handlers may reach.
+"""The parts of a broker that handlers may reach.
 
-Rule: a handler resolves and authorises what it was asked about, calls one of these, and answers. It never sees a
-socket, another request, or the parts behind these names.
+Rule: a handler resolves and authorises the names in its request, calls a part, and answers. A handler never sees a
+socket, another request, or the inside of a part.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ NodeAddress = tuple[int, str, int, str | None]  # id, host, port, rack
 
 
 class Endpoint(Protocol):
-    """A listener that is bound."""
+    """A bound listener."""
 
     name: str
     host: str
@@ -64,30 +64,33 @@ class Timed(Protocol):
 
 
 class Counting(Protocol):
-    """Who counts what requests use of quotas: `metering.Metering`."""
+    """The count of used quotas by request: `metering.Metering`."""
 
     def metered(self, endpoint: Any, context: RequestContext, size: int) -> tuple[Any, RequestContext]:
-        """What takes the place of these for a request of `size` bytes."""
+        """Return the replacements of endpoint and context for a request of `size` bytes."""
 
     def connection_throttle_ms(self, host: str) -> int:
-        """A connection from there: 0 if it is let in, else how long it is held before it is closed."""
+        """Return for how long a new connection is held before the close; 0 to let the connection in."""
 
 
 class CoordinatorHost(Timed, Protocol):
-    """A coordinator of this node."""
+    """A coordinator on the node."""
 
     shards: CoordinatorShards
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """Note that a client has gone, and act at the next deadline."""
+        """Note a closed connection, to act at the next deadline."""
 
 
 _Host = TypeVar("_Host", bound=CoordinatorHost)
 
 
 class Services:
-    """Typed doors to one node. A coordinator's host is made at its first use, so that a broker without groups does not
-    pay for them; `on_made` takes each, to drive its deadlines.
+    """The parts of a node for handlers.
+
+    A coordinator's host is made at its first use, so that a broker without groups does not pay for them.
+
+    on_made: takes each new host, to drive its deadlines.
     """
 
     def __init__(self, node: Node, new_session_id: Callable[[], int], on_made: Callable[[Timed], None]) -> None:
@@ -118,7 +121,7 @@ class Services:
 
     @property
     def active_controller(self) -> QuorumController:
-        """What this node is for others. Raises NOT_CONTROLLER."""
+        """The controller of other nodes. Raises NOT_CONTROLLER."""
         if self.quorum_controller is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         return self.quorum_controller
@@ -132,14 +135,14 @@ class Services:
 
     @cached_property
     def groups(self) -> GroupHost:
-        """The service of groups and their offsets."""
+        """The groups and their offsets."""
         from pykafka_broker.broker.coordinators.group_host import GroupHost
 
         return self._add(CONSUMER_OFFSETS, GroupHost(self.node))
 
     @cached_property
     def transactions(self) -> TransactionHost:
-        """The service of transactional ids."""
+        """The transactional ids."""
         from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
 
         return self._add(TRANSACTION_STATE, TransactionHost(self.node, self.offsets_decided))
@@ -150,22 +153,22 @@ class Services:
 
     @cached_property
     def shares(self) -> ShareHost:
-        """The service of share groups' state, with the share partitions of the node."""
+        """The state of share groups, with the share partitions of the node."""
         from pykafka_broker.broker.coordinators.share_host import ShareHost
 
         return self._add(SHARE_GROUP_STATE, ShareHost(self.node, lambda group_id: self.groups.settings(group_id)))
 
     def loading(self) -> list[str]:
-        """Return the topics of coordinators whose logs are still being read."""
+        """Return the topics of coordinators with logs still to be read."""
         return [topic for topic in _HOSTS if topic in self.hosts and self.hosts[topic].shards.loading]
 
     def stop_coordinators(self) -> None:
-        """Send clients that wait for a coordinator to the next one."""
+        """Send waiting clients to the next coordinator."""
         for host in self.hosts.values():
             host.shards.drop_all()
 
     def start_coordinators(self) -> None:
-        """Begin to read the coordinators' logs; coordinators without a topic wait for their first use.
+        """Begin to read the coordinators' logs; coordinators without a topic wait for the first use.
 
         Leaderships in the metadata from before the start may have moved meanwhile, which does no harm.
         """
@@ -178,7 +181,7 @@ class Services:
         getattr(self, _HOSTS[topic])
 
     def _follow(self, delta: MetadataDelta) -> None:
-        """Start the coordinators whose logs this node leads now: another node may have left something to be done."""
+        """Start coordinators with new leaderships: another node may have left something to be done."""
         for topic, state in (*delta.changed_partitions, *delta.new_partitions):
             name = topic.name
             if name in _HOSTS and state.leader == self.node_id and not self.logs.is_fresh(name, state.partition):
@@ -188,12 +191,12 @@ class Services:
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings that hold now."""
+        """The present settings."""
         return self.node.config
 
     @property
     def image(self) -> MetadataImage:
-        """The metadata as this node knows it now."""
+        """The present metadata."""
         return self.node.metadata.image
 
     @property
@@ -203,7 +206,7 @@ class Services:
     # -- resolve and authorise
 
     def audience(self, connection: ConnectionContext) -> Hashable:
-        """Those who are given the same answer to the same request while the metadata stays as it is."""
+        """Return the key of all clients with the same answers, while the metadata stays the same."""
         reached = connection.listener, connection.local_host, connection.local_port
         if type(self.authorizer) is AllowAll:
             return reached
@@ -217,7 +220,7 @@ class Services:
         self.remembers = not hasattr(authorizer, "hook")
 
     def rights(self, context: RequestContext) -> Rights:
-        """What whoever asks may do, for those who ask more than once."""
+        """Return the rights of the client, to be asked more than once."""
         return Rights(self.authorizer, context)
 
     def allows(
@@ -229,7 +232,7 @@ class Services:
         *,
         log: bool = True,
     ) -> bool:
-        """Whether whoever asks may do this. `log`: see `Rights`."""
+        """Return whether the client may do an operation. `log`: see `Rights`."""
         connection = context.connection
         if self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
             return True
@@ -240,14 +243,14 @@ class Services:
     def authorise(
         self, context: RequestContext, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME
     ) -> None:
-        """Raises TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on if that is not allowed."""
+        """Raise TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on for a missing right."""
         connection = context.connection
         if not self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
             log_denial(self.authorizer, context, operation, resource, name)
             raise denial(resource)
 
     def who_may_see(self, context: RequestContext) -> Callable[[str], bool] | None:
-        """Whether whoever asks may describe a topic, for patterns of names; None if everybody may."""
+        """Return whether the client may describe a topic, for patterns of names; None if everybody may."""
         if type(self.authorizer) is AllowAll:
             return None
         return partial(self.allows, context, AclOperation.DESCRIBE, AclResourceType.TOPIC, log=False)
@@ -255,12 +258,14 @@ class Services:
     def authorized_operations(
         self, context: RequestContext, resource: AclResourceType, name: str = CLUSTER_NAME
     ) -> int:
-        """The bit set of what whoever asks may do to that (KIP-430)."""
+        """Return the bit set of operations allowed to the client (KIP-430)."""
         return self.rights(context).operations(resource, name)
 
     def topic(self, context: RequestContext, operation: AclOperation, name: str, topic_id: bytes = ZERO_UUID) -> str:
-        """The name of a topic that is asked for by name, or by id where there is one, and that may be used so. Raises
-        UNKNOWN_TOPIC_ID or TOPIC_AUTHORIZATION_FAILED; whether there is a topic of that name is not asked.
+        """Return the name of a topic, given by name or id, after the check of the client's rights.
+
+        Raises:
+            ApiError: UNKNOWN_TOPIC_ID or TOPIC_AUTHORIZATION_FAILED. Whether a topic of the name exists is not checked.
         """
         if topic_id != ZERO_UUID:
             name = self.topic_name(topic_id)
@@ -270,8 +275,10 @@ class Services:
     def partition(
         self, context: RequestContext, operation: AclOperation, topic: str, number: int, epoch: int = NO_EPOCH
     ) -> Partition:
-        """A partition that this node leads and that may be used so. Raises TOPIC_AUTHORIZATION_FAILED and what
-        `Replicas.leader` raises.
+        """Return a partition led by the node, after the check of the client's rights.
+
+        Raises:
+            ApiError: TOPIC_AUTHORIZATION_FAILED, and what `Replicas.leader` raises.
         """
         self.authorise(context, operation, AclResourceType.TOPIC, topic)
         return self.replicas.leader(topic, number, epoch)
@@ -279,36 +286,37 @@ class Services:
     # -- topics
 
     def topic_name(self, topic_id: bytes) -> str:
-        """Raises UNKNOWN_TOPIC_ID."""
+        """Return the name of a topic. Raises UNKNOWN_TOPIC_ID."""
         topic = self.image.topics_by_id.get(topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic.name
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """The topic's settings over the broker's defaults."""
+        """Return the topic's settings over the broker's defaults."""
         return self.node.topic_config(topic)
 
     def is_internal(self, topic: str) -> bool:
-        """Whether clients leave it alone."""
+        """Return whether a topic is the cluster's own."""
         return topic in INTERNAL_TOPICS
 
     def emulation_for(self, connection: ConnectionContext) -> Emulation | None:
-        """Return the release that a connection sees. Brokers of a cluster see none, on the listener that is theirs."""
+        """Return the release for a connection; brokers of a cluster see none on the inter-broker listener."""
         if self.node.roles.alone or connection.listener != inter_broker_listener(self.node):
             return self.emulation
         return None
 
     @property
     def not_yet_created(self) -> ErrorCode:
-        """What a client is told of a topic that its request has created, where that is not to be there at once. Brokers
-        of ZooKeeper's had no leader for it yet, a broker of KRaft has not heard of it.
+        """The error for a topic created by the same request, where clients have to ask again.
+
+        Brokers of ZooKeeper's had no leader for the topic yet; a broker of KRaft has not heard of the topic.
         """
         with_zookeeper = self.emulation is not None and not self.emulation.release.features
         return ErrorCode.LEADER_NOT_AVAILABLE if with_zookeeper else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
-        """The partition of `__consumer_offsets` that holds a group, also before there is one."""
+        """Return a group's partition of `__consumer_offsets`, also before the topic exists."""
         topic = self.image.topics.get(CONSUMER_OFFSETS)
         count: int = len(topic.partitions) if topic is not None else self.config.offsets_topic_num_partitions
         return CONSUMER_OFFSETS, partition_for(group_id, count)
@@ -316,9 +324,7 @@ class Services:
     # -- addresses
 
     def advertised(self, context: RequestContext) -> tuple[str, int]:
-        """Where this client is told to find this node: at the address that it dialled, unless `advertised.listeners`
-        says otherwise.
-        """
+        """Return the address of the node for a client: as dialled, unless `advertised.listeners` says otherwise."""
         listener = self.listeners.get(context.connection.listener)
         if listener is not None and listener.advertised is not None:
             host, port = listener.advertised
@@ -326,7 +332,7 @@ class Services:
         return context.connection.local_host, context.connection.local_port
 
     def nodes(self, context: RequestContext, *, fenced: bool = False) -> list[NodeAddress]:
-        """The brokers as this client is to reach them; `fenced` ones too if asked for."""
+        """Return the brokers with their addresses for a client; fenced brokers only on request."""
         nodes: list[NodeAddress] = []
         for broker in self.image.brokers.values():
             if broker.id == self.node_id:

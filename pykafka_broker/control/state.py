@@ -306,7 +306,7 @@ class BrokerState:
         except (OSError, LogDirectoryError, ApiError) as error:
             raise Problem(503, f"all is as before, since the data can't be exchanged: {error}") from error
         finally:
-            old.give_up()
+            old.fail_requests()
         self._running.jobs.submit(_Removal(list(aside.values())))
 
     def _fill(self, aside: dict[str, str], lay: Callable[[str], None], setup: Setup, stays: Collection[str]) -> None:
