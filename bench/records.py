@@ -13,8 +13,8 @@ from kafka.record.default_records import DefaultRecordBatch
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import CODEC_NAMES
 from pykafka_broker.records.conversion import from_v2, to_v2
-from pykafka_broker.records.header import check_crc, read_header, set_base_offset
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.header import check_crc, read_header
+from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.records.validation import RecordCheck, RecordLimits
 from pykafka_broker.steps import at_once
 
@@ -54,7 +54,7 @@ def check_all(batch: bytes) -> None:
 
 def report_records(value_size: int) -> None:
     count = max(1, BATCH_BYTES // value_size)
-    records = [Record(i, 1_700_000_000_000 + i // 50, b"key-%d" % i, bytes(value_size)) for i in range(count)]
+    records = [BatchRecord(i, 1_700_000_000_000 + i // 50, b"key-%d" % i, bytes(value_size)) for i in range(count)]
     batch = bytes(build_batch(records))
     message_set = at_once(from_v2(batch, 1))
     works: dict[str, Callable[[], Any]] = {
@@ -75,7 +75,7 @@ def report_compression(value_size: int = 100) -> None:
         b'{"id": %d, "name": "sensor %d", "value": %d}' % (i, i % 40, i * 7919 % 1000) for i in range(4_000)
     )
     values = [text[i : i + value_size] for i in range(0, BATCH_BYTES, value_size)]
-    records = [Record(i, 1_700_000_000_000 + i // 50, None, value) for i, value in enumerate(values)]
+    records = [BatchRecord(i, 1_700_000_000_000 + i // 50, None, value) for i, value in enumerate(values)]
     print(f"{len(records)} records of JSON, {value_size} bytes each")
     for codec, name in enumerate(CODEC_NAMES):
         batch = bytes(build_batch(records, codec=codec))
@@ -86,11 +86,10 @@ def report_compression(value_size: int = 100) -> None:
 
 def report_batches() -> None:
     for size in (1 << 10, 16 << 10, 1 << 20):
-        batch = build_batch([Record(0, 0, None, bytes(size))])
+        batch = build_batch([BatchRecord(0, 0, None, bytes(size))])
         duration = seconds(partial(check_crc, batch, read_header(batch)))
         print(f"check_crc of {size >> 10:5} KiB  {size / duration / 1e9:6.1f} GB/s")
     print(f"read_header            {seconds(lambda: read_header(batch)) * 1e9:6.0f} ns")
-    print(f"set_base_offset        {seconds(lambda: set_base_offset(batch, 12345)) * 1e9:6.0f} ns")
 
 
 if __name__ == "__main__":

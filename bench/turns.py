@@ -28,7 +28,7 @@ from bench.running import Running
 from interop.raw import RawClient
 from pykafka_broker.cli import main as broker
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
-from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.event_loop import SystemClock
 
 _NUMBER = struct.Struct("<d")
 _LOOK_S = 0.001

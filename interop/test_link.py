@@ -24,9 +24,8 @@ from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.errors import TruncatedBatch
 from pykafka_broker.records.header import check_crc, iter_batches
 from pykafka_broker.records.record import iter_records
-from pykafka_broker.server.event_loop import EventLoop
+from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import Link, LinkState
-from pykafka_broker.server.system_clock import SystemClock
 
 TIMEOUT_MS = 30_000
 LATEST = -1  # ListOffsets: the end of the log

@@ -18,7 +18,7 @@ from interop.waiting import eventually
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import build_batch
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 pytestmark = pytest.mark.java
 EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
@@ -159,7 +159,7 @@ def hang(server: str, topic: str) -> int:
         producer = client.call(InitProducerIdRequest(None, 60_000), 4)
         stale = int(time.time() * 1000) - 3_600_000
         records = build_batch(
-            [Record(0, stale, None, b"hanging")],
+            [BatchRecord(0, stale, None, b"hanging")],
             producer_id=producer.producer_id,
             producer_epoch=producer.producer_epoch,
             base_sequence=0,

@@ -1,8 +1,9 @@
 """The asynchronous form of `pykafka_broker.testing`, made from the synchronous one.
 
 Rule: the source says each operation once. What leads to one of the `WELDS`, which are written by hand in both forms, is
-awaited; nothing else is changed. A class of the source that has something to await gets a twin with the prefix Async;
-functions and classes without are imported from the source, so an error is the same class in both forms.
+awaited; nothing else is changed. A lambda that is one such call hands on what its caller awaits. A class of the source
+that has something to await gets a twin with the prefix Async; functions and classes without are imported from the
+source, so an error is the same class in both forms.
 
 The text is edited where the syntax tree says so: a call of an awaitable function gets `await`, its function `async`.
 Which functions those are is found by their names alone, so within the source a name means one thing. mypy checks what
@@ -148,9 +149,13 @@ class Twins:
     def _edits(self, source: Source, definition: ast.AST) -> Iterator[tuple[int, int, str]]:
         """Places in the text and what stands there in the twin."""
         bound = {id(child) for node in ast.walk(definition) for child in _binds_tighter(node)}
+        passed_on: set[int] = set()  # calls that are the whole of a lambda: its caller awaits what it returns
         for node in ast.walk(definition):
-            if isinstance(node, ast.Lambda) and any(map(self.is_awaited, ast.walk(node))):
-                raise ValueError(f"{source.name}.py:{node.lineno}: a lambda can't await: make it a function")
+            if isinstance(node, ast.Lambda):
+                if isinstance(node.body, ast.Call):
+                    passed_on.add(id(node.body))
+                if any(self.is_awaited(each) and id(each) not in passed_on for each in ast.walk(node)):
+                    raise ValueError(f"{source.name}.py:{node.lineno}: a lambda can't await: make it a function")
             if isinstance(node, Function):
                 yield from self._edits_of_function(source, node)
             elif isinstance(node, ast.ClassDef) and node.name in self.renamed:
@@ -161,7 +166,7 @@ class Twins:
             elif isinstance(node, ast.With) and any(_called(item) in self.awaited for item in node.items):
                 begin = source.span(node)[0]
                 yield begin, begin, "async "
-            if isinstance(node, ast.expr) and self.is_awaited(node):
+            if isinstance(node, ast.expr) and self.is_awaited(node) and id(node) not in passed_on:
                 begin, end = source.span(node)
                 open_, close = ("(", ")") if id(node) in bound else ("", "")
                 yield begin, begin, f"{open_}await "
@@ -193,7 +198,7 @@ class Twins:
                     if each.asname is None and each.name in used:
                         of.setdefault(self.modules.get(each.name, node.module), set()).add(each.name)
         for name in (used & set(_top_level(source.tree))) - here:
-            of.setdefault(f"{PACKAGE}.{source.name}", set()).add(name)
+            of.setdefault(self.modules.get(name, f"{PACKAGE}.{source.name}"), set()).add(name)
         lines = [f"import {name}" for name in sorted(plain)]
         if any(self.is_entered(node) for each in kept for node in ast.walk(each)):
             of.setdefault(ENTERED, set()).add("entered")
@@ -204,12 +209,12 @@ class Twins:
 
 
 def own_nodes(function: Function) -> Iterator[ast.AST]:
-    """The nodes of a function without those of the functions in it."""
+    """The nodes of a function without those of the functions and lambdas in it."""
     waiting: list[ast.AST] = [*function.body]
     while waiting:
         node = waiting.pop()
         yield node
-        if not isinstance(node, Function):
+        if not isinstance(node, Function | ast.Lambda):
             waiting.extend(ast.iter_child_nodes(node))
 
 

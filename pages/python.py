@@ -58,9 +58,9 @@ def python() -> str:
 def _answers() -> str:
     """The dicts that calls return."""
     told = [
-        f"- `{kind.__name__}`: {_told(kind)} Keys: {', '.join(f'`{name}`' for name in kind.__annotations__)}."
-        for kind in vars(answers).values()
-        if is_typeddict(kind)
+        f"- `{name}`: {_told(kind)} Keys: {', '.join(f'`{key}`' for key in kind.__annotations__)}."
+        for name in answers.__all__
+        if is_typeddict(kind := getattr(answers, name))
     ]
     return f"## Answers\n\n{_ANSWERS}\n" + "\n".join(told) + "\n"
 

@@ -234,7 +234,7 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
     url = _option(pytestconfig, "kafka_broker_url") or os.environ.get(URL_VARIABLE, "")
     if url:
         if wish:
-            pytest.skip(f"it asks for a broker of its own ({wish}), and there is one at {url}")
+            pytest.skip(f"the test needs a broker with its own settings ({wish}), and the run uses the broker at {url}")
         with RemoteBroker(url) as remote:
             yield remote
         return
@@ -330,7 +330,7 @@ def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest
 
 
 def _make_usable(broker: Controlled, config: pytest.Config) -> None:
-    """Undo what earlier tests have done to the broker."""
+    """Undo the effects of earlier tests on the broker."""
     from pykafka_broker.testing import KafkaBroker
 
     empty = _resets(config)

@@ -2,7 +2,7 @@
 
 Rule: a call, a flag or a module that Linux, macOS or Windows lacks is used here and nowhere else. Where it is missing,
 a plainer way does the same, or nothing is done and the docstring says what that costs. The differences in waiting for
-sockets are in `server/readiness.py`.
+sockets are in `server/event_loop.py`.
 
 Windows: an open file may be renamed and removed, as on other systems; a directory with an open file may not.
 """

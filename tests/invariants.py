@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.log.files import FileSlice
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.log.partition_log import AppendInfo, Origin, PartitionLog

@@ -25,7 +25,7 @@ CONFIG = PACKAGE / "config"
 
 
 def generate() -> dict[Path, str]:
-    """Every generated file with its text."""
+    """Return every generated file with the text."""
     messages = load_messages(SCHEMAS)
     requests = {message.api_key: message for message in messages if message.kind == "request"}
     files = {
@@ -47,12 +47,12 @@ def generate() -> dict[Path, str]:
 
 
 def generated_files() -> set[Path]:
-    """The files in the package that carry the mark."""
+    """Return the files in the package with the mark."""
     return {path for path in PACKAGE.rglob("*.py") if path.read_text().startswith(MADE_BY)}
 
 
 def check(files: dict[Path, str]) -> list[str]:
-    """What differs between the committed code and the schemas."""
+    """Return the differences between the committed code and the schemas."""
     differences = [f"left over: {path.relative_to(ROOT)}" for path in sorted(generated_files() - files.keys())]
     for path, text in sorted(files.items()):
         if not path.exists():

@@ -15,7 +15,7 @@ _FORMAT_LETTERS = str.maketrans({"?": "o"})
 
 
 class ModuleCode:
-    """What all functions of one module share: imports of the runtime and precompiled formats."""
+    """The common parts of a module's functions: imports of the runtime and precompiled formats."""
 
     def __init__(self) -> None:
         self.runtime: set[str] = set()
@@ -47,7 +47,7 @@ class ModuleCode:
         return self.structures.setdefault(fmt, "_STRUCT_" + fmt.translate(_FORMAT_LETTERS))
 
     def definitions(self) -> list[str]:
-        """The precompiled formats, one a line."""
+        """Return the precompiled formats, a line each."""
         lines = [f'{name} = Struct(">{fmt}").pack' for fmt, name in sorted(self.packers.items())]
         lines += [f'{name} = Struct(">{fmt}").unpack_from' for fmt, name in sorted(self.unpackers.items())]
         lines += [f'{name} = Struct(">{fmt}").iter_unpack' for fmt, name in sorted(self.iterators.items())]
@@ -61,7 +61,7 @@ class ModuleCode:
 
 
 class FunctionCode:
-    """The lines of one function, its indentation, and its local names."""
+    """The lines of a function, with indentation and local names."""
 
     def __init__(self, module: ModuleCode) -> None:
         self.module = module
@@ -80,7 +80,7 @@ class FunctionCode:
         self.depth -= 1
 
     def local(self, name: str, owner: str) -> str:
-        """A variable of its own for the field `name`; inside `owner` when the plain name is taken."""
+        """Return a new variable for the field `name`, with the name of `owner` where the plain name is taken."""
         for candidate in (name, f"{owner}_{name}"):
             if candidate not in RESERVED and candidate not in self._taken:
                 break

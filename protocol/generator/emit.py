@@ -7,7 +7,6 @@ from textwrap import wrap
 
 from protocol.generator.code import ModuleCode
 from protocol.generator.failures import failed_methods
-from protocol.generator.hot import HOT
 from protocol.generator.layout import layouts_of
 from protocol.generator.readers import read_function
 from protocol.generator.schema import Field, Message, StructType
@@ -21,7 +20,7 @@ RUNTIME = "pykafka_broker.protocol.runtime"
 
 
 def message_module(message: Message, request: Message | None = None) -> str:
-    """The source of one message's module; `request` is what a response answers."""
+    """Return the source of a message's module; `request` is the request of a response."""
     module = ModuleCode()
     layouts = layouts_of(message)
     functions: list[str] = []
@@ -32,13 +31,15 @@ def message_module(message: Message, request: Message | None = None) -> str:
             f"  # version{'s' if len(versions) > 1 else ''} {_spans(versions)}{', flexible' if layout.flexible else ''}"
         )
         writer, reader = f"_write_v{versions[0]}", f"_read_v{versions[0]}"
-        if message.name in HOT:
-            write = write_function(writer, message, layout, module)
-            read = read_function(reader, message, layout, module)
-        else:
-            functions += structs.make(layout, versions[0])
+        functions += structs.make(layout, versions[0])
+        if structs.writes:
             write = structs.write_function(writer, layout)
+        else:
+            write = write_function(writer, message, layout, module)
+        if structs.reads:
             read = structs.root_read_function(reader, layout)
+        else:
+            read = read_function(reader, message, layout, module)
         for lines in (write, read):
             functions += ["", "", lines[0] + note, *lines[1:]]
         tables["write"] |= dict.fromkeys(versions, writer)
@@ -73,7 +74,7 @@ def _table(rows: dict[int, str]) -> str:
 
 
 def _spans(versions: list[int]) -> str:
-    """`[0, 1, 2, 5]` -> `0-2, 5`."""
+    """Return `0-2, 5` for `[0, 1, 2, 5]`."""
     spans: list[Versions] = []
     for version in versions:
         if spans and spans[-1].high == version - 1:
@@ -144,7 +145,7 @@ def _class(
 
 
 def _note(field: Field) -> str:
-    """Which versions carry the field, when not all do."""
+    """Return a comment about the versions of the field, empty for all versions."""
     parts = [] if str(field.versions) == "0+" else [str(field.versions)]
     if field.tagged:
         parts.append(f"tag {field.tag}")
@@ -159,7 +160,7 @@ def _initial(field: Field) -> str:
 
 
 def _shared_defaults(message: Message, module: ModuleCode) -> list[str]:
-    """Innermost first: a default may hold another."""
+    """Return the shared defaults, innermost first: a default may hold another."""
     fields = [field for owner in (*message.structs.values(), message.root) for field in owner.fields]
     used = {field.type for field in fields if field.is_struct and not field.array and not field.default_is_null}
     lines = ["", ""] if used else []

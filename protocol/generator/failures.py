@@ -26,14 +26,14 @@ _NOTHING_TO_ANSWER = "forgotten_topics_data"  # of Fetch: what the client no lon
 
 @dataclass(frozen=True)
 class _Asked:
-    """A list of the request whose items an answer's list is about: fields on the way to it, and the identities."""
+    """A list of the request with a counterpart in the answer: the fields on the way to the list, and the identities."""
 
     way: tuple[Field, ...]
     identity: tuple[str, ...]
 
 
 def failed_methods(response: Message, request: Message, module: ModuleCode) -> list[str]:
-    """The methods of one response."""
+    """Return the methods of a response."""
     code = _Failures(response, request, module)
     code.lists(response.root, request.root, "self", "request")
     items = code.code.lines
@@ -70,7 +70,7 @@ class _Failures:
         self.code = FunctionCode(module)
 
     def error(self, answer: StructType) -> list[str]:
-        """The arguments that put the error into a struct that has room for it."""
+        """Return the arguments for the error in a struct with fields for errors."""
         names = {field.python: field for field in answer.fields}
         if "error_code" not in names:
             return []
@@ -84,13 +84,13 @@ class _Failures:
         return bool(self.error(answer)) or any(self.answering(answer))
 
     def answering(self, answer: StructType) -> list[tuple[Field, StructType]]:
-        """The lists of a struct whose items have errors, or lists of such."""
+        """Return the lists of a struct with errors in the items, or in lists of the items."""
         lists = [field for field in answer.fields if field.array and field.is_struct]
         structs = [(field, self.response.structs[field.type]) for field in lists]
         return [(field, struct) for field, struct in structs if self.holds_errors(struct)]
 
     def lists(self, answer: StructType, asked: StructType, target: str, source: str) -> bool:
-        """Fill the lists of `target` from those of `source`; whether there are any."""
+        """Fill the lists of `target` from the lists of `source`; return whether any was filled."""
         found = False
         for field, struct in self.answering(answer):
             for chosen in self.chosen(field, struct, asked):
@@ -99,7 +99,7 @@ class _Failures:
         return found
 
     def chosen(self, field: Field, answer: StructType, asked: StructType) -> list[_Asked]:
-        """The lists of the request that this list of the answer is about: that of its name, or all that fit."""
+        """Return the lists of the request behind a list of the answer: of the same name, or all fitting lists."""
         lists = [each for each in asked.fields if each.array and each.python != _NOTHING_TO_ANSWER]
         same = [each for each in lists if each.python == field.python]
         fitting = [
@@ -117,7 +117,7 @@ class _Failures:
         ]
 
     def identity(self, answer: StructType, asked: Field) -> tuple[str, ...] | None:
-        """The arguments that repeat of an `item` what identifies it; None if nothing does and something should."""
+        """Return the arguments for the identity of an `item`; None if a needed identity is missing."""
         wanted = [field for field in answer.fields if field.python in _NAMES]
         found = {field.python: value for field in wanted if (value := self.value(field, asked)) is not None}
         partitions = [field.python for field in wanted if field.python in _PARTITION]
@@ -126,7 +126,7 @@ class _Failures:
         return tuple(f"{name}={value}" for name, value in found.items())
 
     def value(self, field: Field, asked: Field) -> str | None:
-        """The expression for one identity in terms of `item`."""
+        """Return the expression for an identity in terms of `item`."""
         if not asked.is_struct:
             return "item" if asked.type == field.type or (asked.type in FIXED and field.type in FIXED) else None
         fields = {each.python: each for each in self.request.structs[asked.type].fields}

@@ -33,7 +33,7 @@ _JAR = re.compile(r"kafka-([a-z-]+)-(\d+(?:\.\d+)+)\.jar$")
 
 
 def import_release(jars: Iterable[Path], schemas: Path, fresh: bool) -> str:
-    """Lay the release in `jars` over the folder `schemas` (over nothing when `fresh`); says what was imported."""
+    """Lay the release in `jars` over the folder `schemas`, or over nothing if `fresh`; return a line for the user."""
     below = {} if fresh else load_schemas(schemas)
     above, releases = read_jars(jars)
     merged = {area_name: merge(message, below.get(area_name), below) for area_name, message in above.items()}
@@ -46,12 +46,12 @@ def import_release(jars: Iterable[Path], schemas: Path, fresh: bool) -> str:
 
 
 def load_schemas(schemas: Path) -> dict[tuple[str, str], Json]:
-    """All committed schemas, by area (the jar they come from) and name."""
+    """Return all committed schemas, by area (the name of a jar) and name."""
     return {(path.parent.name, path.stem): json.loads(path.read_text()) for path in sorted(schemas.glob("*/*.json"))}
 
 
 def read_jars(paths: Iterable[Path]) -> tuple[dict[tuple[str, str], Json], set[str]]:
-    """The schemas in these jars, or in the jars of these folders, and the releases that the jars' names tell."""
+    """Return the schemas in jars, or in the jars of folders, and the releases in the names of the jars."""
     found: dict[tuple[str, str], Json] = {}
     releases = set()
     jars = [jar for path in paths for jar in (sorted(path.glob("*.jar")) if path.is_dir() else [path])]
@@ -100,7 +100,7 @@ def _field_facts(field: Json) -> Json:
 
 
 def merge(above: Json, below: Json | None, all_below: dict[tuple[str, str], Json]) -> Json:
-    """The newer release's message, with what only older versions have."""
+    """Return the newer release's message, with the fields of older versions."""
     if below is None:
         return above
     if above["validVersions"] == "none":
@@ -124,7 +124,7 @@ def merge(above: Json, below: Json | None, all_below: dict[tuple[str, str], Json
 
 
 def _all_unstable(message: Json, others: dict[tuple[str, str], Json]) -> bool:
-    """Whether every version of this API was a preview; the mark stands in the request."""
+    """Return whether every version of the API was a preview; the mark stands in the request."""
     request = next(
         (m for m in others.values() if m["type"] == "request" and m.get("apiKey") == message.get("apiKey")), message
     )
@@ -133,7 +133,7 @@ def _all_unstable(message: Json, others: dict[tuple[str, str], Json]) -> bool:
 
 
 def merge_fields(above: list[Json], below: list[Json], floor: int) -> list[Json]:
-    """The fields of `above` in their order; what only versions under `floor` have stands where it stood in `below`."""
+    """Return the fields of `above` in order, with the fields of versions under `floor` at their places in `below`."""
     result = [dict(field) for field in above]
     position = 0
     for field in below:
@@ -160,7 +160,7 @@ def _merge_field(above: Json, below: Json, floor: int) -> None:
 
 
 def dump(message: Json) -> str:
-    """One field a line, indented by depth: small to read and to compare."""
+    """Return a schema with a field a line, indented by depth: small to read and to compare."""
     head = {key: value for key, value in message.items() if key not in ("commonStructs", "fields")}
     lines = ["{"] + [f"  {json.dumps(key)}: {json.dumps(value)}," for key, value in head.items()]
     if "commonStructs" in message:

@@ -10,7 +10,7 @@ from protocol.generator.schema import FIXED, Field, Message, StructType
 
 @dataclass(frozen=True)
 class Item:
-    """A field as one version writes it."""
+    """A field in the form of a version."""
 
     field: Field
     nullable: bool
@@ -20,7 +20,7 @@ class Item:
 
     @property
     def min_size(self) -> int:
-        """The fewest bytes that this field can take."""
+        """Return the fewest bytes of the field."""
         if self.field.array:
             return 1 if self.compact else 4
         if self.child is not None:
@@ -33,7 +33,7 @@ class Item:
 
     @property
     def element_min_size(self) -> int:
-        """The fewest bytes that one element of this array can take."""
+        """Return the fewest bytes of an element of the array."""
         if self.child is not None:
             return self.child.min_size
         if self.field.type in FIXED:
@@ -45,7 +45,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Layout:
-    """A struct as one version writes it: fields in order, tagged fields by tag, then what it cannot carry."""
+    """A struct in the form of a version: fields in order, tagged fields by tag, then fields without room."""
 
     struct: StructType
     flexible: bool
@@ -59,7 +59,7 @@ class Layout:
 
 
 def layouts_of(message: Message) -> list[tuple[Layout, list[int]]]:
-    """Each distinct layout with its versions, in the order of the first."""
+    """Return each distinct layout with the versions, in the order of the first."""
     found: dict[Layout, list[int]] = {}
     for version in message.versions:
         found.setdefault(layout_of(message, message.root, version), []).append(version)
@@ -67,7 +67,7 @@ def layouts_of(message: Message) -> list[tuple[Layout, list[int]]]:
 
 
 def layout_of(message: Message, struct_type: StructType, version: int) -> Layout:
-    """The layout of one struct in one version."""
+    """Return the layout of a struct in a version."""
     flexible = version in message.flexible
     present = [field for field in struct_type.fields if version in field.versions]
     plain = [field for field in present if version not in field.tagged]

@@ -18,7 +18,7 @@ from protocol.generator.writers import default_name
 
 
 def read_function(name: str, message: Message, layout: Layout, module: ModuleCode) -> list[str]:
-    """The source of one reader."""
+    """Return the source of a flat reader."""
     reader = _Reader(message, module)
     reader.struct(layout, "m")
     body = reader.code.lines
@@ -51,7 +51,7 @@ class _Reader:
         self.pending = []
 
     def struct(self, layout: Layout, var: str) -> None:
-        """Makes the object `var` and reads all of its fields."""
+        """Make the object `var` and read all fields."""
         self.code.line(f"{var} = {self.module.use('new')}({layout.struct.name})")
         read = {item.field.name for item in layout.items}
         for field in layout.struct.fields:
@@ -64,7 +64,7 @@ class _Reader:
         self.flush()
 
     def into(self, item: Item, owner: str) -> None:
-        """Reads one field of the object `owner`."""
+        """Read a field of the object `owner`."""
         field = item.field
         target = f"{owner}.{field.python}"
         if field.array:
@@ -77,7 +77,7 @@ class _Reader:
             self.sized(item, target)
 
     def length(self, classic: str, compact: bool) -> None:
-        """The length prefix into `count`; -1 is null."""
+        """Read the length prefix into `count`; -1 is null."""
         if not compact:
             self.pending.append((classic, "count"))
             self.flush()
@@ -89,7 +89,7 @@ class _Reader:
         self.code.line("count -= 1")
 
     def sized(self, item: Item, var: str) -> None:
-        """string, bytes, records."""
+        """Read a string, bytes or records."""
         field = item.field
         self.length("h" if field.type == "string" else "i", item.compact)
         if item.nullable:
@@ -171,7 +171,7 @@ class _Reader:
             self.code.line(f"{target} = {var}")
 
     def fixed_format(self, child: Layout) -> str | None:
-        """The format of elements that have no variable part at all."""
+        """Return the format of elements without any variable part."""
         if child.flexible or not child.items:
             return None
         plain = all(item.field.type in FIXED and not item.field.array for item in child.items)
@@ -202,7 +202,7 @@ class _Reader:
             self.code.line(f"{var}.append({element})")
 
     def tags(self, layout: Layout, owner: str) -> None:
-        """The tagged section. As in Kafka, unknown tags pass, in any order, and the last of duplicates counts."""
+        """Read the tagged section. As in Kafka, unknown tags pass, in any order, and the last of duplicates counts."""
         self.pending.append(("B", "tags"))
         self.flush()
         if not layout.tagged:
@@ -233,7 +233,7 @@ class _Reader:
 
 
 def default_value(field: Field, module: ModuleCode) -> str:
-    """Return what a field holds that a version does not carry."""
+    """Return the value of a field that is missing in a version."""
     literal = field.default_literal
     if literal == "EMPTY":
         return "[]" if field.array else default_name(field)
@@ -243,5 +243,5 @@ def default_value(field: Field, module: ModuleCode) -> str:
 
 
 def _inside(owner: str) -> str:
-    """What tells the local variables of an object's fields apart, where they need it."""
+    """Return the prefix for local variables of an object's fields, empty for the message itself."""
     return "" if owner == "m" else owner

@@ -86,7 +86,7 @@ def _tuple(names: tuple[str, ...]) -> str:
 
 
 def stored_keys_module(messages: list[Message]) -> str:
-    """The records of the metadata log, the coordinators' topics and the remote log's topic, by their type number."""
+    """Return a module of the records of Kafka's own topics, by type number."""
     lines = [
         MARK,
         '"""The records of Kafka\'s own topics, by the type number in a record. Classes load on first use."""',
@@ -124,7 +124,7 @@ def _values(messages: list[Message], area: str) -> list[str]:
 
 
 def config_attributes_module(path: Path) -> str:
-    """The broker's config keys as typed attributes, so that mypy knows `config.log_retention_ms`."""
+    """Return the broker's config keys as typed attributes, so mypy knows `config.log_retention_ms`."""
     keys = json.loads(path.read_text())["broker"]
     lines = [
         f"{MADE_BY}; changes belong into data.json.",

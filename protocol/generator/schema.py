@@ -24,14 +24,14 @@ _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
 def snake(name: str) -> str:
-    """`TopicId` -> `topic_id`; KRaft is one word; a keyword gets a trailing underscore."""
+    """Return `topic_id` for `TopicId`; KRaft is a single word; a keyword gets a trailing underscore."""
     words = _WORD_START.sub("_", name.replace("KRaft", "Kraft")).lower()
     return words + "_" if keyword.iskeyword(words) else words
 
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a struct, over all versions."""
+    """A field of a struct, over all versions."""
 
     name: str  # as in the schema
     python: str
@@ -68,7 +68,7 @@ class Field:
 
     @property
     def default_literal(self) -> str:
-        """The default as a Python expression; arrays and structs have none of their own (`EMPTY` stands for it)."""
+        """Return the default as a Python expression; `EMPTY` stands for a new array or struct."""
         if self.default_is_null:
             return "None"
         if self.array or self.is_struct:
@@ -92,7 +92,7 @@ class StructType:
 
 @dataclass
 class Message:
-    """One schema file."""
+    """A schema file."""
 
     name: str
     kind: str  # request, response, header, data, metadata, coordinator-key, coordinator-value
@@ -111,7 +111,7 @@ class Message:
 
     @property
     def folder(self) -> str:
-        """`messages` is what travels, `stored` is what Kafka writes to disk."""
+        """Return `messages` for requests and responses, `stored` for records on disk."""
         travels = self.kind in ("request", "response", "header") or self.name in TRAVELLING_DATA
         return "messages" if travels else "stored"
 
@@ -121,7 +121,7 @@ TRAVELLING_DATA = ("ConsumerProtocolAssignment", "ConsumerProtocolSubscription",
 
 
 def parse_message(raw: dict[str, Any], area: str) -> Message:
-    """The message of one schema file."""
+    """Return the message of a schema file."""
     structs: dict[str, StructType] = {}
     for common in raw.get("commonStructs", []):
         _parse_struct(common["name"], common["fields"], structs)

@@ -1,11 +1,11 @@
-"""Writers and readers of all messages that are not hot. Rule: one function per struct and layout, however many versions
+"""Writers and readers that are not flat. Rule: one function per struct and layout, however many versions
 and places share it; lengths, counts and tags are the business of `MessageReader` and of the runtime's helpers.
 """
 
 from __future__ import annotations
 
 from protocol.generator.code import FunctionCode, ModuleCode
-from protocol.generator.hot import bound
+from protocol.generator.hot import bound, flat_reader, flat_writer
 from protocol.generator.layout import Item, Layout
 from protocol.generator.readers import default_value
 from protocol.generator.schema import FIXED, Message, snake
@@ -13,15 +13,17 @@ from protocol.generator.writers import Writer
 
 
 class StructFunctions:
-    """The functions of one message's structs, each made when the first version needs it."""
+    """The functions of a message's structs, made for the first version in need."""
 
     def __init__(self, message: Message, module: ModuleCode) -> None:
         self.message = message
         self.module = module
+        self.writes = not flat_writer(message.name)
+        self.reads = not flat_reader(message.name)
         self._suffixes: dict[Layout, str] = {}
 
     def make(self, layout: Layout, version: int) -> list[str]:
-        """Return the functions of the structs inside `layout` that no lower version has, innermost first."""
+        """Return the functions of the structs inside `layout` that are new in this version, innermost first."""
         lines: list[str] = []
         for item in (*layout.items, *layout.tagged):
             child = item.child
@@ -29,8 +31,10 @@ class StructFunctions:
                 continue
             lines += self.make(child, version)
             self._suffixes[child] = f"{snake(child.struct.name)}_v{version}"
-            lines += ["", "", *self.write_function(self.writer(child), child)]
-            lines += ["", "", *self._read_function(child)]
+            if self.writes:
+                lines += ["", "", *self.write_function(self.writer(child), child)]
+            if self.reads:
+                lines += ["", "", *self._read_function(child)]
         return lines
 
     def writer(self, layout: Layout) -> str:
@@ -40,7 +44,7 @@ class StructFunctions:
         return f"_read_{self._suffixes[layout]}"
 
     def write_function(self, name: str, layout: Layout) -> list[str]:
-        """Return the source of one writer."""
+        """Return the source of a struct's writer."""
         writer = _StructWriter(self)
         writer.struct(layout, "m")
         writer.flush()
@@ -92,7 +96,7 @@ class _StructWriter(Writer):
 
 
 class _StructReader:
-    """The lines that make one struct, `m`, from the reader `r`."""
+    """The lines that make a struct, `m`, from the reader `r`."""
 
     def __init__(self, functions: StructFunctions) -> None:
         self.functions = functions
@@ -115,7 +119,7 @@ class _StructReader:
             self.code.line("r.skip_tags()")
 
     def flush(self) -> None:
-        """Read the fixed-size fields that are pending, with one call."""
+        """Read the pending fields of fixed size, with a single call."""
         if self.pending:
             fmt = "".join(part for part, _ in self.pending)
             names = ", ".join(name for _, name in self.pending) + ("," if len(self.pending) == 1 else "")
@@ -132,7 +136,7 @@ class _StructReader:
         self.code.line(f"{target} = {self.value(item)}")
 
     def value(self, item: Item) -> str:
-        """The expression that reads a field of variable size."""
+        """Return the expression for a field of variable size."""
         field, name = item.field, repr(item.field.python)
         nullable = "nullable_" if item.nullable else ""
         if not field.array and item.child is not None:

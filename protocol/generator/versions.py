@@ -42,7 +42,7 @@ class Versions:
         return str(self.low) if self.low == self.high else f"{self.low}-{self.high}"
 
     def below(self, version: int) -> Versions:
-        """The part of this range that lies under `version`."""
+        """Return the part of the range below `version`."""
         return Versions(self.low, min(self.high, version - 1))
 
 

@@ -13,7 +13,7 @@ from protocol.generator.schema import FIXED, Field, Message, snake
 
 
 def write_function(name: str, message: Message, layout: Layout, module: ModuleCode) -> list[str]:
-    """The source of one writer."""
+    """Return the source of a flat writer."""
     writer = Writer(message, module)
     writer.struct(layout, "m")
     writer.flush()
@@ -22,7 +22,7 @@ def write_function(name: str, message: Message, layout: Layout, module: ModuleCo
 
 
 class Writer:
-    """The lines of one writer; the sink is `w`, or a list of pieces for a tagged field."""
+    """The lines of a writer; the sink is `w`, or a list of pieces for a tagged field."""
 
     def __init__(self, message: Message, module: ModuleCode) -> None:
         self.message = message
@@ -35,7 +35,7 @@ class Writer:
         self.pending.append((fmt, expression))
 
     def flush(self, *tail: str) -> None:
-        """Write what is pending, and after it the expressions of `tail`, which are bytes."""
+        """Write the pending fields, then the expressions of `tail`, which are bytes."""
         parts = []
         if self.pending:
             fmt = "".join(part for part, _ in self.pending)
@@ -64,7 +64,7 @@ class Writer:
             self.fixed("x", None)
 
     def is_set(self, field: Field, expression: str) -> str:
-        """The condition that this field differs from its default."""
+        """Return the condition for a field with another value than the default."""
         if field.default_is_null:
             return f"{expression} is not None"
         if field.array:
@@ -100,7 +100,7 @@ class Writer:
             self.bytes(item, expression, owner)
 
     def not_null(self, field: Field, expression: str, owner: str) -> str:
-        """A variable that holds the value, which other versions let be null."""
+        """Return a variable with the value, which may be null in other versions only."""
         var = self.code.local(field.python, owner)
         self.code.line(f"{var} = {expression}")
         with self.code.block(f"if {var} is None:"):
@@ -127,7 +127,7 @@ class Writer:
             self.flush("raw")
 
     def compact_length(self, length: str, long_form: str, *tail: str) -> None:
-        """A length plus one as varint; below 128 it comes from a table."""
+        """Write a length plus 1 as varint; below 128 from a table."""
         short, long_form = self.module.use("UVARINT"), self.module.use(long_form)
         self.code.line(f"count = {length} + 1")
         self.flush(f"{short}[count] if count < 128 else {long_form}(count)", *tail)
@@ -175,7 +175,7 @@ class Writer:
         self.elements(item, var, owner)
 
     def fixed_array(self, item: Item, var: str) -> None:
-        """Count and numbers in one piece."""
+        """Write count and numbers as a single piece."""
         numbers = self.numbers(item.field, var)
         if item.compact:
             self.compact_length(f"len({var})", "uvarint", numbers)
@@ -184,7 +184,7 @@ class Writer:
             self.flush(numbers)
 
     def numbers(self, field: Field, var: str) -> str:
-        """The bytes of an array of numbers; short lists of int32 (replicas, partitions) have their formats ready."""
+        """Return the bytes of an array of numbers; short lists of int32 (partitions) have prepared formats."""
         long = f'{self.module.use_struct("pack")}(f">{{len({var})}}{FIXED[field.type]}", *{var})'
         if field.type != "int32":
             return long
@@ -210,7 +210,7 @@ class Writer:
                 self.flush()
 
     def child(self, layout: Layout, var: str) -> None:
-        """Write the struct that `var` holds, which is not null."""
+        """Write the struct in `var`, which is not null."""
         self.struct(layout, var)
 
     def element_string(self, item: Item, element: str) -> None:
@@ -222,7 +222,7 @@ class Writer:
             self.flush("raw")
 
     def tags(self, layout: Layout, var: str, owner: str) -> None:
-        """Set tagged fields in the order of their tags; each is written aside first, for its size stands before it."""
+        """Write the set tagged fields in the order of tags, each aside first, as the size comes before the field."""
         self.flush()
         tagged = self.code.local("tagged", owner)
         self.code.line(f"{tagged}: {self.module.use('TaggedPieces')} = []")
@@ -240,5 +240,5 @@ class Writer:
 
 
 def default_name(field: Field) -> str:
-    """The module's shared default of a struct type."""
+    """Return the name of the module's shared default of a struct type."""
     return f"_DEFAULT_{snake(field.type).upper()}"

@@ -16,7 +16,7 @@ from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.services import Endpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.broker.waiting.slices import Later
+from pykafka_broker.broker.waiting.future import Later
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.cluster.image import MetadataDelta
@@ -366,7 +366,7 @@ def add_replication(broker: Broker) -> None:
 
 def _add_quorum_controller(broker: Broker) -> None:
     from pykafka_broker.broker.controller import QuorumController
-    from pykafka_broker.broker.requests.controller_router import ControllerRouter
+    from pykafka_broker.broker.requests.controller_routes import ControllerRouter
 
     endpoints = [_endpoint(each) for each in broker.controller_listeners]
     dispatch = ControllerRouter(broker.services).dispatch

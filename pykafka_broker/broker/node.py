@@ -15,8 +15,7 @@ from pykafka_broker.broker.metadata.metadata_source import MetadataLeader, Metad
 from pykafka_broker.broker.metadata.producer_ids import ProducerIdManager
 from pykafka_broker.broker.partitions.replicas import Replicas
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.broker.waiting.purgatory import Purgatory
-from pykafka_broker.broker.waiting.slices import Later, Slices
+from pykafka_broker.broker.waiting.future import Later, Purgatory, Slices
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.authorizer import AllowAll, Authorizer
 from pykafka_broker.cluster.controller import Spend, unlimited, usable_brokers

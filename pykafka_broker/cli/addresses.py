@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from pykafka_broker.cli.settings import UsageError
 
 if TYPE_CHECKING:
-    from pykafka_broker.control.opening import ControlAddress
+    from pykafka_broker.control.door import ControlAddress
     from pykafka_broker.registry.decoding import SchemasElsewhere
     from pykafka_broker.registry.opening import RegistryAddress
 
@@ -25,7 +25,7 @@ _MAX_PORT = 65535
 
 def control_address(text: str, token_file: str | None, environment: Mapping[str, str] = os.environ) -> ControlAddress:
     """Return the address of the control API, from `HOST:PORT` or a local port. Raises UsageError."""
-    from pykafka_broker.control.opening import ControlAddress
+    from pykafka_broker.control.door import ControlAddress
 
     host, port = host_and_port("--control", text)
     token = environment.get(TOKEN_VARIABLE) if token_file is None else read_secret("--control-token-file", token_file)

@@ -15,7 +15,7 @@ from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import UsageError
 from pykafka_broker.control.proxy import Proxy
-from pykafka_broker.server.readiness import new_event_loop
+from pykafka_broker.server.event_loop import new_event_loop
 from pykafka_broker.server.signals import StopSignals
 
 _LOOPBACK = "127.0.0.1"

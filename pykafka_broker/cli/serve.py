@@ -172,7 +172,7 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
 
 def _control(options: argparse.Namespace) -> ProcessExtension:
     from pykafka_broker.cli.addresses import control_address
-    from pykafka_broker.control.opening import ControlExtension
+    from pykafka_broker.control.door import ControlExtension
 
     address = control_address(options.control, options.control_token_file)
     decode = None if options.schema_registry_url is None else _decode(options)

@@ -16,9 +16,10 @@ from pathlib import Path
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.control import URL_VARIABLE
+from pykafka_broker.control.answers import SeenRequestAnswer
 from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets, read_packets
 from pykafka_broker.control.traffic.faults import pattern
-from pykafka_broker.control.traffic.readable import SeenRequestAnswer, line, seen
+from pykafka_broker.control.traffic.readable import line, seen
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.tools import drop_output
 
@@ -34,7 +35,9 @@ def main(arguments: Sequence[str]) -> int:
         for each in _seen(options):
             print(line(each))
             if options.bodies:
-                print(json.dumps({"request": each.request, "response": each.response}, indent=2, ensure_ascii=False))
+                print(
+                    json.dumps({"request": each["request"], "response": each["response"]}, indent=2, ensure_ascii=False)
+                )
             sys.stdout.flush()
     except BrokenPipeError:  # the reader has seen enough
         drop_output()
@@ -75,9 +78,9 @@ def _fitting(found: Iterable[SeenRequestAnswer], options: argparse.Namespace) ->
     apis = {each.lower() for each in options.api.split(",")} if options.api else None
     client = options.client_id
     for each in found:
-        if apis is not None and each.api.lower() not in apis:
+        if apis is not None and each["api"].lower() not in apis:
             continue
-        if client is None or (each.client_id is not None and pattern(client).fullmatch(each.client_id)):
+        if client is None or (each["client_id"] is not None and pattern(client).fullmatch(each["client_id"])):
             yield each
 
 
@@ -106,5 +109,5 @@ def _live(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
                 raise
             continue
         for each in found:
-            yield SeenRequestAnswer(**each)
+            yield each
             after = max(after, each["number"])

@@ -16,7 +16,7 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.header import HEADER_SIZE, NO_PRODUCER_ID, NO_SEQUENCE
-from pykafka_broker.records.record import Headers, Record
+from pykafka_broker.records.record import BatchRecord, Headers
 
 _SEQUENCES = 1 << 31
 _OF_A_RECORD = 21  # bytes beside key, value and headers, at most
@@ -68,7 +68,7 @@ class ProducerBatch:
         self.number = number
         self.room = room
         self.created = now
-        self.records: list[Record] = []
+        self.records: list[BatchRecord] = []
         self.deliveries: list[OnDelivery | None] = []
         self.size = HEADER_SIZE
         self.sealed = False  # takes no more records
@@ -150,7 +150,7 @@ class Batches:
         self._begun = 0
 
     def append(
-        self, target: TopicPartition, record: Record, size: int, on_delivery: OnDelivery | None, now: int
+        self, target: TopicPartition, record: BatchRecord, size: int, on_delivery: OnDelivery | None, now: int
     ) -> bool:
         """Add a record to the batch of a partition. Returns whether a new batch was begun."""
         queue = self.queues.get(target)

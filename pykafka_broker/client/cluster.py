@@ -24,9 +24,8 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from pykafka_broker.protocol.runtime import Fields, Message
-from pykafka_broker.server.event_loop import EventLoop
+from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings
-from pykafka_broker.server.system_clock import SystemClock
 
 # -- brokers
 

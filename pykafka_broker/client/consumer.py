@@ -27,10 +27,10 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
 from pykafka_broker.records.control import read_end_transaction_marker
+from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import BatchHeader, check_crc, peek, read_header, require_whole
-from pykafka_broker.records.message_set import iter_messages
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 # -- settings
 
@@ -99,7 +99,7 @@ class FetchedBatch:
         self.leader_epoch = -1 if header is None else header.partition_leader_epoch
         self.timestamp_type = 0 if header is None else header.timestamp_type
 
-    def records(self, offset: int) -> Iterator[Record]:
+    def records(self, offset: int) -> Iterator[BatchRecord]:
         """Yield the records from the offset on. Raises ClientError where the records are damaged."""
         if self._skipped:
             return
@@ -187,7 +187,7 @@ class Chunk(NamedTuple):
     """Records of a single batch. `timestamp_type` is 0 for CreateTime, 1 for LogAppendTime."""
 
     partition: TopicPartition
-    records: list[Record]
+    records: list[BatchRecord]
     leader_epoch: int
     timestamp_type: int
 
@@ -209,7 +209,7 @@ class _Position:
         """Drop all fetched records."""
         self.batches: deque[FetchedBatch] = deque()
         self.current: FetchedBatch | None = None
-        self.records: Iterator[Record] = iter(())
+        self.records: Iterator[BatchRecord] = iter(())
 
 
 class Consumer:

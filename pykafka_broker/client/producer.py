@@ -41,7 +41,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
 )
 from pykafka_broker.records.compression import CODEC_NAMES, codec_by_name
 from pykafka_broker.records.header import HEADER_SIZE, NO_SEQUENCE
-from pykafka_broker.records.record import Headers, Record
+from pykafka_broker.records.record import BatchRecord, Headers
 
 # -- settings
 
@@ -328,7 +328,7 @@ class Producer:
         elif not 0 <= partition < len(leaders):
             await self._wait_for_partition(topic, partition)
         now = self._clock.tick()
-        record = Record(0, self._clock.wall if timestamp is None else timestamp, key, value, headers)
+        record = BatchRecord(0, self._clock.wall if timestamp is None else timestamp, key, value, headers or [])
         if self._batches.append(TopicPartition(topic, partition), record, size, on_delivery, now):
             self._wake.set()
             await asyncio.sleep(0)

@@ -37,7 +37,7 @@ from pykafka_broker.protocol.messages.share_fetch_request import (
     ShareFetchRequest,
 )
 from pykafka_broker.protocol.messages.share_fetch_response import PartitionData, ShareFetchResponse
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 GAP, ACCEPT, RELEASE, REJECT = 0, 1, 2, 3
 _FIRST_EPOCH, _LAST_EPOCH = 0, -1
@@ -62,7 +62,7 @@ class Delivered(NamedTuple):
     """
 
     partition: TopicPartition
-    record: Record
+    record: BatchRecord
     leader_epoch: int
     timestamp_type: int
     deliveries: int

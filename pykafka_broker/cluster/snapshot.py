@@ -26,7 +26,7 @@ from pykafka_broker.protocol.stored.snapshot_header_record import SnapshotHeader
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, iter_batches, read_header
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 BOOTSTRAP_FILE = "bootstrap.checkpoint"
 CONTROL_KEY = struct.Struct(">hh")
@@ -117,7 +117,7 @@ class MetadataSnapshot:
         return SnapshotHeaderRecord.decode(record.value or b"", 0).last_contained_log_timestamp
 
 
-def control_type(record: Record) -> int:
+def control_type(record: BatchRecord) -> int:
     """Return the type of a control record of the metadata log."""
     if record.key is None or len(record.key) < CONTROL_KEY.size or record.value is None:
         raise MetadataError("a control record without a type")

@@ -2,11 +2,14 @@
 
 Rule: a key is *honoured* when code outside this package reads it (a test looks for the place); *refused* when ignoring
 it would promise something that does not exist; *no effect* when it is accepted because nothing here depends on it. A
-key that begins to work is added to the honoured ones.
+key that begins to work is added to `honoured.json`. A broker key is honoured too when a topic or group key falls back
+to it, or is limited by it.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 
 from pykafka_broker.config.broker import BrokerConfig
@@ -15,247 +18,8 @@ from pykafka_broker.config.registry import broker_keys, group_keys, topic_keys
 
 EFFECTS = ("honoured", "no effect", "refused")
 
-HONOURED_TOPIC = frozenset(
-    [
-        "cleanup.policy",
-        "compression.gzip.level",
-        "compression.lz4.level",
-        "compression.type",
-        "compression.zstd.level",
-        "delete.retention.ms",
-        "file.delete.delay.ms",
-        "follower.replication.throttled.replicas",
-        "flush.messages",
-        "flush.ms",
-        "index.interval.bytes",
-        "internal.segment.bytes",
-        "leader.replication.throttled.replicas",
-        "max.compaction.lag.ms",
-        "max.message.bytes",
-        "message.timestamp.after.max.ms",
-        "message.timestamp.before.max.ms",
-        "message.timestamp.type",
-        "min.cleanable.dirty.ratio",
-        "min.compaction.lag.ms",
-        "min.insync.replicas",
-        "preallocate",
-        "retention.bytes",
-        "retention.ms",
-        "segment.bytes",
-        "segment.index.bytes",
-        "segment.jitter.ms",
-        "segment.ms",
-        "unclean.leader.election.enable",
-    ]
-)
-
-HONOURED_GROUP = frozenset(
-    [
-        "consumer.assignment.interval.ms",
-        "consumer.heartbeat.interval.ms",
-        "consumer.session.timeout.ms",
-        "share.assignment.interval.ms",
-        "share.auto.offset.reset",
-        "share.delivery.count.limit",
-        "share.heartbeat.interval.ms",
-        "share.isolation.level",
-        "share.partition.max.record.locks",
-        "share.record.lock.duration.ms",
-        "share.renew.acknowledge.enable",
-        "share.session.timeout.ms",
-        "streams.assignment.interval.ms",
-        "streams.heartbeat.interval.ms",
-        "streams.initial.rebalance.delay.ms",
-        "streams.num.standby.replicas",
-        "streams.session.timeout.ms",
-    ]
-)
-
-HONOURED_CLIENT_METRICS: frozenset[str] = frozenset()
-
-# A broker key is honoured too when a topic or group key falls back to it, or is limited by it.
-HONOURED_BROKER = frozenset(
-    [
-        "add.partitions.to.txn.retry.backoff.max.ms",
-        "add.partitions.to.txn.retry.backoff.ms",
-        "advertised.host.name",
-        "advertised.listeners",
-        "advertised.port",
-        "alter.config.policy.class.name",
-        "authorizer.class.name",
-        "auto.create.topics.enable",
-        "auto.leader.rebalance.enable",
-        "background.threads",
-        "broker.heartbeat.interval.ms",
-        "broker.id",
-        "broker.rack",
-        "broker.session.timeout.ms",
-        "client.quota.callback.class",
-        "connection.failed.authentication.delay.ms",
-        "connections.max.idle.ms",
-        "connections.max.reauth.ms",
-        "controlled.shutdown.enable",
-        "controller.listener.names",
-        "controller.quorum.bootstrap.servers",
-        "controller.quorum.fetch.max.bytes",
-        "controller.quorum.fetch.snapshot.max.bytes",
-        "controller.quorum.fetch.timeout.ms",
-        "controller.quorum.retry.backoff.ms",
-        "controller.quorum.voters",
-        "controller.quota.window.num",
-        "controller.quota.window.size.seconds",
-        "cordoned.log.dirs",
-        "create.topic.policy.class.name",
-        "default.replication.factor",
-        "delegation.token.expiry.check.interval.ms",
-        "delegation.token.expiry.time.ms",
-        "delegation.token.max.lifetime.ms",
-        "delegation.token.secret.key",
-        "delete.topic.enable",
-        "fetch.max.bytes",
-        "follower.replication.throttled.rate",
-        "group.consumer.assignors",
-        "group.consumer.max.size",
-        "group.consumer.migration.policy",
-        "group.consumer.regex.refresh.interval.ms",
-        "group.coordinator.rebalance.protocols",
-        "group.initial.rebalance.delay.ms",
-        "group.max.session.timeout.ms",
-        "group.max.size",
-        "group.min.session.timeout.ms",
-        "group.share.max.share.sessions",
-        "group.share.max.size",
-        "group.streams.max.size",
-        "host.name",
-        "initial.broker.registration.timeout.ms",
-        "inter.broker.listener.name",
-        "leader.imbalance.check.interval.seconds",
-        "leader.replication.throttled.rate",
-        "listener.security.protocol.map",
-        "listeners",
-        "log.cleaner.backoff.ms",
-        "log.cleaner.dedupe.buffer.size",
-        "log.cleaner.enable",
-        "log.cleaner.io.max.bytes.per.second",
-        "log.cleaner.threads",
-        "log.dir",
-        "log.dir.failure.timeout.ms",
-        "log.dirs",
-        "log.flush.offset.checkpoint.interval.ms",
-        "log.flush.start.offset.checkpoint.interval.ms",
-        "log.retention.check.interval.ms",
-        "max.connection.creation.rate",
-        "max.connections",
-        "max.connections.per.ip",
-        "max.connections.per.ip.overrides",
-        "max.incremental.fetch.session.cache.slots",
-        "max.request.partition.size.limit",
-        "metadata.log.dir",
-        "metadata.log.max.record.bytes.between.snapshots",
-        "metadata.log.max.snapshot.interval.ms",
-        "metadata.log.segment.bytes",
-        "metadata.log.segment.ms",
-        "metadata.max.idle.interval.ms",
-        "metadata.max.retention.bytes",
-        "metadata.max.retention.ms",
-        "node.id",
-        "num.partitions",
-        "num.recovery.threads.per.data.dir",
-        "num.replica.fetchers",
-        "offset.metadata.max.bytes",
-        "offsets.commit.timeout.ms",
-        "offsets.retention.check.interval.ms",
-        "offsets.retention.minutes",
-        "offsets.topic.num.partitions",
-        "offsets.topic.replication.factor",
-        "offsets.topic.segment.bytes",
-        "port",
-        "principal.builder.class",
-        "process.roles",
-        "producer.id.expiration.check.interval.ms",
-        "producer.id.expiration.ms",
-        "queued.max.request.bytes",
-        "quota.window.num",
-        "quota.window.size.seconds",
-        "replica.fetch.backoff.ms",
-        "replica.fetch.max.bytes",
-        "replica.fetch.min.bytes",
-        "replica.fetch.response.max.bytes",
-        "replica.fetch.wait.max.ms",
-        "replica.high.watermark.checkpoint.interval.ms",
-        "replica.lag.time.max.ms",
-        "replica.selector.class",
-        "replica.socket.timeout.ms",
-        "replication.quota.window.num",
-        "replication.quota.window.size.seconds",
-        "request.timeout.ms",
-        "sasl.enabled.mechanisms",
-        "sasl.jaas.config",
-        "sasl.kerberos.principal.to.local.rules",
-        "sasl.kerberos.service.name",
-        "sasl.login.callback.handler.class",
-        "sasl.login.refresh.window.factor",
-        "sasl.mechanism.controller.protocol",
-        "sasl.mechanism.inter.broker.protocol",
-        "sasl.oauthbearer.client.credentials.client.id",
-        "sasl.oauthbearer.client.credentials.client.secret",
-        "sasl.oauthbearer.clock.skew.seconds",
-        "sasl.oauthbearer.expected.audience",
-        "sasl.oauthbearer.expected.issuer",
-        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
-        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
-        "sasl.oauthbearer.jwks.endpoint.url",
-        "sasl.oauthbearer.jwt.retriever.class",
-        "sasl.oauthbearer.jwt.validator.class",
-        "sasl.oauthbearer.scope",
-        "sasl.oauthbearer.scope.claim.name",
-        "sasl.oauthbearer.sub.claim.name",
-        "sasl.oauthbearer.token.endpoint.url",
-        "sasl.server.callback.handler.class",
-        "sasl.server.max.receive.size",
-        "security.inter.broker.protocol",
-        "share.coordinator.cold.partition.snapshot.interval.ms",
-        "share.coordinator.snapshot.update.records.per.snapshot",
-        "share.coordinator.state.topic.min.isr",
-        "share.coordinator.state.topic.num.partitions",
-        "share.coordinator.state.topic.prune.interval.ms",
-        "share.coordinator.state.topic.replication.factor",
-        "share.coordinator.state.topic.segment.bytes",
-        "share.coordinator.write.timeout.ms",
-        "socket.listen.backlog.size",
-        "socket.receive.buffer.bytes",
-        "socket.request.max.bytes",
-        "socket.send.buffer.bytes",
-        "ssl.allow.dn.changes",
-        "ssl.allow.san.changes",
-        "ssl.cipher.suites",
-        "ssl.client.auth",
-        "ssl.enabled.protocols",
-        "ssl.endpoint.identification.algorithm",
-        "ssl.key.password",
-        "ssl.keystore.certificate.chain",
-        "ssl.keystore.key",
-        "ssl.keystore.location",
-        "ssl.keystore.password",
-        "ssl.keystore.type",
-        "ssl.principal.mapping.rules",
-        "ssl.truststore.certificates",
-        "ssl.truststore.location",
-        "ssl.truststore.password",
-        "ssl.truststore.type",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
-        "transaction.max.timeout.ms",
-        "transaction.partition.verification.enable",
-        "transaction.remove.expired.transaction.cleanup.interval.ms",
-        "transaction.state.log.min.isr",
-        "transaction.state.log.num.partitions",
-        "transaction.state.log.replication.factor",
-        "transaction.state.log.segment.bytes",
-        "transaction.two.phase.commit.enable",
-        "transactional.id.expiration.ms",
-    ]
-)
+with open(os.path.join(os.path.dirname(__file__), "honoured.json"), "rb") as _file:
+    HONOURED: dict[str, frozenset[str]] = {scope: frozenset(names) for scope, names in json.load(_file).items()}
 
 # Names of Kafka's authorizer by ACLs, today and in releases with ZooKeeper.
 STANDARD_AUTHORIZERS = (
@@ -311,7 +75,7 @@ _REASONS = [
 
 def effect_of(scope: str, name: str) -> tuple[str, str]:
     """Return a key's effect and the reason, or an empty text, by scope: broker, topic, group or client-metrics."""
-    if name in _HONOURED[scope]:
+    if name in _EFFECTIVE[scope]:
         return "honoured", ""
     refused = {"broker": REFUSED, "topic": REFUSED_TOPIC}.get(scope, {})
     if name in refused:
@@ -360,19 +124,14 @@ def _refused_roles(config: BrokerConfig) -> list[str]:
     return []
 
 
-def _with_synonyms() -> frozenset[str]:
-    derived = set(HONOURED_BROKER)
-    for keys, honoured in ((topic_keys(), HONOURED_TOPIC), (group_keys(), HONOURED_GROUP)):
-        for name in honoured:
-            derived.update(synonym for synonym, _ in keys[name].synonyms)
-    for name in HONOURED_GROUP:
-        derived.update(limit for limit in limits_of(name) if limit is not None)
-    return frozenset(derived)
+def _honoured_by_fallback() -> frozenset[str]:
+    """Return the broker's keys behind honoured keys of topics and groups."""
+    behind: set[str | None] = set()
+    for scope, keys in (("topic", topic_keys()), ("group", group_keys())):
+        for name in HONOURED[scope]:
+            behind.update(synonym for synonym, _ in keys[name].synonyms)
+    behind.update(limit for name in HONOURED["group"] for limit in limits_of(name))
+    return frozenset(name for name in behind if name is not None)
 
 
-_HONOURED = {
-    "broker": _with_synonyms(),
-    "topic": HONOURED_TOPIC,
-    "group": HONOURED_GROUP,
-    "client-metrics": HONOURED_CLIENT_METRICS,
-}
+_EFFECTIVE = HONOURED | {"broker": HONOURED["broker"] | _honoured_by_fallback()}

@@ -16,26 +16,6 @@ from pykafka_broker.config.values import ConfigError, Value, parse_value
 class GroupConfig:
     """A group's values, with an attribute for each key of the GROUP resource."""
 
-    __slots__ = (
-        "consumer_assignment_interval_ms",
-        "consumer_heartbeat_interval_ms",
-        "consumer_session_timeout_ms",
-        "share_assignment_interval_ms",
-        "share_auto_offset_reset",
-        "share_delivery_count_limit",
-        "share_heartbeat_interval_ms",
-        "share_isolation_level",
-        "share_partition_max_record_locks",
-        "share_record_lock_duration_ms",
-        "share_renew_acknowledge_enable",
-        "share_session_timeout_ms",
-        "streams_assignment_interval_ms",
-        "streams_heartbeat_interval_ms",
-        "streams_initial_rebalance_delay_ms",
-        "streams_num_standby_replicas",
-        "streams_session_timeout_ms",
-    )
-
     consumer_assignment_interval_ms: int
     consumer_heartbeat_interval_ms: int
     consumer_session_timeout_ms: int

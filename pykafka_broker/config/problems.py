@@ -12,7 +12,7 @@ from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.registry import group_keys
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-_ALL_INTERFACES = ("", "0.0.0.0", "::")
+_ALL_INTERFACES = ("0.0.0.0", "::")
 
 
 def problems(config: BrokerConfig) -> Iterator[str]:
@@ -56,7 +56,7 @@ def cordon_problems(config: BrokerConfig) -> Iterator[str]:
 
 
 def _membership_problems(config: BrokerConfig) -> Iterator[str]:
-    """Yield mistakes of a broker whose controllers are other nodes.
+    """Yield mistakes of a broker with other nodes as controllers.
 
     The broker has to find the controllers; the controllers and other brokers have to find the broker.
     """

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.config.values import ConfigError, ConfigType, Value, parse_type
 from pykafka_broker.releases.release import Definition, release
@@ -36,43 +36,25 @@ BROKER_SYNONYMS = (
 )
 
 
-class ConfigKey:
+class ConfigKey(NamedTuple):
     """A key: type, default and limits.
 
     `synonyms` are the broker's keys that a topic or group key falls back to, each with the factor that turns its unit
     into this key's.
     """
 
-    __slots__ = (
-        "allowed",
-        "default",
-        "default_text",
-        "internal",
-        "maximum",
-        "minimum",
-        "mode",
-        "name",
-        "removed",
-        "rule",
-        "synonyms",
-        "type",
-    )
-
-    def __init__(self, name: str, fact: dict[str, Any]) -> None:
-        get = fact.get
-        self.name = name
-        self.type: ConfigType = ConfigType[fact["type"]]
-        self.default_text: str | None = fact["default"]
-        self.minimum: int | float | None = get("min")
-        self.maximum: int | float | None = get("max")
-        self.allowed: list[str] | None = get("allowed")
-        self.rule: str | None = get("rule")
-        self.mode: str | None = get("mode")  # CLUSTER_WIDE, PER_BROKER, or None: read-only at run time (KIP-226)
-        self.internal: bool = get("internal", False)
-        self.removed: bool = get("removed", False)  # gone in Kafka 4.0
-        self.synonyms: list[tuple[str, int]] = [(other, factor) for other, factor in get("synonyms", ())]
-        text = self.default_text
-        self.default: Value = None if text is None else parse_type(name, text, self.type)
+    name: str
+    type: ConfigType
+    default_text: str | None
+    default: Value
+    minimum: int | float | None
+    maximum: int | float | None
+    allowed: list[str] | None
+    rule: str | None
+    mode: str | None  # CLUSTER_WIDE, PER_BROKER, or None: read-only at run time (KIP-226)
+    internal: bool
+    removed: bool  # gone in Kafka 4.0
+    synonyms: list[tuple[str, int]]
 
     @property
     def sensitive(self) -> bool:
@@ -83,11 +65,29 @@ class ConfigKey:
         return self.mode is None
 
 
+def _config_key(name: str, fact: dict[str, Any]) -> ConfigKey:
+    get, kind, text = fact.get, ConfigType[fact["type"]], fact["default"]
+    return ConfigKey(
+        name,
+        kind,
+        text,
+        None if text is None else parse_type(name, text, kind),
+        get("min"),
+        get("max"),
+        get("allowed"),
+        get("rule"),
+        get("mode"),
+        get("internal", False),
+        get("removed", False),
+        [(other, factor) for other, factor in get("synonyms", ())],
+    )
+
+
 @lru_cache(maxsize=1)
 def _registry() -> dict[str, dict[str, ConfigKey]]:
     with open(os.path.join(os.path.dirname(__file__), "data.json"), "rb") as file:
         facts: dict[str, dict[str, Any]] = json.load(file)
-    return {scope: {name: ConfigKey(name, fact) for name, fact in keys.items()} for scope, keys in facts.items()}
+    return {scope: {name: _config_key(name, fact) for name, fact in keys.items()} for scope, keys in facts.items()}
 
 
 def broker_keys() -> dict[str, ConfigKey]:
@@ -134,29 +134,14 @@ def topic_keys_of(name: str) -> Keys:
 
 def _keys_of(ours: Keys, theirs: dict[str, Definition]) -> Keys:
     keys = {name: _key(name, ours.get(name), definition) for name, definition in theirs.items()}
-    return {name: ConfigKey(name, _fact(key) | {"removed": True}) for name, key in ours.items()} | keys
+    return {name: key._replace(removed=True) for name, key in ours.items()} | keys
 
 
 def _key(name: str, ours: ConfigKey | None, definition: Definition) -> ConfigKey:
     kind, default = definition
-    fact: dict[str, Any] = {"type": kind.upper()} if ours is None else _fact(ours) | {"removed": False}
+    key = _config_key(name, {"type": kind.upper(), "default": None}) if ours is None else ours._replace(removed=False)
     try:
-        return ConfigKey(name, fact | {"default": default})
+        value = None if default is None else parse_type(name, default, key.type)
+        return key._replace(default_text=default, default=value)
     except ConfigError:  # a required key without a default, or a default with a meaning in that release only
-        return ConfigKey(name, fact | {"default": None if ours is None else ours.default_text})
-
-
-def _fact(key: ConfigKey) -> dict[str, Any]:
-    """Return the facts behind a key."""
-    return {
-        "type": key.type.name,
-        "default": key.default_text,
-        "min": key.minimum,
-        "max": key.maximum,
-        "allowed": key.allowed,
-        "rule": key.rule,
-        "mode": key.mode,
-        "internal": key.internal,
-        "removed": key.removed,
-        "synonyms": key.synonyms,
-    }
+        return key

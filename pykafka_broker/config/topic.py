@@ -24,43 +24,6 @@ class TopicConfig:
     Times are in ms, sizes in bytes, and `segment_bytes` already with `internal.segment.bytes` (KIP-1030).
     """
 
-    __slots__ = (
-        "cleanup_policy",
-        "compression_gzip_level",
-        "compression_lz4_level",
-        "compression_type",
-        "compression_zstd_level",
-        "delete_retention_ms",
-        "file_delete_delay_ms",
-        "flush_messages",
-        "flush_ms",
-        "follower_replication_throttled_replicas",
-        "index_interval_bytes",
-        "internal_segment_bytes",
-        "leader_replication_throttled_replicas",
-        "local_retention_bytes",
-        "local_retention_ms",
-        "max_compaction_lag_ms",
-        "max_message_bytes",
-        "message_timestamp_after_max_ms",
-        "message_timestamp_before_max_ms",
-        "message_timestamp_type",
-        "min_cleanable_dirty_ratio",
-        "min_compaction_lag_ms",
-        "min_insync_replicas",
-        "preallocate",
-        "remote_log_copy_disable",
-        "remote_log_delete_on_disable",
-        "remote_storage_enable",
-        "retention_bytes",
-        "retention_ms",
-        "segment_bytes",
-        "segment_index_bytes",
-        "segment_jitter_ms",
-        "segment_ms",
-        "unclean_leader_election_enable",
-    )
-
     cleanup_policy: list[str]
     compression_gzip_level: int
     compression_lz4_level: int
@@ -97,8 +60,8 @@ class TopicConfig:
     unclean_leader_election_enable: bool
 
     def __init__(self, values: Mapping[str, Value]) -> None:
-        for slot in self.__slots__:
-            setattr(self, slot, values[slot.replace("_", ".")])
+        for name in TopicConfig.__annotations__:
+            setattr(self, name, values[name.replace("_", ".")])
         if self.internal_segment_bytes is not None:
             self.segment_bytes = self.internal_segment_bytes
 

@@ -1,4 +1,4 @@
-"""The control API: HTTP and JSON for tests against this broker.
+"""The control API: HTTP and JSON for tests against the broker.
 
 Rule: an operation is a function with types (`control/api/`), and its signature is the only description of it: the
 parameters over HTTP, `/openapi.json`, the method of `KafkaBroker` and the command come from there. No request can end
@@ -8,8 +8,8 @@ the broker, and a client whose request is wrong is told what is wrong and what i
     operations.py   a function as an operation, and which operations there are, by method and path
     door.py         who may ask; from a request to an operation and back; the files of the page
     http.py         HTTP/1.1 on a socket
-    control.py      everything that operations may reach
-    inside.py       requests of Kafka's protocol from inside the process
+    answers.py      the types of answers
+    control.py      everything that operations may reach, requests from inside the process among them
     proxy.py        the log and the faults in front of another broker
     api/            the operations
 """

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Annotated, Any
 
-from pykafka_broker.control.api.records import Header, Partition, RecordAnswer
-from pykafka_broker.control.schema import ValueLimits, meant
+from pykafka_broker.control.api.records import Header, RecordAnswer
+from pykafka_broker.control.schema import Index, ValueLimits, meant
 
 _MOST_LINES = 40
 _WIDTH = 200
@@ -36,7 +36,7 @@ _NO_JSON = object()
 
 @dataclass
 class ExpectedRecord:
-    """A record as a test expects it. Omitted fields are not compared. A null value is a tombstone, a null key
+    """A record expected by a test. Omitted fields are not compared. A null value is a tombstone, a null key
     is no key. Text and base64 are compared byte by byte. Any other JSON is compared with the record's JSON: blanks and
     the order of an object's names make no difference. Named headers must be there, others may be; an empty list of
     headers says that there are none.
@@ -46,7 +46,7 @@ class ExpectedRecord:
     key: Any = NOT_NAMED
     headers: list[Header] | None = None
     timestamp: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
-    partition: Partition | None = None
+    partition: Index | None = None
     value_base64: str | None = None
     key_base64: str | None = None
 

@@ -10,23 +10,35 @@ path, so that no path leads out of that folder.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import inspect
 import json
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 from urllib.parse import SplitResult, parse_qsl, urlsplit
 
-from pykafka_broker.control.control import Control
-from pykafka_broker.control.http import HttpListener, Request, Response, why_another_name, why_not_of_this_machine
+from pykafka_broker.control.control import Control, Decode
+from pykafka_broker.control.http import (
+    LOOPBACK,
+    HttpListener,
+    Request,
+    Response,
+    why_another_name,
+    why_not_of_this_machine,
+)
+from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.control.operations import JSON_LINES, Lines, Operation, Text, find
 from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.schema import write
+from pykafka_broker.control.state import DataDirLease
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.jobs import Submit
+from pykafka_broker.server.serving import BrokerShare, Running
 
 ENTRY = "index.html"
 _FOLDER = "/page/"
@@ -159,7 +171,7 @@ class ControlDoor:
 
     def _offer(self, operation: Operation) -> None:
         if self._offered is not None and operation.name not in self._offered:
-            raise Problem(404, f"{operation.method} {operation.path} is for a broker, and this is none")
+            raise Problem(404, f"a proxy has no operation {operation.method} {operation.path}; a broker has it")
 
     def judge(self, request: Request) -> Response | int:
         """Return the refusal of a request by the head, or how many bytes the body may have."""
@@ -197,7 +209,7 @@ def _query(text: str) -> dict[str, str]:
         raise Problem(400, f"the query does not decode: {error}") from None
     query = dict(pairs)
     if len(query) != len(pairs):
-        raise Problem(400, "the query has a name twice")
+        raise Problem(400, "the query has a parameter twice")
     return query
 
 
@@ -250,3 +262,58 @@ def _problem(problem: Problem) -> Response:
     if problem.status == 401:
         headers = (("www-authenticate", "Bearer"),)
     return Response(problem.status, _PROBLEM, json.dumps(problem.body()).encode(), headers)
+
+
+# -- beside the listeners of the process
+
+
+class ControlAddress(NamedTuple):
+    """The address of the control API, and the token."""
+
+    host: str
+    port: int
+    token: str | None
+
+    @property
+    def needs_token(self) -> bool:
+        """Return whether other machines can reach the address."""
+        return self.host not in LOOPBACK
+
+
+class ControlExtension:
+    """The control API as an extension of the process.
+
+    `announce` is told the URL once the API is open; `decode` reads values that have a schema.
+    """
+
+    def __init__(self, address: ControlAddress, announce: Callable[[str], None], decode: Decode | None = None) -> None:
+        self._address = address
+        self._announce = announce
+        self._decode = decode
+        self._door: ControlDoor | None = None
+        self.control: Control | None = None  # once it is open
+        self._clock = MovableClock()
+        self._tenure: DataDirLease
+
+    def new_clock(self) -> MovableClock:
+        return self._clock
+
+    def share(self, submit: Submit) -> BrokerShare:
+        self._tenure = DataDirLease(submit)
+        return self._tenure.share
+
+    async def open(self, running: Running) -> None:
+        host, port, token = self._address
+        self.control = Control(running, self._clock, self._tenure)
+        self.control.decode = self._decode
+        door = self._door = ControlDoor(self.control, token)
+        try:
+            await door.open(host, port)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise OSError(error.errno or errno.EINVAL, f"control on {host}:{port}: {reason}") from error
+        self._announce(door.url)
+
+    async def close(self) -> None:
+        if self._door is not None:
+            await self._door.close()

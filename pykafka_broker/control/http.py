@@ -1,4 +1,4 @@
-"""HTTP/1.1 on a socket: h11 knows the protocol, this module listens, reads and writes.
+"""HTTP/1.1 on a socket: h11 knows the protocol, the module listens, reads and writes.
 
 Rule: every request gets an answer, or its connection is closed; a request that is not HTTP gets 400. A request is
 judged by its head, before its body is read: a refusal is sent at once, and the rest of the request is read and dropped
@@ -256,5 +256,5 @@ def why_not_of_this_machine(headers: Mapping[str, str]) -> str | None:
         return why
     own = f"http://{headers.get('host', '')}"
     if headers.get("origin", own) != own or headers.get("sec-fetch-site", "none") not in _OWN_SITES:
-        return "no page of another site may ask"
+        return "a page of another site has sent the request"
     return None

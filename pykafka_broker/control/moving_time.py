@@ -1,4 +1,4 @@
-"""Time under the control of a test: a clock that can be stopped and moved, and what falls due on the way.
+"""Time under the control of a test: a clock to stop and to move, and the work due on the way.
 
 Rule: moved or not, `now` never goes back, and a stopped clock never ticks. When the clock is moved, everything that
 falls due on the way is done at its own time, one deadline after the other, together with the work beside the loop that
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import asyncio
 
+from pykafka_broker.server.event_loop import SystemClock
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.serving import Running
-from pykafka_broker.server.system_clock import SystemClock
 
 
 class MovableClock(SystemClock):

@@ -18,11 +18,18 @@ from typing import Any, Protocol
 
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.clock import Clock
 from pykafka_broker.control.traffic.answers import Change, answer_change, change, refusing, with_records
-from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Exchange, Kept, Mark, thinned
+from pykafka_broker.control.traffic.exchange import (
+    KEPT_HEAD_BYTES,
+    KEPT_REQUEST_BYTES,
+    Exchange,
+    Kept,
+    Mark,
+    kept_part,
+    thinned,
+)
 from pykafka_broker.control.traffic.faults import Action, FaultTable, Rule
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
@@ -78,7 +85,7 @@ class ObservedRouter:
         size = len(frame)
         served: memoryview | bytes = frame
         if size >= KEPT_REQUEST_BYTES:
-            kept = frame[:KEPT_REQUEST_BYTES].tobytes()
+            kept = frame[:KEPT_HEAD_BYTES].tobytes()
         elif (kept := frame.tobytes()) >= _AFTER_PRODUCE:
             served = kept  # bytes are quicker to read
         began = perf_counter_ns()
@@ -272,7 +279,7 @@ class ObservedRouter:
     def _noted(self, exchange: Exchange, answer: Pieces | None) -> None:
         if exchange.mark is not None:
             self._log.mark(exchange.mark)
-        frame = exchange.frame[:KEPT_REQUEST_BYTES]
+        frame = kept_part(exchange.frame)
         seen = None if answer is None else thinned(answer)
         took_ns = perf_counter_ns() - exchange.duration_ns
         self._note((exchange.wall_ms, exchange.connection, frame, seen, took_ns))
@@ -316,7 +323,7 @@ class ObservedReply(PendingReply):
 
     def so_far(self) -> Exchange:
         of = self.exchange
-        frame, waited_ns = of.frame[:KEPT_REQUEST_BYTES], perf_counter_ns() - of.duration_ns
+        frame, waited_ns = kept_part(of.frame), perf_counter_ns() - of.duration_ns
         return Exchange((of.wall_ms, of.connection, frame, None, waited_ns), mark=of.mark)
 
 

@@ -1,4 +1,4 @@
-"""A proxy in front of another broker, as a process: the same log and the same faults.
+"""A proxy in front of another broker, as a process: the same log and the same faults. `pykafka-broker proxy` runs it.
 
 Rule: to the server the proxy is a broker whose answers come from elsewhere. Each connection of a client has one of its
 own to the broker that it was meant for. Requests are forwarded as they are; in answers only addresses are changed, and
@@ -21,22 +21,19 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.purgatory import Purgatory
+from pykafka_broker.broker.waiting.future import Future, Purgatory
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.door import ControlDoor
+from pykafka_broker.control.door import ControlAddress, ControlDoor
 from pykafka_broker.control.observed_router import TrafficObserver
-from pykafka_broker.control.opening import ControlAddress
 from pykafka_broker.control.traffic.exchange import Exchange, encoded_response
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Pieces
-from pykafka_broker.server.event_loop import EventLoop
+from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.server import Server
-from pykafka_broker.server.system_clock import SystemClock
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker

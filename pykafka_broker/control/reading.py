@@ -1,8 +1,9 @@
-"""Records of a partition, decoded.
+"""Records of partitions and topics, decoded or counted.
 
 Rule: the records are those that a consumer of the isolation level would see: no control records, with read_committed
 nothing of an aborted transaction and nothing beyond the last stable offset. The log may start within a batch
-(DeleteRecords), and records of that batch below the log's start are deleted ones.
+(DeleteRecords), and records of that batch below the log's start are deleted ones. A topic that is asked again and again
+is read on from where the last reading ended, and counted by the headers of batches where these are enough.
 """
 
 from __future__ import annotations
@@ -11,9 +12,13 @@ from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
 from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import BatchHeader, iter_batches
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 IsolationLevel = Literal["read_uncommitted", "read_committed"]
 Outcome = Literal["committed", "aborted", "open"]
@@ -23,7 +28,7 @@ _READ_BYTES = 1 << 20
 class FoundRecord(NamedTuple):
     """A record, the batch, and the outcome of the transaction (None without a transaction)."""
 
-    record: Record
+    record: BatchRecord
     header: BatchHeader
     transaction: Outcome | None = None
 
@@ -110,3 +115,94 @@ class Aborted:
         """Take in all transactions beginning up to a batch."""
         while self._to_come and self._to_come[-1][0] <= header.last_offset:
             self._open.add(self._to_come.pop()[1])
+
+
+# -- a topic
+
+
+def no_topic(control: Control, topic: str) -> Problem:
+    """Return the problem for an unknown topic, with suggestions of similar names."""
+    meant = did_you_mean(topic, control.services.image.topics)
+    return Problem(404, f"there is no topic {topic}{meant}", code="UNKNOWN_TOPIC_OR_PARTITION")
+
+
+def check_led_here(control: Control, topic: str, partition: int) -> None:
+    """Raise `Problem`, which names the leader, where another broker of a cluster has the records."""
+    leader = control.services.image.topics[topic].partitions[partition].leader
+    if leader not in (-1, control.services.node_id):
+        led = f"broker {leader} leads {topic}-{partition}: ask broker {leader}, or the cluster"
+        raise problem_of(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, led))
+
+
+class TopicWatch:
+    """The records of a topic from the beginning, or from `offsets` on."""
+
+    def __init__(
+        self, control: Control, topic: str, isolation_level: IsolationLevel, offsets: dict[int, int] | None = None
+    ) -> None:
+        self._control = control
+        self.topic = topic
+        self.isolation_level = isolation_level
+        self._offsets = {} if offsets is None else dict(offsets)
+        self._counted_to: dict[int, int] = {}
+        self._looked_to: dict[int, int] = {}
+        self._topic_id: bytes | None = None
+        self.count = 0
+
+    @property
+    def exists(self) -> bool:
+        """Return whether the topic exists now."""
+        return self.topic in self._control.services.image.topics
+
+    def ends(self) -> dict[int, int]:
+        """Return the end of each partition for readers of the isolation level.
+
+        Raises `Problem` where another broker has the records.
+        """
+        image = self._control.services.image.topics.get(self.topic)
+        if image is None or image.id != self._topic_id:  # another topic has the name now; counting begins anew
+            self._counted_to, self._looked_to, self.count = {}, {}, 0
+            self._topic_id = None if image is None else image.id
+        ends = {}
+        for index in () if image is None else sorted(image.partitions):
+            check_led_here(self._control, self.topic, index)
+            try:
+                partition = self._control.services.replicas.leader(self.topic, index)
+            except ApiError:
+                continue
+            ends[index] = end_of(partition, self.isolation_level)
+        return ends
+
+    def look(self) -> int:
+        """Return the present number of records."""
+        for index, end in self.ends().items():
+            start = self._counted_to.get(index, self._offsets.get(index, 0))
+            if start < end:
+                self.count += self._between(index, start)
+                self._counted_to[index] = end
+        return self.count
+
+    def _between(self, index: int, start: int) -> int:
+        partition = self._control.services.replicas.leader(self.topic, index)
+        total = 0
+        for header, batch in batches_from(partition, start, self.isolation_level):
+            total += count_from(header, batch, max(start, partition.log.log_start_offset))
+        return total
+
+    def fresh(self) -> Iterator[tuple[int, FoundRecord]]:
+        """Yield records added since the last call of `fresh`, with partitions."""
+        for index, end in self.ends().items():
+            start = self._looked_to.get(index, self._offsets.get(index, 0))
+            if start < end:
+                partition = self._control.services.replicas.leader(self.topic, index)
+                for found in records_from(partition, start, self.isolation_level):
+                    self._looked_to[index] = found.record.offset + 1
+                    yield index, found
+                self._looked_to[index] = end
+
+    def records(self) -> Iterator[tuple[int, FoundRecord]]:
+        """Yield all records with the partitions, partition by partition."""
+        for index in self.ends():
+            partition = self._control.services.replicas.leader(self.topic, index)
+            offset = self._offsets.get(index, 0)
+            yield from ((index, each) for each in records_from(partition, offset, self.isolation_level))

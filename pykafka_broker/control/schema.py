@@ -19,7 +19,7 @@ import json
 import re
 import types
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from pykafka_broker.control.problems import Problem
 
@@ -37,6 +37,12 @@ class ValueLimits:
     max_length: int | None = None
     pattern: str | None = None
     says: str = ""  # the meaning, for people
+
+
+# Limits that several operations have.
+Index = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]  # of a partition, and other counts from 0 on
+Offset = Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
+TimeoutMs = Annotated[int, ValueLimits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
 
 
 class _Wrong(Exception):
@@ -211,7 +217,7 @@ def describe(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
         return {"type": "array", "items": describe(arguments[0], named)}
     if origin is dict:
         return {"type": "object", "additionalProperties": describe(arguments[1], named)}
-    if dataclasses.is_dataclass(kind):
+    if dataclasses.is_dataclass(kind) or is_typeddict(kind):
         return _describe_object(kind, named)
     return {"type": _PLAIN[kind]}
 
@@ -227,9 +233,13 @@ def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
     name = schema_name(kind)
     if name not in named:
         schema = named[name] = {"type": "object", "additionalProperties": False}
-        fields = fields_of(kind)
-        schema["properties"] = {name: describe(of, named) for name, (of, _) in fields.items()}
-        required = [name for name, (_, field) in fields.items() if is_required(field)]
+        if is_typeddict(kind):
+            types, required = get_type_hints(kind), list(kind.__annotations__)
+        else:
+            fields = fields_of(kind)
+            types = {name: of for name, (of, _) in fields.items()}
+            required = [name for name, (_, field) in fields.items() if is_required(field)]
+        schema["properties"] = {name: describe(of, named) for name, of in types.items()}
         if required:
             schema["required"] = required
         if kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}("):
@@ -238,7 +248,7 @@ def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
 
 
 def schema_name(kind: type) -> str:
-    """Return the name of a dataclass in the document, without "Answer" or "Input" at the end."""
+    """Return the name of an object in the document, without "Answer" or "Input" at the end."""
     return kind.__name__.removesuffix("Answer").removesuffix("Input")
 
 
@@ -274,7 +284,7 @@ def meant(value: Any, in_base64: str | None, where: str) -> bytes | None:
     """Return the bytes of a value: text as UTF-8, other JSON as JSON, or decoded base64. Raises `Problem` 400."""
     if in_base64 is not None:
         if value is not None:
-            raise Problem(400, f"{where} is there twice, also as {where}_base64")
+            raise Problem(400, f"both {where} and {where}_base64 are given")
         try:
             return base64.b64decode(in_base64, validate=True)
         except (binascii.Error, ValueError) as error:

@@ -3,7 +3,8 @@
 Rule: state is never changed in place. The files in the data directories are put aside, and the new content is laid in
 their place. Another broker is started on it, and takes over all connections within one turn of the event loop. Requests
 that clients had sent by then are answered by the old broker or dropped. Clients see what they would see if their topics
-and coordinators had moved. If the new broker can't be started, everything is put back.
+and coordinators had moved. If the new broker can't be started, everything is put back; if the broker does not start on
+its old data either, the answer says so.
 
 A broker may use the directories only while it is the broker of the process. Afterwards no job that it has begun touches
 a directory, and the results of its jobs are dropped. Topics that outlive a reset are new topics without records, with
@@ -41,7 +42,7 @@ from pykafka_broker.server.serving import BrokerShare, Running, start_broker
 
 
 class DataDirLease:
-    """A broker's right to use the data directories, from its start to `end`.
+    """A broker's right to use the data directories, from the broker's start to `end`.
 
     submit: takes the broker's jobs.
     """
@@ -53,7 +54,7 @@ class DataDirLease:
 
     @property
     def share(self) -> BrokerShare:
-        """Return the broker's access to the files, and to the threads for its jobs."""
+        """Return the broker's access to the files, and to the threads for the broker's jobs."""
         return BrokerShare(self.files, lambda job: self._submit(_Job(job, self)))
 
     def next(self) -> DataDirLease:
@@ -148,7 +149,7 @@ def _settings(records: Iterable[ApiMessageAndVersion], keep: Collection[str]) ->
 
 
 def _removal(message: Any) -> Message:
-    """Return the record that removes a setting."""
+    """Return the record for the removal of a setting."""
     if isinstance(message, ConfigRecord):
         return ConfigRecord(message.resource_type, message.resource_name, message.name, None)
     if isinstance(message, ClientQuotaRecord):
@@ -160,6 +161,7 @@ def _removal(message: Any) -> Message:
 
 _ROOM, _ROOM_BYTES = ".room.tmp", 256 << 10  # more than a broker writes while it starts
 _UNFINISHED = "."  # names of unfinished or removed images begin so
+_EXPECTED = (OSError, LogDirectoryError, ApiError)  # causes of a start that fails
 
 
 class BrokerState:
@@ -259,10 +261,12 @@ class BrokerState:
 
     def _require_alone(self) -> None:
         if not self._broker.node.roles.alone:
-            raise Problem(409, "this node is one of a cluster: its state is not its own to exchange")
+            raise Problem(
+                409, "the node belongs to a cluster: only a broker alone has a state to reset, restore or fork"
+            )
 
     def _require_room(self) -> None:
-        """Refuse on a full disk: neither the new broker nor, after its failure, the old broker could start."""
+        """Refuse on a full disk: neither the new broker nor, after a failure, the old broker could start."""
         for directory in self._directories:
             path = f"{directory}/{_ROOM}"
             try:
@@ -302,26 +306,29 @@ class BrokerState:
         old.hand_over()
         self._tenure.end()
         try:
-            self._fill(aside, lay, setup, stays)
-        except (OSError, LogDirectoryError, ApiError) as error:
-            raise Problem(503, f"all is as before, since the data can't be exchanged: {error}") from error
-        finally:
-            old.fail_requests()
-        self._running.jobs.submit(_Removal(list(aside.values())))
-
-    def _fill(self, aside: dict[str, str], lay: Callable[[str], None], setup: Setup, stays: Collection[str]) -> None:
-        """Exchange the content of the directories, or leave everything as before."""
-        started = False
-        try:
             for directory in aside:
                 set_aside(directory, aside[directory], stays)
                 lay(directory)
             self._start(setup)
-            started = True
+        except BaseException as error:
+            self._return_to_old_data(aside, setup, stays, error)
+            if isinstance(error, _EXPECTED):
+                raise Problem(503, f"all is as before, since the data can't be exchanged: {error}") from error
+            raise
         finally:
-            if not started:
-                self._put_back(aside, stays)
-                self._start(setup)
+            old.fail_requests()
+        self._running.jobs.submit(_Removal(list(aside.values())))
+
+    def _return_to_old_data(
+        self, aside: dict[str, str], setup: Setup, stays: Collection[str], error: BaseException
+    ) -> None:
+        """Put the old data back and start a broker on them. Raises `Problem` 500 after a second failure."""
+        try:
+            self._put_back(aside, stays)
+            self._start(setup)
+        except _EXPECTED as second:
+            told = f"the data can't be exchanged: {error}; nor does the broker start on its old data: {second}"
+            raise Problem(500, f"{told}. Restore another snapshot, or restart the process") from second
 
     def _put_back(self, aside: dict[str, str], stays: Collection[str]) -> None:
         for directory, before in aside.items():

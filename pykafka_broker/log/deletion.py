@@ -14,12 +14,12 @@ from __future__ import annotations
 import heapq
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import FileSystem, is_passing
-from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.filesystem import FileCache, FileSystem, is_passing
+from pykafka_broker.log.jobs import Errand, Submit
 from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.uncreated_logs import UncreatedLogs
 from pykafka_broker.protocol.errors import ErrorCode
@@ -255,29 +255,10 @@ class Deletions:
         self._remover.log_later(now + delay_ms, target, log)
         if directory.path not in self._unsynced:
             self._unsynced.add(directory.path)
-            self._submit(_SyncJob(directory, self._unsynced, self._directory_failed))
+            self._submit(Errand(partial(self._sync, directory), partial(self._directory_failed, directory)))
         return None
 
-
-class _SyncJob:
-    """A sync of a directory, after which every rename before `run` outlives a power cut."""
-
-    def __init__(
-        self,
-        directory: LogDirectory,
-        unsynced: set[str],
-        directory_failed: Callable[[LogDirectory, OSError], object],
-    ) -> None:
-        self._directory = directory
-        self._unsynced = unsynced
-        self._directory_failed = directory_failed
-
-    def run(self) -> None:
-        self._unsynced.discard(self._directory.path)
-        self._directory.fs.sync_directory(self._directory.path)
-
-    def apply(self) -> None:
-        """Do nothing: no caller waits for the sync."""
-
-    def failed(self, error: OSError) -> None:
-        self._directory_failed(self._directory, error)
+    def _sync(self, directory: LogDirectory) -> None:
+        """Make every rename so far outlive a power cut."""
+        self._unsynced.discard(directory.path)
+        directory.fs.sync_directory(directory.path)

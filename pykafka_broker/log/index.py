@@ -21,7 +21,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from pykafka_broker.log.files import CachedFile
+from pykafka_broker.log.filesystem import CachedFile
 
 _PAGE_BYTES = 4096
 _INT32 = struct.Struct(">i")
@@ -166,9 +166,6 @@ class SparseIndex:
             for page in range(len(firsts), pages):
                 firsts.append(key.unpack(handle.read_at(key.size, page * step + shift))[0])
         return firsts
-
-    def rename(self, path: str) -> None:
-        self.file.rename(path)
 
     def close(self) -> None:
         self.write_out()

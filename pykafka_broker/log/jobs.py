@@ -19,13 +19,36 @@ ThreadPool = Callable[[int], "Executor"]  # makes an executor with so many threa
 
 
 class Job(Protocol):
-    """`run` may raise OSError; then `failed` is called in the place of `apply`."""
+    """Work for a thread. `run` may raise OSError; then `failed` is called in the place of `apply`."""
 
     def run(self) -> None: ...
 
     def apply(self) -> None: ...
 
     def failed(self, error: OSError) -> None: ...
+
+
+class Errand:
+    """A job of functions. Without `apply` no caller waits for the end."""
+
+    def __init__(
+        self,
+        run: Callable[[], object],
+        failed: Callable[[OSError], object],
+        apply: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._run = run
+        self._failed = failed
+        self._apply = apply
+
+    def run(self) -> None:
+        self._run()
+
+    def apply(self) -> None:
+        self._apply()
+
+    def failed(self, error: OSError) -> None:
+        self._failed(error)
 
 
 Submit = Callable[[Job], None]

@@ -20,18 +20,18 @@ from typing import NamedTuple
 from pykafka_broker.clock import Clock
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.checkpoints import (
+    EPOCHS_FILE,
     GAP,
     MOVED,
     PARTITION_METADATA,
+    LeaderEpochs,
     read_gap,
     read_partition_metadata,
     write_gap,
     write_partition_metadata,
 )
-from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.filesystem import FileCache, FileSystem
 from pykafka_broker.log.index import AbortedTransaction
-from pykafka_broker.log.leader_epochs import EPOCHS_FILE, LeaderEpochs
 from pykafka_broker.log.partition_log import LogKeeper, PartitionLog
 from pykafka_broker.log.producer_state import (
     QUICKLY_READ_BYTES,
@@ -218,15 +218,39 @@ def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
         else:
             names.append(name)
     if any(name.endswith(SWAP) for name in names):
-        from pykafka_broker.log.compaction.swap import finish_swaps
-
-        names = finish_swaps(files, directory, names, wall)
+        names = _finish_swaps(files, directory, names, wall)
     present = set(names)
     for name in names:
         if name.endswith(_INDEXES) and f"{name.partition('.')[0]}{_LOG_SUFFIX}" not in present:
             fs.remove(f"{directory}/{name}")  # otherwise a new segment of that offset would continue it
             present.remove(name)
     return [name for name in names if name in present]
+
+
+def _finish_swaps(files: FileCache, directory: str, names: list[str], wall: int) -> list[str]:
+    """Complete an interrupted exchange, and return the names of the files afterwards."""
+    swapping = [name for name in names if name.endswith(SWAP)]
+    for name in swapping:
+        if name[:20].isdecimal() and name[20:] == _LOG_SUFFIX + SWAP:
+            _finish_swap(files, directory, names, int(name[:20]), wall)
+    for name in swapping:  # files of swaps that a crash stopped before the log's turn
+        if files.fs.exists(f"{directory}/{name}"):
+            files.fs.remove(f"{directory}/{name}")
+    return files.fs.list_directory(directory) if swapping else names
+
+
+def _finish_swap(files: FileCache, directory: str, names: list[str], base: int, wall: int) -> None:
+    stem = f"{directory}/{segment_name(base)}"
+    size = files.fs.stat(stem + _LOG_SUFFIX + SWAP).size
+    swap = LogSegment(files, directory, base, size=size, created_ms=wall, fresh=False, suffix=SWAP)
+    end = max(swap.end_offset(), base + 1)
+    logger.warning("Completing the swap of %s, which goes up to offset %d", swap.log.path, end)
+    for name in names:
+        if name[:20].isdecimal() and name[20:] in (_LOG_SUFFIX, *_INDEXES) and base <= int(name[:20]) < end:
+            files.fs.remove(f"{directory}/{name}")
+    swap.change_suffix(SWAP, "")
+    for file in swap.files():
+        file.close()
 
 
 def load_epochs(

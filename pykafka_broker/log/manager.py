@@ -27,8 +27,7 @@ from pykafka_broker.log.checkpoints import (
 from pykafka_broker.log.compaction.cleaner import Cleaner
 from pykafka_broker.log.deletion import Deletions, Remover
 from pykafka_broker.log.directory_map import DirectoryMap, DirectoryOpener, quarantine
-from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import FileSystem, is_passing
+from pykafka_broker.log.filesystem import FileCache, FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
 from pykafka_broker.log.jobs import Submit, ThreadPool, in_threads, run_inline
 from pykafka_broker.log.loading import ZERO_ID, FolderRecovery, begin_log, create_log, load_log, recover_folder

@@ -19,18 +19,19 @@ import errno
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.log.checkpoints import (
+    EPOCHS_FILE,
     GAP,
     LOG_START_OFFSETS,
     MOVED,
     PARTITION_METADATA,
     write_partition_metadata,
 )
-from pykafka_broker.log.files import CachedFile
-from pykafka_broker.log.filesystem import FileHandle, FileSystem, write_file
-from pykafka_broker.log.leader_epochs import EPOCHS_FILE
+from pykafka_broker.log.filesystem import CachedFile, FileHandle, FileSystem, write_file
+from pykafka_broker.log.jobs import Errand
 from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import snapshot_name, snapshot_offsets
@@ -120,61 +121,11 @@ def _whole_file(fs: FileSystem, path: str) -> Piece:
     return Piece(opened, path, 0, fs.stat(path).size)
 
 
-class CopyJob:
-    """A job copying pieces beside the event loop."""
-
-    def __init__(self, move: Move, pieces: list[Piece]) -> None:
-        self._move = move
-        self._pieces = pieces
-
-    def run(self) -> None:
-        _copy_pieces(self._move.fs, self._move.folder, self._pieces, lambda: self._move.cancelled)
-
-    def apply(self) -> None:
-        self._move.advance()
-
-    def failed(self, error: OSError) -> None:
-        self._move.fail(error)
-
-
-class _SecureJob:
-    """A sync of the new folder and the topic id."""
-
-    def __init__(self, move: Move) -> None:
-        self._move = move
-
-    def run(self) -> None:
-        fs, folder = self._move.fs, self._move.folder
-        fs.open(f"{folder}/{PARTITION_METADATA}").sync()
-        fs.sync_directory(folder)
-        fs.sync_directory(self._move.target.path)
-
-    def apply(self) -> None:
-        self._move.announce()
-
-    def failed(self, error: OSError) -> None:
-        self._move.fail(error)
-
-
-class _MarkerRemovalJob:
-    """A removal of the marker, once the folder's new name is synced."""
-
-    def __init__(self, manager: LogManager, target: LogDirectory, folder: str) -> None:
-        self._manager = manager
-        self._target = target
-        self._folder = folder
-
-    def run(self) -> None:
-        fs = self._manager.fs
-        fs.sync_directory(self._target.path)
-        with contextlib.suppress(FileNotFoundError):
-            fs.remove(f"{self._folder}/{MOVED}")
-
-    def apply(self) -> None:
-        """Do nothing: no caller waits for the removal."""
-
-    def failed(self, error: OSError) -> None:
-        self._manager.directory_failed(self._target, error)
+def _remove_marker(fs: FileSystem, target: LogDirectory, folder: str) -> None:
+    """Sync the folder's new name, then remove the marker."""
+    fs.sync_directory(target.path)
+    with contextlib.suppress(FileNotFoundError):
+        fs.remove(f"{folder}/{MOVED}")
 
 
 class Move:
@@ -236,12 +187,12 @@ class Move:
         try:
             if not self.announced and (self._has_caught_up() or self._rounds >= _MOST_ROUNDS):
                 self._moves.write_log_start(self)
-                self._manager.submit(_SecureJob(self))
+                self._manager.submit(Errand(self._secure, self.fail, self._announce))
                 return
             pieces = self._pieces()
             missing = sum(piece.end - piece.start for piece in pieces)
             if (missing > _SMALL_BYTES or not self.announced) and self._rounds < _MOST_ROUNDS:
-                self._manager.submit(CopyJob(self, pieces))
+                self._manager.submit(Errand(partial(self._copy, pieces), self.fail, self.advance))
                 return
             self._finish(pieces)
         except OSError as error:
@@ -257,7 +208,16 @@ class Move:
         self._anew = True
         self._end()
 
-    def announce(self) -> None:
+    def _copy(self, pieces: list[Piece]) -> None:
+        _copy_pieces(self.fs, self.folder, pieces, lambda: self.cancelled)
+
+    def _secure(self) -> None:
+        """Sync the new folder and the topic id."""
+        self.fs.open(f"{self.folder}/{PARTITION_METADATA}").sync()
+        self.fs.sync_directory(self.folder)
+        self.fs.sync_directory(self.target.path)
+
+    def _announce(self) -> None:
         """Tell the metadata of the new directory, once the folder is synced."""
         if self.cancelled:
             self._remove_copy()
@@ -433,7 +393,11 @@ class Moves:
         manager.moved(key, aside, target).continue_in(final, manager.clock.now)
         if cleaned_to is not None:
             target.cleaner_offsets[key] = cleaned_to
-        manager.submit(_MarkerRemovalJob(manager, target, final))
+        manager.submit(
+            Errand(
+                lambda: _remove_marker(move.fs, target, final), lambda error: manager.directory_failed(target, error)
+            )
+        )
         logger.info("%s-%d has moved to %s", *key, target.path)
         manager.listener.moved(key)
 

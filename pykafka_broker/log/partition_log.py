@@ -22,11 +22,9 @@ from typing import NamedTuple, Protocol
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.checkpoints import GAP, PARTITION_METADATA, write_partition_metadata
-from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import Buffer, FileHandle
+from pykafka_broker.log.checkpoints import EPOCHS_FILE, GAP, PARTITION_METADATA, LeaderEpochs, write_partition_metadata
+from pykafka_broker.log.filesystem import Buffer, FileCache, FileHandle
 from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
-from pykafka_broker.log.leader_epochs import EPOCHS_FILE, LeaderEpochs
 from pykafka_broker.log.producer_state import (
     BatchMetadata,
     ProducerState,

@@ -26,8 +26,7 @@ from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.control import EndTransactionMarker, read_end_transaction_marker
-from pykafka_broker.records.crc import crc32c
-from pykafka_broker.records.header import NO_SEQUENCE, BatchHeader
+from pykafka_broker.records.header import NO_SEQUENCE, BatchHeader, crc32c
 
 logger = logging.getLogger(__name__)
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from pykafka_broker.log.filesystem import FileHandle
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, check_crc, read_header
-from pykafka_broker.records.message_set import ENTRY_OVERHEAD, iter_entries
 
 _PIECE_BYTES = 1 << 20
 _OLD_HEAD = struct.Struct(">qiIb")  # offset, size, CRC and magic of formats 0 and 1
@@ -81,6 +80,8 @@ def scan(handle: FileHandle, path: str, position: int, end: int, *, verify: bool
 
 def _is_old_message(handle: FileHandle, position: int, end: int) -> bool:
     """Return whether a message of format 0 or 1 stands at `position`, by the message's CRC."""
+    from pykafka_broker.records.conversion import ENTRY_OVERHEAD, iter_entries  # at damage alone
+
     head = handle.read_at(_OLD_HEAD.size, position)
     if len(head) < _OLD_HEAD.size:
         return False

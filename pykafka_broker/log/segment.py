@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.files import CachedFile, FileCache, FileSlice
-from pykafka_broker.log.filesystem import Buffer, FileHandle
+from pykafka_broker.log.filesystem import Buffer, CachedFile, FileCache, FileHandle, FileSlice
 from pykafka_broker.log.index import NO_TIMESTAMP, OffsetIndex, TimeIndex, TransactionIndex
 from pykafka_broker.log.scan import DamagedLog, scan
 from pykafka_broker.protocol.errors import ErrorCode
@@ -45,54 +44,6 @@ _LARGE_BYTES = 4096
 
 def segment_name(base_offset: int) -> str:
     return f"{base_offset:020d}"
-
-
-class SegmentFiles:
-    __slots__ = ("base_offset", "log", "offset_index", "time_index", "transactions")
-
-    def __init__(self, cache: FileCache, directory: str, base_offset: int, fresh: bool, suffix: str) -> None:
-        stem = f"{directory}/{segment_name(base_offset)}"
-        self.base_offset = base_offset
-        self.log = CachedFile(cache, f"{stem}.log{suffix}")
-        self.offset_index = OffsetIndex(CachedFile(cache, f"{stem}.index{suffix}"), base_offset, fresh=fresh)
-        self.time_index = TimeIndex(CachedFile(cache, f"{stem}.timeindex{suffix}"), base_offset, fresh=fresh)
-        self.transactions = TransactionIndex(CachedFile(cache, f"{stem}.txnindex{suffix}"), base_offset, fresh=fresh)
-
-    def files(self) -> tuple[CachedFile, ...]:
-        return self.log, self.offset_index.file, self.time_index.file, self.transactions.file
-
-    def mark_deleted(self) -> None:
-        """Take the files out of the folder's set of segments, to be removed later. A failed call may be repeated."""
-        for file in self.files():
-            if not file.path.endswith(DELETED):
-                file.rename(file.path + DELETED)
-
-    def change_suffix(self, old: str, new: str) -> None:
-        """Rename the files, the log last: the other files count when the log does. A failed call may be repeated."""
-        for file in reversed(self.files()):
-            if file.path.endswith(old):
-                file.rename(file.path.removesuffix(old) + new)
-
-    def discard(self) -> None:
-        """Remove files of an interrupted attempt."""
-        for file in self.files():
-            if file.exists():
-                file.remove()
-                file.close()
-
-    def sync(self) -> None:
-        for file in self.files():
-            if file.exists():
-                file.handle().sync()
-
-    def move_to(self, directory: str) -> None:
-        """Go by the folder's new name."""
-        for file in self.files():
-            file.path = f"{directory}/{file.path.rpartition('/')[2]}"
-
-    def remove(self) -> None:
-        for file in self.files():
-            file.remove()
 
 
 class BatchPosition(NamedTuple):
@@ -141,7 +92,7 @@ def _batch_positions(handle: FileHandle, path: str, position: int, end: int, siz
         wanted = HEADER_SIZE if place.size >= _LARGE_BYTES else _PIECE_BYTES
 
 
-class LogSegment(SegmentFiles):
+class LogSegment:
     """A segment for appends, reads and look-ups (Kafka: LogSegment)."""
 
     __slots__ = (
@@ -152,9 +103,14 @@ class LogSegment(SegmentFiles):
         "_positions",
         "_ragged",
         "_sealed",
+        "base_offset",
         "created_ms",
         "index_full",
+        "log",
+        "offset_index",
         "size",
+        "time_index",
+        "transactions",
         "written_ms",
     )
 
@@ -175,7 +131,12 @@ class LogSegment(SegmentFiles):
             created_ms: when the segment was begun, by the wall clock; for a loaded segment, when its file was last
                 changed.
         """
-        super().__init__(cache, directory, base_offset, fresh, suffix)
+        stem = f"{directory}/{segment_name(base_offset)}"
+        self.base_offset = base_offset
+        self.log = CachedFile(cache, f"{stem}.log{suffix}")
+        self.offset_index = OffsetIndex(CachedFile(cache, f"{stem}.index{suffix}"), base_offset, fresh=fresh)
+        self.time_index = TimeIndex(CachedFile(cache, f"{stem}.timeindex{suffix}"), base_offset, fresh=fresh)
+        self.transactions = TransactionIndex(CachedFile(cache, f"{stem}.txnindex{suffix}"), base_offset, fresh=fresh)
         self.size = size
         self.created_ms = created_ms
         self.written_ms = created_ms if fresh else _NOT_WRITTEN  # time of the last append by the wall clock
@@ -187,6 +148,46 @@ class LogSegment(SegmentFiles):
         self._max_timestamp_offset = base_offset
         self._bytes_since_index = 0
         self._positions: dict[int, int] = {base_offset: 0}
+
+    # -- the four files
+
+    def files(self) -> tuple[CachedFile, ...]:
+        return self.log, self.offset_index.file, self.time_index.file, self.transactions.file
+
+    def mark_deleted(self) -> None:
+        """Take the files out of the folder's set of segments, to be removed later. A failed call may be repeated."""
+        for file in self.files():
+            if not file.path.endswith(DELETED):
+                file.rename(file.path + DELETED)
+
+    def change_suffix(self, old: str, new: str) -> None:
+        """Rename the files, the log last: the other files count when the log does. A failed call may be repeated."""
+        for file in reversed(self.files()):
+            if file.path.endswith(old):
+                file.rename(file.path.removesuffix(old) + new)
+
+    def discard(self) -> None:
+        """Remove files of an interrupted attempt."""
+        for file in self.files():
+            if file.exists():
+                file.remove()
+                file.close()
+
+    def sync(self) -> None:
+        for file in self.files():
+            if file.exists():
+                file.handle().sync()
+
+    def move_to(self, directory: str) -> None:
+        """Go by the folder's new name."""
+        for file in self.files():
+            file.path = f"{directory}/{file.path.rpartition('/')[2]}"
+
+    def remove(self) -> None:
+        for file in self.files():
+            file.remove()
+
+    # -- times
 
     @property
     def max_timestamp(self) -> int:
@@ -221,6 +222,8 @@ class LogSegment(SegmentFiles):
     def max_timestamp_offset(self) -> int:
         """Return the last offset of the first batch with the greatest timestamp."""
         return self._max_timestamp_offset if self.max_timestamp != NO_TIMESTAMP else self.base_offset
+
+    # -- append
 
     def append(self, batch: Buffer, last_offset: int, timestamp: int, config: TopicConfig) -> None:
         """Write a batch with the greatest timestamp `timestamp` at the end."""

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Generator, Iterator
 from typing import NamedTuple
 
-from pykafka_broker.log.files import FileSlice
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.log.index import NO_TIMESTAMP
 from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import LogSegment

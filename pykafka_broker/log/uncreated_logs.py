@@ -12,14 +12,10 @@ import logging
 import os
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, partition_metadata
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 

@@ -72,7 +72,7 @@ class Message(Fields):
     _READERS: ClassVar[Mapping[int, Callable[[Buffer, int], tuple[Any, int]]]]
 
     def write(self, version: int, w: Write) -> None:
-        """Hand the message's bytes to `w`, piece by piece; what stands in a `records` field is handed over as it is."""
+        """Hand the message's bytes to `w`, piece by piece; the value of a `records` field is handed over unchanged."""
         writer = self._WRITERS.get(version)
         if writer is None:
             raise EncodeError(f"{type(self).__name__} has no version {version}")
@@ -84,14 +84,14 @@ class Message(Fields):
             raise EncodeError(f"{type(self).__name__} version {version}: {error}") from error
 
     def encode(self, version: int) -> bytes:
-        """The message as bytes."""
+        """Return the message as bytes."""
         pieces: list[Any] = []
         self.write(version, pieces.append)
         return b"".join(pieces)
 
     @classmethod
     def read(cls, buffer: Buffer, offset: int, version: int) -> tuple[Self, int]:
-        """The message that begins at `offset`, and the offset after it."""
+        """Return the message at `offset`, and the offset after the message."""
         reader = cls._READERS.get(version)
         if reader is None:
             raise DecodeError(f"{cls.__name__} has no version {version}")
@@ -106,7 +106,7 @@ class Message(Fields):
 
     @classmethod
     def failed(cls, request: Any, code: int, message: str | None = None) -> Self:
-        """Return the response to a request that fails as a whole: with the error wherever there is room for one.
+        """Return the response to a request that fails as a whole: with the error in every field for errors.
 
         request: None where it could not be read; then only the response's own fields can say so.
         """
@@ -120,7 +120,7 @@ class Message(Fields):
 
     @classmethod
     def decode(cls, buffer: Buffer, version: int) -> Self:
-        """The message that fills `buffer`."""
+        """Return the message in `buffer`, and refuse trailing bytes."""
         message, end = cls.read(buffer, 0, version)
         if end != len(buffer):
             raise DecodeError(f"{cls.__name__} version {version}: {len(buffer) - end} bytes too many")
@@ -172,7 +172,7 @@ def refuse_tag(name: str, at: int, end: int) -> NoReturn:
 
 
 def uvarint(number: int) -> bytes:
-    """Unsigned varint of 32 bits, as in Kafka's compact lengths and tags."""
+    """Return an unsigned varint of 32 bits, as in Kafka's compact lengths and tags."""
     if number < 0x80:
         if number < 0:
             raise EncodeError(f"{number} is negative")
@@ -194,14 +194,14 @@ def _varint_bytes(number: int) -> bytes:
 
 
 def varint(number: int) -> bytes:
-    """Zigzag varint of 32 bits, as in records."""
+    """Return a zigzag varint of 32 bits, as in records."""
     if not -(1 << 31) <= number < 1 << 31:
         raise EncodeError(f"{number} has more than 32 bits")
     return _varint_bytes((number << 1) ^ (number >> 31))
 
 
 def varlong(number: int) -> bytes:
-    """Zigzag varint of 64 bits, as in records."""
+    """Return a zigzag varint of 64 bits, as in records."""
     if not -(1 << 63) <= number < 1 << 63:
         raise EncodeError(f"{number} has more than 64 bits")
     return _varint_bytes((number << 1) ^ (number >> 63))

@@ -6,13 +6,12 @@ The base timestamp is the first record's, the max timestamp the greatest one, or
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypedDict, Unpack
 
 from pykafka_broker.records.compression import NONE, compress
-from pykafka_broker.records.crc import crc32c
 from pykafka_broker.records.header import (
     ATTRIBUTES_OFFSET,
     CONTROL_BIT,
-    DELETE_HORIZON_BIT,
     HEADER,
     HEADER_SIZE,
     HEADER_UNDER_CRC,
@@ -24,9 +23,10 @@ from pykafka_broker.records.header import (
     NO_TIMESTAMP,
     TRANSACTIONAL_BIT,
     BatchHeader,
+    crc32c,
     write_crc,
 )
-from pykafka_broker.records.record import Headers, Record, wrap_int64
+from pykafka_broker.records.record import BatchRecord, Headers, wrap_int64
 
 _NULL = b"\x01"  # the varint -1
 _MAX_DELTA = (1 << 31) - 1
@@ -68,7 +68,6 @@ class BatchBuilder:
         transactional: bool = False,
         control: bool = False,
         partition_leader_epoch: int = -1,
-        delete_horizon_ms: int | None = None,
     ) -> None:
         self.base_offset = base_offset
         self.codec = codec
@@ -82,12 +81,11 @@ class BatchBuilder:
             (LOG_APPEND_TIME_BIT if log_append_time is not None else 0)
             | (TRANSACTIONAL_BIT if transactional else 0)
             | (CONTROL_BIT if control else 0)
-            | (DELETE_HORIZON_BIT if delete_horizon_ms is not None else 0)
         )
         self.count = 0
         self.last_offset_delta = -1
         self.max_timestamp = NO_TIMESTAMP
-        self._base_timestamp = delete_horizon_ms
+        self._base_timestamp: int | None = None
         self._buffer = bytearray(HEADER_SIZE)
 
     @property
@@ -106,9 +104,9 @@ class BatchBuilder:
         """Add a record at `offset`, by default after the last record."""
         if offset is None:
             offset = self.base_offset + self.last_offset_delta + 1
-        self.extend((Record(offset, timestamp, key, value, headers),))
+        self.extend((BatchRecord(offset, timestamp, key, value, headers or []),))
 
-    def extend(self, records: Iterable[Record]) -> None:
+    def extend(self, records: Iterable[BatchRecord]) -> None:
         """Add records at rising offsets from the base offset on."""
         buffer, small, join = self._buffer, _SMALL, b"".join
         base_offset, last_delta, max_timestamp = self.base_offset, self.last_offset_delta, self.max_timestamp
@@ -146,14 +144,12 @@ class BatchBuilder:
         self.last_offset_delta, self.max_timestamp, self.count = last_delta, max_timestamp, count
         self._base_timestamp = base_timestamp
 
-    def build(self, *, last_offset_delta: int | None = None, max_timestamp: int | None = None) -> bytearray:
-        """Return the batch. A compaction passes last offset and max timestamp of a batch cut down, even to nothing."""
+    def build(self) -> bytearray:
+        """Return the batch."""
         batch = self._buffer
         if self.codec != NONE and self.count:
             batch = bytearray(HEADER_SIZE)
             batch += compress(self.codec, memoryview(self._buffer)[HEADER_SIZE:], self.level)
-        if self.log_append_time is not None:
-            max_timestamp = self.log_append_time
         HEADER.pack_into(
             batch,
             0,
@@ -163,9 +159,9 @@ class BatchBuilder:
             2,
             0,
             self.attributes | (self.codec if self.count else NONE),
-            self.last_offset_delta if last_offset_delta is None else last_offset_delta,
+            self.last_offset_delta,
             NO_TIMESTAMP if self._base_timestamp is None else self._base_timestamp,
-            self.max_timestamp if max_timestamp is None else max_timestamp,
+            self.max_timestamp if self.log_append_time is None else self.log_append_time,
             self.producer_id,
             self.producer_epoch,
             self.base_sequence,
@@ -175,42 +171,30 @@ class BatchBuilder:
         return batch
 
 
+class BatchFields(TypedDict, total=False):
+    """The fields of a batch that `BatchBuilder` may be told, apart from the base offset."""
+
+    codec: int
+    level: int | None
+    log_append_time: int | None
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    transactional: bool
+    control: bool
+    partition_leader_epoch: int
+
+
 def build_batch(
-    records: Iterable[Record],
-    *,
-    base_offset: int | None = None,
-    codec: int = NONE,
-    level: int | None = None,
-    log_append_time: int | None = None,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = -1,
-    base_sequence: int = NO_SEQUENCE,
-    transactional: bool = False,
-    control: bool = False,
-    partition_leader_epoch: int = -1,
-    delete_horizon_ms: int | None = None,
-    last_offset_delta: int | None = None,
-    max_timestamp: int | None = None,
+    records: Iterable[BatchRecord], *, base_offset: int | None = None, **fields: Unpack[BatchFields]
 ) -> bytearray:
     """Build a batch of `records`; the base offset is by default the first record's."""
     if base_offset is None:
         records = list(records)
         base_offset = records[0].offset
-    builder = BatchBuilder(
-        base_offset=base_offset,
-        codec=codec,
-        level=level,
-        log_append_time=log_append_time,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        base_sequence=base_sequence,
-        transactional=transactional,
-        control=control,
-        partition_leader_epoch=partition_leader_epoch,
-        delete_horizon_ms=delete_horizon_ms,
-    )
+    builder = BatchBuilder(base_offset=base_offset, **fields)
     builder.extend(records)
-    return builder.build(last_offset_delta=last_offset_delta, max_timestamp=max_timestamp)
+    return builder.build()
 
 
 def build_keyed_batch(

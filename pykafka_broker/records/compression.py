@@ -24,8 +24,9 @@ from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Any
 
-from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import CorruptBatch, GrowsTooLarge
+from pykafka_broker.records.header import Buffer
+from pykafka_broker.steps import at_once
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = range(5)
 CODEC_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
@@ -120,28 +121,22 @@ def _compressor(codec: int, level: int | None) -> tuple[bytes, Callable[[memoryv
     if codec == ZSTD:
         packer = zstd_library().ZstdCompressor(_ZSTD_DEFAULT_LEVEL if level is None else level)
         return b"", packer.compress, packer.flush
-    return lz4_begin(), partial(lz4_block, level=level), lz4_end
+    return lz4_begin(), partial(lz4_block, level=level), lambda: _END
 
 
 def decompress(
     codec: int, data: Buffer, max_bytes: int = MAX_DECOMPRESSED, *, broken_lz4_checksum: bool = False
 ) -> bytes:
-    """Decompress everything at once. `broken_lz4_checksum`: readers of format v0 don't check the lz4 header
-    (KIP-57).
-    """
-    steps = decompress_in_steps(codec, data, max_bytes, broken_lz4_checksum=broken_lz4_checksum)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            whole: bytes = end.value
-            return whole
+    """Decompress everything at once; see `decompress_in_steps`."""
+    return at_once(decompress_in_steps(codec, data, max_bytes, broken_lz4_checksum=broken_lz4_checksum))
 
 
 def decompress_in_steps(
     codec: int, data: Buffer, max_bytes: int = MAX_DECOMPRESSED, *, broken_lz4_checksum: bool = False
 ) -> Generator[None, None, bytes]:
-    """Yield the same in steps of about a millisecond."""
+    """Decompress some bytes, in steps of about a millisecond. `broken_lz4_checksum`: readers of format v0 don't check
+    the lz4 header (KIP-57).
+    """
     parts: list[bytes] = []
     left, pause = max_bytes, max_bytes - _PIECES_A_STEP
     for piece in decompressed(codec, data, check_lz4_header=not broken_lz4_checksum):
@@ -405,13 +400,9 @@ def lz4_frame(data: Buffer, level: int | None = None, *, broken_checksum: bool =
 
 
 def lz4_begin(*, broken_checksum: bool = False) -> bytes:
-    """Return the beginning of a frame, up to the first block; `lz4_end` ends the frame."""
+    """Return the beginning of a frame, up to the first block."""
     checked = _LZ4_MAGIC + _WRITTEN if broken_checksum else _WRITTEN
     return _LZ4_MAGIC + _WRITTEN + bytes((xxh32_short(checked) >> 8 & 0xFF,))
-
-
-def lz4_end() -> bytes:
-    return _END
 
 
 def lz4_block(data: memoryview, level: int | None) -> bytes:

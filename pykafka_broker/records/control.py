@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
-from pykafka_broker.records.builder import build_batch
-from pykafka_broker.records.crc import Buffer
+from pykafka_broker.records.builder import BatchFields, build_batch
 from pykafka_broker.records.errors import InvalidRecord
-from pykafka_broker.records.header import NO_PRODUCER_ID, BatchHeader, read_header
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.header import BatchHeader, Buffer, read_header
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 ABORT = 0
 COMMIT = 1
@@ -40,51 +39,25 @@ class EndTransactionMarker(NamedTuple):
 
 
 def build_control_batch(
-    control_type: int,
-    value: bytes,
-    *,
-    offset: int,
-    timestamp: int,
-    partition_leader_epoch: int = -1,
-    producer_id: int = NO_PRODUCER_ID,
-    producer_epoch: int = -1,
-    transactional: bool = False,
+    control_type: int, value: bytes, *, offset: int, timestamp: int, **fields: Unpack[BatchFields]
 ) -> bytearray:
     """Build a batch of a single control record."""
-    return build_batch(
-        (Record(offset, timestamp, _KEY.pack(0, control_type), value),),
-        base_offset=offset,
-        control=True,
-        transactional=transactional,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        partition_leader_epoch=partition_leader_epoch,
-    )
+    record = BatchRecord(offset, timestamp, _KEY.pack(0, control_type), value)
+    fields["control"] = True
+    return build_batch((record,), base_offset=offset, **fields)
 
 
 def build_end_transaction_marker(
-    *,
-    commit: bool,
-    producer_id: int,
-    producer_epoch: int,
-    coordinator_epoch: int,
-    timestamp: int,
-    offset: int = 0,
-    partition_leader_epoch: int = -1,
+    *, commit: bool, coordinator_epoch: int, timestamp: int, offset: int = 0, **fields: Unpack[BatchFields]
 ) -> bytearray:
-    return build_control_batch(
-        COMMIT if commit else ABORT,
-        _END_TRANSACTION.pack(0, coordinator_epoch),
-        offset=offset,
-        timestamp=timestamp,
-        partition_leader_epoch=partition_leader_epoch,
-        producer_id=producer_id,
-        producer_epoch=producer_epoch,
-        transactional=True,
-    )
+    """Build the marker that ends a transaction. `fields` name the producer."""
+    value = _END_TRANSACTION.pack(0, coordinator_epoch)
+    kind = COMMIT if commit else ABORT
+    fields["transactional"] = True
+    return build_control_batch(kind, value, offset=offset, timestamp=timestamp, **fields)
 
 
-def read_control_type(record: Record) -> int:
+def read_control_type(record: BatchRecord) -> int:
     """Return the type in a control record's key, maybe without a name in this module."""
     try:
         version, control_type = _KEY.unpack_from(record.key or b"")

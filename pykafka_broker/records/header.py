@@ -1,4 +1,6 @@
-"""The header of a v2 record batch. Rule: 61 bytes tell everything that the hot path needs; the records stay unread.
+"""The header and the CRC of a v2 record batch.
+
+Rule: 61 bytes tell everything that the hot path needs; the records stay unread.
 
 Layout (Kafka docs, "Record Batch"), offsets in bytes: base offset 0, length 8, partition leader epoch 12, magic 16, crc
 17, attributes 21, last offset delta 23, base timestamp 27, max timestamp 35, producer id 43, producer epoch 51, base
@@ -8,12 +10,18 @@ into a batch without computing it again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from importlib.machinery import PathFinder
+from importlib.util import module_from_spec
+from operator import attrgetter
 from struct import Struct
 from struct import error as StructError
 
-from pykafka_broker.records.crc import Buffer, crc32c
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
+
+Buffer = bytes | bytearray | memoryview
 
 HEADER_SIZE = 61
 LENGTH_OVERHEAD = 12  # base offset and length, which the length field does not count
@@ -39,64 +47,56 @@ _OFFSET_AND_LENGTH = Struct(">qi")
 _LENGTH_AND_MAGIC = Struct(">8xi4xB")
 _SHORTEST_LENGTH = 14  # of a message of format v0
 _INT64 = Struct(">q")
-_INT32 = Struct(">i")
 _INT16 = Struct(">h")
 _UINT32 = Struct(">I")
 _MAX_LENGTH = 0x7FFFFFFF - LENGTH_OVERHEAD
 _SEQUENCES = 1 << 31
 
 
+def _load_crc32c() -> Callable[[Buffer], int]:
+    """Load the extension module of the package `crc32c` without the package around it.
+
+    The package's `__init__` builds a command line and asks for its own version, which parses the metadata of installed
+    distributions: 20 to 40 ms of a start that may take 250. Where the extension isn't found as expected, the package is
+    imported the ordinary way.
+    """
+    package = PathFinder.find_spec("crc32c")
+    if "crc32c" not in sys.modules and package is not None:
+        spec = PathFinder.find_spec("crc32c._crc32c", package.submodule_search_locations)
+        if spec is not None and spec.loader is not None:
+            module = module_from_spec(spec)
+            spec.loader.exec_module(module)
+            sys.modules.setdefault(spec.name, module)  # a later import finds this module
+            function: Callable[[Buffer], int] = module.crc32c
+            return function
+    from crc32c import crc32c
+
+    return crc32c
+
+
+crc32c = _load_crc32c()
+
+
+@dataclass(slots=True, eq=False)
 class BatchHeader:
-    """The fields of a batch's header, as read; later patches of the buffer don't change the fields."""
+    """The fields of a batch's header, as read; later patches of the buffer don't change the fields.
 
-    __slots__ = (
-        "attributes",
-        "base_offset",
-        "base_sequence",
-        "base_timestamp",
-        "count",
-        "crc",
-        "last_offset_delta",
-        "length",
-        "magic",
-        "max_timestamp",
-        "partition_leader_epoch",
-        "producer_epoch",
-        "producer_id",
-    )
+    length: bytes after the length field.
+    """
 
-    def __init__(
-        self,
-        base_offset: int,
-        length: int,
-        partition_leader_epoch: int,
-        magic: int,
-        crc: int,
-        attributes: int,
-        last_offset_delta: int,
-        base_timestamp: int,
-        max_timestamp: int,
-        producer_id: int,
-        producer_epoch: int,
-        base_sequence: int,
-        count: int,
-    ) -> None:
-        self.base_offset = base_offset
-        self.length = length  # bytes after the length field
-        self.partition_leader_epoch = partition_leader_epoch
-        self.magic = magic
-        self.crc = crc
-        self.attributes = attributes
-        self.last_offset_delta = last_offset_delta
-        self.base_timestamp = base_timestamp
-        self.max_timestamp = max_timestamp
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
-        self.base_sequence = base_sequence
-        self.count = count
-
-    def __repr__(self) -> str:
-        return f"BatchHeader({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+    base_offset: int
+    length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    count: int
 
     @property
     def size(self) -> int:
@@ -145,12 +145,11 @@ class BatchHeader:
         return self.producer_id > NO_PRODUCER_ID
 
     @property
-    def has_delete_horizon(self) -> bool:
-        return bool(self.attributes & DELETE_HORIZON_BIT)
-
-    @property
     def delete_horizon_ms(self) -> int | None:
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
+
+
+_fields_of = attrgetter(*BatchHeader.__slots__)
 
 
 def read_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
@@ -222,21 +221,16 @@ def require_whole(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
     return stop
 
 
-def compute_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
-    """Compute the CRC-32C of the batch at `offset`, without copying."""
-    stop = offset + header.length + LENGTH_OVERHEAD
-    if stop > len(buffer):
-        require_whole(buffer, header, offset)  # raises
-    return crc32c(memoryview(buffer)[offset + ATTRIBUTES_OFFSET : stop])
-
-
 def check_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> None:
-    """Compare the CRC of the batch at `offset` with the header.
+    """Compare the CRC of the batch at `offset` with the header, without copying.
 
     Raises:
         CorruptBatch: they differ.
     """
-    found = compute_crc(buffer, header, offset)
+    stop = offset + header.length + LENGTH_OVERHEAD
+    if stop > len(buffer):
+        require_whole(buffer, header, offset)  # raises
+    found = crc32c(memoryview(buffer)[offset + ATTRIBUTES_OFFSET : stop])
     if found != header.crc:
         raise CorruptBatch(f"crc of the batch at byte {offset} is {found:#010x}, its header says {header.crc:#010x}")
 
@@ -246,25 +240,20 @@ def write_crc(batch: bytearray | memoryview) -> None:
     _UINT32.pack_into(batch, CRC_OFFSET, crc32c(memoryview(batch)[ATTRIBUTES_OFFSET:]))
 
 
-# Outside the CRC: fields that a broker assigns to every batch.
-
-
-def set_base_offset(buffer: bytearray | memoryview, base_offset: int, offset: int = 0) -> None:
-    _INT64.pack_into(buffer, offset, base_offset)
-
-
-def set_partition_leader_epoch(buffer: bytearray | memoryview, epoch: int, offset: int = 0) -> None:
-    _INT32.pack_into(buffer, offset + LENGTH_OVERHEAD, epoch)
-
-
-# Inside the CRC: the header is checked, changed, and its CRC computed again.
+def batch_of(header: BatchHeader, records: Buffer) -> bytearray:
+    """Return the batch of the header's fields and the records, with the right length and CRC."""
+    batch = bytearray(HEADER_SIZE)
+    batch += records
+    HEADER.pack_into(batch, 0, *_fields_of(replace(header, length=len(batch) - LENGTH_OVERHEAD)))
+    write_crc(batch)
+    return batch
 
 
 def set_max_timestamp(
     buffer: bytearray | memoryview, max_timestamp: int, *, log_append_time: bool, offset: int = 0
 ) -> None:
-    """Write timestamp type and max timestamp; with LogAppendTime the max timestamp counts for every record of the
-    batch.
+    """Write timestamp type and max timestamp, and the new CRC; with LogAppendTime the max timestamp counts for every
+    record of the batch.
     """
     header = read_header(buffer, offset)
     attributes = header.attributes & ~LOG_APPEND_TIME_BIT | (LOG_APPEND_TIME_BIT if log_append_time else 0)

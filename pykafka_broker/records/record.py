@@ -9,13 +9,13 @@ base offset. Offsets may have gaps, which compaction leaves.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from struct import Struct
 from struct import error as StructError
 
 from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, decompress
-from pykafka_broker.records.crc import Buffer
 from pykafka_broker.records.errors import InvalidRecord
-from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header, require_whole
+from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, Buffer, read_header, require_whole
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -25,40 +25,22 @@ _ZIGZAG = [value >> 1 ^ -(value & 1) for value in range(128)]
 _SAFE_TIMESTAMP = 1 << 62  # a delta of one byte added to less than this stays an int64
 
 
-class Record:
-    """A record. A header key outside UTF-8 comes as lone surrogates (PEP 383) and is written unchanged."""
+@dataclass(slots=True)
+class BatchRecord:
+    """A record of a batch (Kafka: DefaultRecord). A header key outside UTF-8 comes as lone surrogates (PEP 383) and is
+    written unchanged.
+    """
 
-    __slots__ = ("headers", "key", "offset", "timestamp", "value")
-
-    def __init__(
-        self,
-        offset: int = 0,
-        timestamp: int = -1,
-        key: bytes | None = None,
-        value: bytes | None = None,
-        headers: Headers | None = None,
-    ) -> None:
-        self.offset = offset
-        self.timestamp = timestamp
-        self.key = key
-        self.value = value
-        self.headers: Headers = [] if headers is None else headers
-
-    def _fields(self) -> tuple[object, ...]:
-        return self.offset, self.timestamp, self.key, self.value, self.headers
-
-    def __eq__(self, other: object) -> bool:
-        return self._fields() == other._fields() if isinstance(other, Record) else NotImplemented
-
-    __hash__ = None  # type: ignore[assignment]  # it can be changed
-
-    def __repr__(self) -> str:
-        return f"Record{self._fields()}"
+    offset: int = 0
+    timestamp: int = -1
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Headers = field(default_factory=list)
 
 
 def iter_records(
     batch: Buffer, header: BatchHeader | None = None, *, max_bytes: int = MAX_DECOMPRESSED
-) -> Iterator[Record]:
+) -> Iterator[BatchRecord]:
     """Yield the records of the batch at the start of `batch`, in order; the CRC is not checked.
 
     A bad header or compressed block raises at the call, a bad record when its turn comes.
@@ -91,7 +73,7 @@ def check_room(header: BatchHeader, size: int) -> None:
         raise InvalidRecord(f"base offset {header.base_offset} leaves no room for the records' offsets")
 
 
-def decode_records(data: bytes, position: int, stop: int, header: BatchHeader) -> Iterator[Record]:
+def decode_records(data: bytes, position: int, stop: int, header: BatchHeader) -> Iterator[BatchRecord]:
     """Yield every record of data ending at `stop`. The common form is decoded in the loop, any other by `_read_record`.
 
     That form has one byte for the timestamp delta and the key's length, at most two for the record's length, the offset
@@ -101,7 +83,7 @@ def decode_records(data: bytes, position: int, stop: int, header: BatchHeader) -
     base_timestamp = header.base_timestamp
     append_time = header.max_timestamp if header.log_append_time else None
     limit = 128 if -_SAFE_TIMESTAMP < base_timestamp < _SAFE_TIMESTAMP else 0
-    new, cls, four_bytes, zigzag = Record.__new__, Record, _FOUR_BYTES, _ZIGZAG
+    new, cls, four_bytes, zigzag = BatchRecord.__new__, BatchRecord, _FOUR_BYTES, _ZIGZAG
     try:
         for _ in range(header.count):
             start = position
@@ -157,7 +139,7 @@ def decode_records(data: bytes, position: int, stop: int, header: BatchHeader) -
         raise InvalidRecord(f"{stop - position} bytes follow the {header.count} records")
 
 
-def _read_record(data: bytes, position: int, stop: int, header: BatchHeader) -> tuple[Record, int]:
+def _read_record(data: bytes, position: int, stop: int, header: BatchHeader) -> tuple[BatchRecord, int]:
     """Return the record at `position`, in any form, and the record's end."""
     size, position = read_varint(data, position)
     end = position + size
@@ -171,7 +153,7 @@ def _read_record(data: bytes, position: int, stop: int, header: BatchHeader) -> 
     if position != end:
         raise InvalidRecord(f"a record that ends at byte {end} has fields up to byte {position}")
     timestamp = header.max_timestamp if header.log_append_time else header.base_timestamp + timestamp_delta
-    return Record(header.base_offset + offset_delta, wrap_int64(timestamp), key, value, headers), end
+    return BatchRecord(header.base_offset + offset_delta, wrap_int64(timestamp), key, value, headers), end
 
 
 def _read_bytes(data: bytes, position: int, end: int) -> tuple[bytes | None, int]:

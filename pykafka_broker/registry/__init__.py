@@ -15,7 +15,6 @@ it is read from there; so a registry of theirs can go on with our topic, and our
     registry.py     schemas registered, found, compared and deleted
     settings.py     levels, modes and other settings
     decoding.py     values of records as JSON, by schemas here or of another registry
-    call.py         one request: its parameters and its body
-    api.py          paths, and the answer of each
+    api.py          a request's parameters and body; paths, and the answer of each
     opening.py      the HTTP address beside a broker: access, requests and answers, the other brokers' registries
 """

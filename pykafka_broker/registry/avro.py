@@ -5,6 +5,8 @@ canonical text keeps everything with a meaning (docs, aliases, defaults and prop
 split in one way; white space and redundant parts are dropped. All reasons of an incompatibility are told, in the words
 of Confluent's registry, with the path in the reader's schema.
 
+A module of its own, imported with the first Avro schema; so are the other languages with theirs.
+
 The binary data may come from anybody. Data nested deeper than `_DEEPEST`, or with more than `_MOST_VALUES` values, is
 refused: so neither stack nor memory grows by the claims of a few bytes. Data that does not fit its schema raises
 ValueError.
@@ -23,6 +25,7 @@ from functools import cached_property
 from math import isfinite
 from typing import Any, NamedTuple, Self
 
+from pykafka_broker.protocol.runtime import DecodeError, read_varlong
 from pykafka_broker.registry.kinds import read_json, write_json
 from pykafka_broker.registry.problems import InvalidSchema
 
@@ -396,11 +399,11 @@ class AvroSchema:
     def __init__(self, type: Type, elsewhere: frozenset[str]) -> None:
         self.type = type
         self._elsewhere = elsewhere
-        self.canonical = self.identity = write_json(_Writer(elsewhere, ordered=False).write(type, ""))
+        self.canonical = self.identity = write_json(_SchemaWriter(elsewhere, ordered=False).write(type, ""))
 
     @cached_property
     def normalized(self) -> str:
-        return write_json(_Writer(self._elsewhere, ordered=True).write(self.type, ""))
+        return write_json(_SchemaWriter(self._elsewhere, ordered=True).write(self.type, ""))
 
     def differences(self, written: Self) -> list[str]:
         return incompatibilities(self.type, written.type)
@@ -428,8 +431,8 @@ def _json(text: str) -> Json:
     return found
 
 
-class _Writer:
-    """A writer of types as JSON; a type that is defined already is written as its name."""
+class _SchemaWriter:
+    """A writer of types as JSON; a second mention of a type is its name."""
 
     def __init__(self, defined: frozenset[str], ordered: bool) -> None:
         self._defined = set(defined)
@@ -492,7 +495,6 @@ class _Writer:
 
 _DEEPEST = 200  # types within types
 _MOST_VALUES = 1 << 20
-_LONGEST_VARINT_BITS = 63
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FLOAT, _DOUBLE = struct.Struct("<f"), struct.Struct("<d")
 
@@ -518,9 +520,9 @@ class Reading:
             case "record" | "error":
                 return {each.name: self.value(each.type, depth + 1) for each in kind.fields}
             case "array":
-                return [self.value(_items(kind), depth + 1) for _ in self._counted()]
+                return [self.value(_of(kind), depth + 1) for _ in self._counted()]
             case "map":
-                return {self._text(): self.value(_items(kind), depth + 1) for _ in self._counted()}
+                return {self._text(): self.value(_of(kind), depth + 1) for _ in self._counted()}
         return self._logical(kind, self._plain(kind))
 
     def _plain(self, kind: Type) -> Json:
@@ -563,17 +565,11 @@ class Reading:
         return self._take(self._long()).decode()
 
     def _long(self) -> int:
-        data, at = self._data, self._at
-        value = shift = 0
-        while True:
-            if at >= len(data) or shift > _LONGEST_VARINT_BITS:
-                raise ValueError("it ends within a number")
-            byte = data[at]
-            value |= (byte & 0x7F) << shift
-            at, shift = at + 1, shift + 7
-            if byte < 0x80:
-                self._at = at
-                return (value >> 1) ^ -(value & 1)
+        try:
+            value, self._at = read_varlong(self._data, self._at)
+        except DecodeError:
+            raise ValueError("it ends within a number") from None
+        return value
 
     def _take(self, size: int) -> bytes:
         begin, end = self._at, self._at + size
@@ -587,11 +583,6 @@ def _one_of(among: list[Any], index: int) -> Any:
     if not 0 <= index < len(among):
         raise ValueError(f"it is number {index} of {len(among)}")
     return among[index]
-
-
-def _items(kind: Type) -> Type:
-    assert kind.items is not None
-    return kind.items
 
 
 def _decimal(plain: bytes, kind: Type) -> str:

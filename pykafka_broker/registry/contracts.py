@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from pykafka_broker.registry.kinds import write_json
+
 Json = dict[str, Any]
 RULES = ("migrationRules", "domainRules", "encodingRules")
 _TEXTS = ("name", "doc", "kind", "mode", "type")
@@ -30,7 +32,7 @@ def metadata_text(found: Any) -> str:
         kept["properties"] = properties
     if sensitive := _set(found.get("sensitive")):
         kept["sensitive"] = sensitive
-    return _write(kept)
+    return write_json(kept)
 
 
 def rule_set_text(found: Any) -> str:
@@ -46,7 +48,7 @@ def rule_set_text(found: Any) -> str:
             kept[kind] = [_rule(each) for each in rules]
     if (place := found.get("enableAt")) is not None:
         kept["enableAt"] = _one_of(_PLACES, place)
-    return _write(kept)
+    return write_json(kept)
 
 
 def _rule(found: Any) -> Json:
@@ -185,7 +187,3 @@ def _one_of(known: tuple[str, ...], found: Any) -> str:
     if found not in known:
         raise TypeError
     return str(found)
-
-
-def _write(kept: Json) -> str:
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))

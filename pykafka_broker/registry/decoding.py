@@ -14,12 +14,15 @@ import json
 import struct
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
 from uuid import UUID
 
-from pykafka_broker.registry.parsing import library_of, off_the_loop
+from pykafka_broker.protocol.runtime import DecodeError, read_varint
+from pykafka_broker.registry.parsing import Needed, library_of, off_the_loop, texts_of
 from pykafka_broker.registry.problems import InvalidSchema, RegistryError
+from pykafka_broker.registry.records import Reference
 from pykafka_broker.registry.registry import Registry
 from pykafka_broker.registry.subjects import DEFAULT_CONTEXT
 
@@ -144,24 +147,15 @@ def _protobuf(text: str, library: Mapping[str, str], body: bytes) -> str:
 
 def _indexes(body: bytes) -> tuple[list[int], int]:
     """Return the path to a Protobuf message within the file, and where the data begins."""
-    count, at = _zigzag(body, 0)
-    indexes = []
-    for _ in range(count):
-        index, at = _zigzag(body, at)
-        indexes.append(index)
+    try:
+        count, at = read_varint(body, 0)
+        indexes = []
+        for _ in range(count):
+            index, at = read_varint(body, at)
+            indexes.append(index)
+    except DecodeError:
+        raise ValueError("it does not say which message it is") from None
     return indexes or [0], at
-
-
-def _zigzag(body: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        if at >= len(body) or shift > 28:
-            raise ValueError("it does not say which message it is")
-        byte = body[at]
-        value |= (byte & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 0x80:
-            return (value >> 1) ^ -(value & 1), at
 
 
 _READS = {"AVRO": _avro, "PROTOBUF": _protobuf, "JSON": _json}
@@ -174,7 +168,6 @@ _TIMEOUT_S = 5.0
 _MOST_BYTES = 8 << 20  # of an answer
 _MOST_KEPT = 1_000
 _LONGEST_KEPT = 64 << 10  # characters; a longer schema is asked for again
-_MOST_REFERENCES = 1_000
 _KINDS = ("AVRO", "PROTOBUF", "JSON")
 _MISSING = 404
 
@@ -222,28 +215,22 @@ class SchemasElsewhere:
 
     def _library(self, schema: Any) -> dict[str, str]:
         """Return the texts of referenced schemas in the order of reading."""
-        library: dict[str, str] = {}
-        begun: set[str] = set()
-        waiting: list[tuple[Any, str | None]] = [(each, None) for each in reversed(schema.get("references") or ())]
-        while waiting:
-            reference, text = waiting.pop()
-            name = str(reference["name"])
-            if text is not None:
-                library.setdefault(name, text)
-            elif name not in begun:
-                begun.add(name)
-                if len(begun) > _MOST_REFERENCES:
-                    raise ValueError(f"the schema needs more than {_MOST_REFERENCES} others")
-                subject = quote(str(reference["subject"]), safe="")
-                needed = self._get(f"/subjects/{subject}/versions/{int(reference['version'])}?deleted=true")
-                if needed is None:
-                    raise ValueError(f"the schema registry has no {name}, which the schema needs")
-                waiting.append((reference, str(needed["schema"])))
-                waiting += [(each, None) for each in reversed(needed.get("references") or ())]
-        return library
+
+        @cache
+        def find(subject: str, reference: Reference) -> Needed:
+            path = f"/subjects/{quote(reference.subject, safe='')}/versions/{reference.version}?deleted=true"
+            found = self._get(path)
+            if found is None:
+                raise ValueError(f"the schema registry has no {reference.name}, which the schema needs")
+            return Needed(str(found["schema"]), reference.subject, _references(found))
+
+        try:
+            return texts_of(Needed("", "", _references(schema)), find)
+        except InvalidSchema as error:
+            raise ValueError(f"the schema can't be read: {error}") from None
 
     def _get(self, path: str) -> Any:
-        """Return the JSON at a path, None for a missing path. Raises ValueError if there is no answer."""
+        """Return the JSON at a path, None for a missing path. Raises ValueError without an answer."""
         from http.client import HTTPException
         from urllib.error import HTTPError
         from urllib.request import HTTPRedirectHandler, Request, build_opener
@@ -271,3 +258,8 @@ class SchemasElsewhere:
             return json.loads(content)
         except (ValueError, RecursionError):
             raise ValueError("the schema registry answers something else than JSON") from None
+
+
+def _references(schema: Any) -> tuple[Reference, ...]:
+    found = schema.get("references") or ()
+    return tuple(Reference(str(each["name"]), str(each["subject"]), int(each["version"])) for each in found)

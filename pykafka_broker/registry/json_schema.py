@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from operator import gt, lt
 from typing import Any, NamedTuple, Self
 from urllib.parse import unquote, urldefrag, urljoin
 
@@ -27,13 +28,30 @@ from pykafka_broker.registry.problems import InvalidSchema
 Json = Any
 _METASCHEMAS = ("http://json-schema.org/", "https://json-schema.org/")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_BY_NAME = {"properties", "patternProperties", "$defs", "definitions", "dependencies", "dependentSchemas"}
+_NO_SCHEMAS = {"enum", "const", "default", "examples"}
 
 
 class Subschema(NamedTuple):
-    """A schema, and the document in which its references are looked up."""
+    """A schema, and the document for references of the schema."""
 
     schema: Json
     document: SchemaDocument
+
+    def at(self, schema: Json) -> Subschema:
+        """Return another schema of the same document."""
+        return Subschema(schema, self.document)
+
+    def rest(self, word: str) -> Subschema:
+        """Return the schema of a word for everything without a schema of its own: any value by default."""
+        return self.at(self.schema.get(word, True))
+
+    def listed(self, word: str) -> list[Subschema]:
+        return [self.at(each) for each in self.schema.get(word, ())]
+
+    def named(self, word: str) -> dict[str, Subschema]:
+        found = self.schema.get(word, {})
+        return {name: self.at(each) for name, each in found.items()} if isinstance(found, dict) else {}
 
 
 class Library:
@@ -48,7 +66,7 @@ class Library:
 
 
 class SchemaDocument:
-    """A whole schema. id: its `$id`, or "" without."""
+    """A whole schema. id: the `$id`, or "" without."""
 
     def __init__(self, name: str, schema: Json, library: Library) -> None:
         self.schema = schema
@@ -66,7 +84,7 @@ class SchemaDocument:
                     self.follow(found[word])
 
     def follow(self, reference: str) -> Subschema:
-        """Return the target of a reference. Raises InvalidSchema if it leads nowhere."""
+        """Return the target of a reference. Raises InvalidSchema without a target."""
         uri, fragment = urldefrag(reference)
         if not uri or urljoin(self._base, uri) == self._base:
             return self._within(fragment, reference)
@@ -98,7 +116,7 @@ class SchemaDocument:
 
 
 def target(node: Subschema) -> Subschema:
-    """Follow references to the first schema without one. A circle of references counts as an open schema."""
+    """Follow references to the first schema without a reference. A circle of references counts as an open schema."""
     seen = set()
     while isinstance(node.schema, dict) and isinstance(node.schema.get("$ref"), str):
         if id(node.schema) in seen:
@@ -109,15 +127,19 @@ def target(node: Subschema) -> Subschema:
 
 
 def _schemas(schema: Json) -> Iterator[dict[str, Json]]:
-    """Yield every object in the schema, except those under `enum`, `const`, `default` and `examples`."""
+    """Yield every schema in the schema; values under `enum`, `const`, `default` and `examples` are none."""
     waiting = [schema]
     while waiting:
         found = waiting.pop()
-        if isinstance(found, dict):
-            yield found
-            waiting += [value for key, value in found.items() if key not in ("enum", "const", "default", "examples")]
-        elif isinstance(found, list):
+        if isinstance(found, list):
             waiting += found
+        elif isinstance(found, dict):
+            yield found
+            for word, value in found.items():
+                if word in _BY_NAME and isinstance(value, dict):
+                    waiting += value.values()
+                elif word not in _NO_SCHEMAS:
+                    waiting.append(value)
 
 
 def _names(found: dict[str, Json]) -> Iterator[str]:
@@ -138,22 +160,22 @@ _LONGEST_NAME = 500
 
 
 def _compare_object(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
-    before, after = old.schema, new.schema
-    were, are = _properties(before), _properties(after)
+    were, are = old.named("properties"), new.named("properties")
     found = []
-    for name in sorted(_required(after) - _required(before)):
+    for name in sorted(_required(new.schema) - _required(old.schema)):
         declared = name in were or name not in are  # an added property is judged below
-        if declared and not _has_default(Subschema(are.get(name, True), new.document)):
+        if declared and not (name in are and _has_default(are[name])):
             found.append(reason("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}"))
     for name in [*were, *(name for name in are if name not in were)]:
         where = f"{path}/properties/{name}"
         if name not in are:
-            found += _removed(comparison, Subschema(were[name], old.document), new, name, where)
+            found += _removed(comparison, were[name], new, name, where)
         elif name not in were:
-            found += _added(comparison, old, Subschema(are[name], new.document), name, where)
-            found += _required_now(new, Subschema(are[name], new.document), name, where)
+            found += _added(comparison, old, are[name], name, where)
+            if name in _required(new.schema) and not _has_default(are[name]):
+                found.append(reason("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", where))
         else:
-            found += comparison.compare(Subschema(were[name], old.document), Subschema(are[name], new.document), where)
+            found += comparison.compare(were[name], are[name], where)
     found += _compare_patterns(comparison, old, new, path)
     found += _compare_rest(comparison, old, new, "additionalProperties", "ADDITIONAL_PROPERTIES", path)
     return found + _compare_dependencies(comparison, old, new, path)
@@ -161,28 +183,18 @@ def _compare_object(comparison: Comparison, old: Subschema, new: Subschema, path
 
 def _compare_patterns(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
     """Compare the properties of old patterns, and properties covered by new patterns."""
-    before, after = _patterns(old), _patterns(new)
-    rest_before, rest_after = (
-        Subschema(each.schema.get("additionalProperties", True), each.document) for each in (old, new)
-    )
+    before, after = old.named("patternProperties"), new.named("patternProperties")
+    rest_before, rest_after = old.rest("additionalProperties"), new.rest("additionalProperties")
     pairs = [(pattern, was, after.get(pattern, rest_after)) for pattern, was in before.items()]
     for pattern, now in after.items():
         if pattern not in before:
-            named = [
-                Subschema(each, old.document)
-                for name, each in _properties(old.schema).items()
-                if _matches(pattern, name)
-            ]
+            named = [each for name, each in old.named("properties").items() if _matches(pattern, name)]
             pairs += [(pattern, was, now) for was in (rest_before, *before.values(), *named)]
     return [
         reason(f"ADDITIONAL_PROPERTIES_{'REMOVED' if now.schema is False else 'NARROWED'}", f"{path}/{pattern}")
         for pattern, was, now in pairs
         if comparison.compare(was, now, f"{path}/patternProperties/{pattern}")
     ]
-
-
-def _patterns(node: Subschema) -> dict[str, Subschema]:
-    return {name: Subschema(each, node.document) for name, each in node.schema.get("patternProperties", {}).items()}
 
 
 def _removed(comparison: Comparison, was: Subschema, new: Subschema, name: str, path: str) -> list[str]:
@@ -205,23 +217,17 @@ def _added(comparison: Comparison, old: Subschema, now: Subschema, name: str, pa
     return [reason("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path)]
 
 
-def _required_now(new: Subschema, now: Subschema, name: str, path: str) -> list[str]:
-    if name not in _required(new.schema) or _has_default(now):
-        return []
-    return [reason("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path)]
-
-
 def _schema_for(node: Subschema, name: str) -> Subschema | None:
-    """Return the schema for a property without one of its own; None if such a property is forbidden."""
-    for pattern, schema in node.schema.get("patternProperties", {}).items():
+    """Return the schema for a property without a declaration; None if such a property is forbidden."""
+    for pattern, found in node.named("patternProperties").items():
         if _matches(pattern, name):
-            return Subschema(schema, node.document)
-    rest = node.schema.get("additionalProperties", True)
-    return None if rest is False else Subschema(True if rest == {} else rest, node.document)
+            return found
+    rest = node.rest("additionalProperties")
+    return None if rest.schema is False else node.at(True) if rest.schema == {} else rest
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Tell whether a name matches. A pattern that might run for long counts as no match."""
+    """Tell whether a name matches. A pattern with a possibly long run counts as no match."""
     if "(" in pattern or len(_REPEATS.findall(pattern)) > _MOST_REPEATS or len(name) > _LONGEST_NAME:
         return False
     try:
@@ -232,7 +238,7 @@ def _matches(pattern: str, name: str) -> bool:
 
 def _compare_rest(comparison: Comparison, old: Subschema, new: Subschema, word: str, kind: str, path: str) -> list[str]:
     """Compare the schemas of unnamed properties."""
-    was, now = Subschema(old.schema.get(word, True), old.document), Subschema(new.schema.get(word, True), new.document)
+    was, now = old.rest(word), new.rest(word)
     where = f"{path}/{word}"
     if now.schema is False and was.schema is not False:
         return [reason(f"{kind}_REMOVED", where)]
@@ -255,7 +261,7 @@ def _compare_dependencies(comparison: Comparison, old: Subschema, new: Subschema
         elif was is None or isinstance(was, list):
             found.append(reason("DEPENDENCY_SCHEMA_ADDED", where))
         else:
-            found += comparison.compare(Subschema(was, old.document), Subschema(now, new.document), where)
+            found += comparison.compare(old.at(was), new.at(now), where)
     return found
 
 
@@ -272,22 +278,17 @@ def _compare_array(comparison: Comparison, old: Subschema, new: Subschema, path:
     for index in range(max(len(before), len(after))):
         was = before[index] if index < len(before) else rest_before
         now = after[index] if index < len(after) else rest_after
-        if comparison.compare(was, now, f"{path}/items/{index}"):
-            if index >= len(before):
-                kind = "ITEM_ADDED_TO_OPEN_CONTENT_MODEL"
-            elif index >= len(after):
-                kind = "ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL"
-            else:
-                found += comparison.compare(was, now, f"{path}/items/{index}")
-                continue
-            found.append(reason(kind, f"{path}/items/{index}"))
-    if comparison.compare(rest_before, rest_after, f"{path}/items"):
-        found += (
-            [reason("ADDITIONAL_ITEMS_REMOVED", f"{path}/additionalItems")]
-            if rest_after.schema is False
-            else comparison.compare(rest_before, rest_after, f"{path}/items")
-        )
-    return found
+        where = f"{path}/items/{index}"
+        differences = comparison.compare(was, now, where)
+        if differences and index >= len(before):
+            differences = [reason("ITEM_ADDED_TO_OPEN_CONTENT_MODEL", where)]
+        elif differences and index >= len(after):
+            differences = [reason("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL", where)]
+        found += differences
+    differences = comparison.compare(rest_before, rest_after, f"{path}/items")
+    if differences and rest_after.schema is False:
+        differences = [reason("ADDITIONAL_ITEMS_REMOVED", f"{path}/additionalItems")]
+    return found + differences
 
 
 def _items(node: Subschema) -> tuple[list[Subschema], Subschema]:
@@ -297,12 +298,7 @@ def _items(node: Subschema) -> tuple[list[Subschema], Subschema]:
     first, rest = (items, schema.get("additionalItems", True)) if isinstance(items, list) else ([], items)
     if isinstance(schema.get("prefixItems"), list):
         first = schema["prefixItems"]
-    return [Subschema(each, node.document) for each in first], Subschema(rest, node.document)
-
-
-def _properties(schema: dict[str, Json]) -> dict[str, Json]:
-    found = schema.get("properties", {})
-    return found if isinstance(found, dict) else {}
+    return [node.at(each) for each in first], node.at(rest)
 
 
 def _required(schema: dict[str, Json]) -> set[str]:
@@ -345,11 +341,11 @@ def _compare_combined(comparison: Comparison, old: Subschema, new: Subschema, pa
 
 
 def _compare_products(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
-    needed = _parts(new, "allOf")
+    needed = new.listed("allOf")
     if not needed:
         return []
     where = f"{path}/allOf"
-    given = [*_parts(old, "allOf"), _without(old, ("allOf",))]
+    given = [*old.listed("allOf"), _without(old, ("allOf",))]
     if len(needed) * len(given) > _MOST_PAIRS:
         raise InvalidSchema(f"{len(needed)} parts against {len(given)} are too many to compare")
     for part in needed:
@@ -362,20 +358,15 @@ def _compare_products(comparison: Comparison, old: Subschema, new: Subschema, pa
 def _sum(node: Subschema) -> tuple[str, list[Subschema]] | None:
     for word in _SUMS:
         if word in node.schema:
-            return word, _parts(node, word)
+            return word, node.listed(word)
     return None
-
-
-def _parts(node: Subschema, word: str) -> list[Subschema]:
-    return [Subschema(each, node.document) for each in node.schema.get(word, ())]
 
 
 def _without(node: Subschema, words: tuple[str, ...]) -> Subschema:
     """Return a schema without `words`, `anyOf` and `oneOf`."""
     if not any(word in node.schema for word in (*words, *_SUMS)):
         return node
-    rest = {word: value for word, value in node.schema.items() if word not in (*words, *_SUMS)}
-    return Subschema(rest, node.document)
+    return node.at({word: value for word, value in node.schema.items() if word not in (*words, *_SUMS)})
 
 
 def _pairs(comparison: Comparison, old: list[Subschema], new: list[Subschema], path: str) -> bool:
@@ -415,10 +406,17 @@ def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[st
 
 
 class Comparison:
-    """A comparison of schemas. A pair under comparison counts as compatible: schemas may contain themselves."""
+    """A comparison of schemas.
+
+    Schemas may contain themselves, so a pair under comparison counts as compatible. If the pair turns out to be
+    incompatible after all, verdicts that rest on the opposite are forgotten: the pair may be one of several
+    alternatives, and the comparison goes on with another.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], list[str]] = {}
+        self._compatible: list[tuple[int, int]] = []  # in the order of the verdicts
+        self._assumed: set[tuple[int, int]] = set()
         self._compared: list[Json] = []  # keeps the objects behind the ids alive
 
     def agree(self, old: Subschema, new: Subschema, path: str) -> bool:
@@ -432,11 +430,20 @@ class Comparison:
         if is_open(old.schema) or new.schema is False:
             return [reason("TYPE_CHANGED", path)]
         pair = id(old.schema), id(new.schema)
-        if pair not in self._known:
-            self._known[pair] = []
-            self._compared += (old.schema, new.schema)
-            self._known[pair] = self._compare(old, new, path)
-        return self._known[pair]
+        if pair in self._known:
+            self._assumed.add(pair)
+            return self._known[pair]
+        self._known[pair] = []
+        self._compared += (old.schema, new.schema)
+        first = len(self._compatible)
+        self._known[pair] = found = self._compare(old, new, path)
+        if not found:
+            self._compatible.append(pair)
+        elif pair in self._assumed:
+            for each in self._compatible[first:]:
+                del self._known[each]
+            del self._compatible[first:]
+        return found
 
     def _compare(self, old: Subschema, new: Subschema, path: str) -> list[str]:
         before, after = old.schema, new.schema
@@ -458,10 +465,9 @@ class Comparison:
     def _not(self, old: Subschema, new: Subschema, path: str) -> list[str]:
         before, after = old.schema, new.schema
         found = []
-        if "not" in after:
-            forbidden = Subschema(after["not"], new.document)
-            if "not" not in before or not self.agree(forbidden, Subschema(before["not"], old.document), path):
-                found.append(reason("NOT_TYPE_EXTENDED", f"{path}/not"))
+        excludes = "not" in before and "not" in after and self.agree(new.at(after["not"]), old.at(before["not"]), path)
+        if "not" in after and not excludes:
+            found.append(reason("NOT_TYPE_EXTENDED", f"{path}/not"))
         condition = [each.get(word) for word in ("if", "then", "else") for each in (before, after)]
         if "if" in after and condition[::2] != condition[1::2]:
             found.append(reason("COMBINED_TYPE_CHANGED", f"{path}/if"))
@@ -492,7 +498,8 @@ def _compare_types(old: Subschema, new: Subschema, path: str) -> list[str]:
 
 def _possible_types(node: Subschema, known: dict[int, set[str]]) -> set[str]:
     """Return the types of possible values, by all keywords of the schema."""
-    schema, document = target(node)
+    node = target(node)
+    schema = node.schema
     if not isinstance(schema, dict):
         return set() if schema is False else _TYPES
     if id(schema) in known:
@@ -503,7 +510,7 @@ def _possible_types(node: Subschema, known: dict[int, set[str]]) -> set[str]:
     if values is not None:
         found = found & {_type_of(each) for each in values}
     for word in ("anyOf", "oneOf", "allOf"):
-        parts = [_possible_types(Subschema(each, document), known) for each in schema.get(word, ())]
+        parts = [_possible_types(each, known) for each in node.listed(word)]
         if parts and word == "allOf":
             found = found.intersection(*parts)
         elif parts:
@@ -542,8 +549,8 @@ def _limits(
 ) -> list[str]:
     found = []
     for word, is_tighter, tightened in (
-        *((word, _is_less, "DECREASED") for word in most),
-        *((word, _is_more, "INCREASED") for word in least),
+        *((word, lt, "DECREASED") for word in most),
+        *((word, gt, "INCREASED") for word in least),
     ):
         old, new = _number(before, word), _number(after, word)
         if new is not None and old is None:
@@ -551,14 +558,6 @@ def _limits(
         elif new is not None and old is not None and is_tighter(new, old):
             found.append(reason(f"{_upper(word)}_{tightened}", f"{path}/{word}"))
     return found
-
-
-def _is_less(new: float, old: float) -> bool:
-    return new < old
-
-
-def _is_more(new: float, old: float) -> bool:
-    return new > old
 
 
 def _number(schema: dict[str, Json], word: str) -> float | None:

@@ -22,18 +22,17 @@ from contextlib import closing
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
+from pykafka_broker.control.door import ControlExtension as ControlOpening
 from pykafka_broker.control.http import LOOPBACK, HttpListener, Request, Response, why_not_of_this_machine
-from pykafka_broker.control.opening import ControlExtension as ControlOpening
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit
-from pykafka_broker.registry.api import Raw, find
-from pykafka_broker.registry.call import Call
+from pykafka_broker.registry.api import Call, Raw, find
 from pykafka_broker.registry.decoding import Decoder, OwnSchemas
 from pykafka_broker.registry.problems import Elsewhere, RegistryError
 from pykafka_broker.registry.registry import Registry
 from pykafka_broker.registry.topic import SchemasTopic
+from pykafka_broker.server.event_loop import SystemClock
 from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
-from pykafka_broker.server.system_clock import SystemClock
 
 # -- forwarding
 
@@ -45,7 +44,7 @@ _TOLD = ("accept", "authorization", "confluent-accept-unknown-properties", "cont
 
 
 async def forward_to_primary(registry: Registry, request: Request, refused: RegistryError) -> Response | None:
-    """Pass a request on to the primary, which may know better; returns its answer.
+    """Pass a request on to the primary, which may know better, and return the answer.
 
     Changes are made by the primary, and what is missing here may exist there. When this returns, the changes of the
     primary are known here. Returns None if the primary can't be asked.

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 from pykafka_broker.registry.kinds import Parsed, parse
-from pykafka_broker.registry.problems import InvalidSchema, invalid_schema
-from pykafka_broker.registry.records import Schema
+from pykafka_broker.registry.problems import INVALID_SCHEMA, InvalidSchema
+from pykafka_broker.registry.records import Reference, Schema
 from pykafka_broker.registry.state import RegistryState
 from pykafka_broker.registry.subjects import beside
 
@@ -42,7 +42,7 @@ class Parsing:
             self._keep(key, found)
             return found
         except InvalidSchema as error:
-            raise invalid_schema(
+            raise INVALID_SCHEMA(
                 f"Invalid schema of type {schema.kind} with refs {[list(each) for each in schema.references]}, "
                 f"details: {error}"
             ) from None
@@ -61,25 +61,47 @@ async def off_the_loop(size: int, work: Callable[[], R]) -> R:
     return work() if size < _SMALL_CHARACTERS else await asyncio.to_thread(work)
 
 
-def library_of(state: RegistryState, subject: str, schema: Schema) -> dict[str, str]:
-    """Return the texts of referenced schemas by name, in the order of reading. Raises InvalidSchema."""
-    library: dict[str, str] = {}
+class Needed(NamedTuple):
+    """A schema with its references, under a subject."""
+
+    text: str
+    subject: str
+    references: Sequence[Reference]
+
+
+def texts_of(schema: Needed, find: Callable[[str, Reference], Needed]) -> dict[str, str]:
+    """Return the texts of referenced schemas by name, in the order of reading. Raises InvalidSchema.
+
+    Args:
+        find: returns the target of a reference from a schema of a subject.
+    """
+    texts: dict[str, str] = {}
     begun: set[str] = set()
-    waiting = [(subject, each, False) for each in reversed(schema.references)]
+    waiting: list[tuple[str, Reference, bool]] = [(schema.subject, each, False) for each in reversed(schema.references)]
     while waiting:
-        of, reference, needs_are_there = waiting.pop()
-        target = beside(reference.subject, of)
-        versions = state.versions(target)
-        number = versions[-1].version if reference.version == -1 and versions else reference.version
-        found = state.version(target, number)
-        if found is None:
-            raise InvalidSchema(f"no schema reference found for subject '{target}' and version {reference.version}")
+        subject, reference, needs_are_there = waiting.pop()
+        found = find(subject, reference)
         if needs_are_there:
-            library.setdefault(reference.name, found.schema.text)
+            texts.setdefault(reference.name, found.text)
         elif reference.name not in begun:
             begun.add(reference.name)
             if len(begun) > _MOST_REFERENCES:
                 raise InvalidSchema(f"it needs more than {_MOST_REFERENCES} others")
-            waiting.append((of, reference, True))
-            waiting += [(target, each, False) for each in reversed(found.schema.references)]
-    return library
+            waiting.append((subject, reference, True))
+            waiting += [(found.subject, each, False) for each in reversed(found.references)]
+    return texts
+
+
+def library_of(state: RegistryState, subject: str, schema: Schema) -> dict[str, str]:
+    """Return the texts of referenced schemas by name, in the order of reading. Raises InvalidSchema."""
+
+    def find(subject: str, reference: Reference) -> Needed:
+        target, number = beside(reference.subject, subject), reference.version
+        if number == -1 and (versions := state.versions(target)):
+            number = versions[-1].version
+        found = state.version(target, number)
+        if found is None:
+            raise InvalidSchema(f"no schema reference found for subject '{target}' and version {reference.version}")
+        return Needed(found.schema.text, target, found.schema.references)
+
+    return texts_of(Needed(schema.text, subject, schema.references), find)

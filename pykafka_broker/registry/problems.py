@@ -1,6 +1,11 @@
-"""Errors of the registry, in the numbers and words of Confluent's REST API."""
+"""Errors of the registry, in the numbers and words of Confluent's REST API.
+
+Rule: an error is called with what its text names: `raise NO_VERSION(3)`.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 
 class RegistryError(Exception):
@@ -31,101 +36,40 @@ class InvalidSchema(Exception):
     """A mistake in the text of a schema."""
 
 
-def no_subject(subject: str) -> RegistryError:
-    return RegistryError(40401, f"Subject '{subject}' not found.")
+def _error(code: int, text: str) -> Callable[..., RegistryError]:
+    return lambda *names: RegistryError(code, text.format(*names))
 
 
-def no_version(version: int) -> RegistryError:
-    return RegistryError(40402, f"Version {version} not found.")
-
-
-def no_schema(named: int | str | None = None) -> RegistryError:
-    """Return the error for an unknown id or GUID, or for an unknown form of schema."""
-    return RegistryError(40403, "Schema not found" if named is None else f"Schema {named} not found")
-
-
-def subject_deleted(subject: str) -> RegistryError:
-    return RegistryError(40404, f"Subject '{subject}' was soft deleted.Set permanent=true to delete permanently")
-
-
-def subject_not_deleted(subject: str) -> RegistryError:
-    return RegistryError(40405, f"Subject '{subject}' was not deleted first before being permanently deleted")
-
-
-def version_deleted(subject: str, version: int) -> RegistryError:
-    return RegistryError(
-        40406, f"Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete permanently"
-    )
-
-
-def version_not_deleted(subject: str, version: int) -> RegistryError:
-    return RegistryError(
-        40407, f"Subject '{subject}' Version {version} was not deleted first before being permanently deleted"
-    )
-
-
-def no_config(subject: str) -> RegistryError:
-    return RegistryError(40408, f"Subject '{subject}' does not have subject-level compatibility configured")
-
-
-def no_mode(subject: str) -> RegistryError:
-    return RegistryError(40409, f"Subject '{subject}' does not have subject-level mode configured")
-
-
-def incompatible(subject: str, details: list[str]) -> RegistryError:
-    return RegistryError(
-        409,
-        f'Schema being registered is incompatible with an earlier schema for subject "{subject}", '
-        f"details: [{', '.join(details)}]",
-    )
-
-
-def invalid_schema(message: str) -> RegistryError:
-    return RegistryError(42201, message)
-
-
-def invalid_version(text: str) -> RegistryError:
-    return RegistryError(
-        42202,
-        f"The specified version '{text}' is not a valid version id. Allowed values are between [1, 2^31-1] and the "
-        'string "latest"',
-    )
-
-
-def invalid_level() -> RegistryError:
-    return RegistryError(
-        42203,
-        "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
-        "forward_transitive, and full_transitive",
-    )
-
-
-def invalid_mode() -> RegistryError:
-    return RegistryError(42204, "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, and IMPORT.")
-
-
-def not_permitted(message: str) -> RegistryError:
-    return RegistryError(42205, message)
-
-
-def referred_to(subject: str, version: int) -> RegistryError:
-    return RegistryError(
-        42206,
-        f"One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={subject},version={version}}}.",
-    )
-
-
-def invalid_subject(subject: str) -> RegistryError:
-    return RegistryError(42208, f"The specified subject '{subject}' is not a valid subject.")
-
-
-def too_large() -> RegistryError:
-    return RegistryError(42209, "Schema is too large")
-
-
-def invalid_rule_set(reason: str) -> RegistryError:
-    return RegistryError(42210, f"Invalid ruleset: {reason}")
-
-
-def store_failed(reason: str) -> RegistryError:
-    return RegistryError(50001, f"Error in the backend data store: {reason}")
+INCOMPATIBLE = _error(
+    409, 'Schema being registered is incompatible with an earlier schema for subject "{}", details: [{}]'
+)
+NO_SUBJECT = _error(40401, "Subject '{}' not found.")
+NO_VERSION = _error(40402, "Version {} not found.")
+NO_SUCH_SCHEMA = _error(40403, "Schema not found")
+NO_SCHEMA = _error(40403, "Schema {} not found")  # named by an id or a GUID
+SUBJECT_DELETED = _error(40404, "Subject '{}' was soft deleted.Set permanent=true to delete permanently")
+SUBJECT_NOT_DELETED = _error(40405, "Subject '{}' was not deleted first before being permanently deleted")
+VERSION_DELETED = _error(40406, "Subject '{}' Version {} was soft deleted.Set permanent=true to delete permanently")
+VERSION_NOT_DELETED = _error(40407, "Subject '{}' Version {} was not deleted first before being permanently deleted")
+NO_CONFIG = _error(40408, "Subject '{}' does not have subject-level compatibility configured")
+NO_MODE = _error(40409, "Subject '{}' does not have subject-level mode configured")
+INVALID_SCHEMA = _error(42201, "{}")
+INVALID_VERSION = _error(
+    42202,
+    "The specified version '{}' is not a valid version id. Allowed values are between [1, 2^31-1] and the "
+    'string "latest"',
+)
+INVALID_LEVEL = _error(
+    42203,
+    "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
+    "forward_transitive, and full_transitive",
+)
+INVALID_MODE = _error(42204, "Invalid mode. Valid values are READWRITE, READONLY, READONLY_OVERRIDE, and IMPORT.")
+NOT_PERMITTED = _error(42205, "{}")
+REFERRED_TO = _error(
+    42206, "One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={},version={}}}."
+)
+INVALID_SUBJECT = _error(42208, "The specified subject '{}' is not a valid subject.")
+TOO_LARGE = _error(42209, "Schema is too large")
+INVALID_RULE_SET = _error(42210, "Invalid ruleset: {}")
+STORE_FAILED = _error(50001, "Error in the backend data store: {}")

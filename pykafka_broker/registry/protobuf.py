@@ -5,6 +5,8 @@ schema under a subject. protoc is the module of grpcio-tools: it sees the text, 
 and nothing else of this machine; a name that leads elsewhere is refused, and errors are caught before protoc prints
 them. Fields are compatible by number and type; names of fields, constants of enums and new parts may change. A text
 that is made from a descriptor lacks options that the file defines itself or imports.
+
+A module of its own, imported with the first Protobuf schema: protoc takes a while to load.
 """
 
 from __future__ import annotations
@@ -156,10 +158,10 @@ _MOST_IN_ENUMS = (1 << 31) - 1
 
 
 def text_of(file: FileDescriptorProto) -> str:
-    return "\n".join(_Writer(file.syntax or "proto2").file(file))
+    return "\n".join(_ProtoWriter(file.syntax or "proto2").file(file))
 
 
-class _Writer:
+class _ProtoWriter:
     """A writer of a file's lines."""
 
     def __init__(self, syntax: str) -> None:
@@ -540,7 +542,7 @@ def _add(pool: DescriptorPool, name: str, file: FileDescriptorProto) -> FileDesc
 
 
 def _add_googles(pool: DescriptorPool, name: str) -> None:
-    """Add one of Google's files, unless the file is in the pool."""
+    """Add a file of Google's, unless the pool has the file."""
     try:
         pool.FindFileByName(name)
     except KeyError:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from uuid import UUID
 
 from pykafka_broker.registry.contracts import metadata_text, rule_set_text, words_of_metadata, words_of_rule_set
+from pykafka_broker.registry.kinds import write_json
 
 # -- schemas and versions
 
@@ -85,7 +86,7 @@ def delete_subject_value(subject: str, last_version: int) -> bytes:
 
 
 def noop_value(node_id: int, port: int) -> bytes:
-    """Return the value of a record without a change: the topic's leader and the port of the registry there.
+    """Return the value of a record without a change: the topic's leader and the port of the leader's registry.
 
     Confluent's registry ignores the value.
     """
@@ -123,7 +124,7 @@ def read_schema(fields: Json) -> Schema:
 
 
 def with_kind(schema: Schema, always: bool = False) -> Json:
-    """Return the fields beside a schema's text, without empty ones. always: name Avro too."""
+    """Return the fields beside a schema's text, without empty fields. always: name Avro too."""
     fields: Json = {}
     if always or schema.kind != AVRO:
         fields["schemaType"] = schema.kind
@@ -145,7 +146,7 @@ def _reference(fields: Json) -> Reference:
 
 def json_bytes(fields: Json) -> bytes:
     """Return a key, or the value of a config or a mode."""
-    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    return _text_bytes(write_json(fields))
 
 
 # -- GUIDs

@@ -45,7 +45,7 @@ class Registry:
         """Return the versions of a subject. Raises RegistryError without any."""
         found = self.state.versions(subject, deleted)
         if not found:
-            raise problems.no_subject(subject)
+            raise problems.NO_SUBJECT(subject)
         return found
 
     def version(self, subject: str, number: int, deleted: bool = False) -> Version:
@@ -55,14 +55,14 @@ class Registry:
             return versions[-1]
         found = self.state.version(subject, number)
         if found is None or (found.deleted and not deleted):
-            raise problems.no_version(number)
+            raise problems.NO_VERSION(number)
         return found
 
     def schema(self, schema_id: int, context: str) -> Schema:
         """Return the schema of an id. Raises RegistryError."""
         found = self.state.schema(context, schema_id)
         if found is None:
-            raise problems.no_schema(schema_id)
+            raise problems.NO_SCHEMA(schema_id)
         return found
 
     def uses(self, schema_id: int, context: str, deleted: bool = False) -> list[Version]:
@@ -86,7 +86,7 @@ class Registry:
         for asked in self._as_kept(subject, canonical, deleted):
             async for version in self._same(subject, asked, parsed, deleted):
                 return version
-        raise problems.no_schema()
+        raise problems.NO_SUCH_SCHEMA()
 
     async def why_not(self, subject: str, schema: Schema, number: int | None, normalize: bool) -> list[str]:
         """Return why the schema is not compatible; empty if compatible.
@@ -122,7 +122,7 @@ class Registry:
                 if schema_id in (-1, version.id) and number in (0, LATEST, version.version):
                     return version
             if not importing and (reasons := await self._why_not(subject, canonical, parsed, None)):
-                raise problems.incompatible(subject, reasons)
+                raise problems.INCOMPATIBLE(subject, ", ".join(reasons))
             number = self._number_for(subject, number, importing)
             made = Version(subject, number, self._id_for(subject, canonical, schema_id), canonical)
             await self.topic.write([(records.schema_key(subject, number), records.schema_value(made))])
@@ -135,9 +135,9 @@ class Registry:
             self.versions(subject, True)
             version = self.version(subject, number, deleted=number != LATEST)
             if permanent and not version.deleted:
-                raise problems.version_not_deleted(subject, version.version)
+                raise problems.VERSION_NOT_DELETED(subject, version.version)
             if not permanent and version.deleted:
-                raise problems.version_deleted(subject, version.version)
+                raise problems.VERSION_DELETED(subject, version.version)
             self._nobody_needs([version])
             gone = version._replace(deleted=True)
             value = None if permanent else records.schema_value(gone)
@@ -151,9 +151,9 @@ class Registry:
             versions = self.versions(subject, True)
             there = [each for each in versions if not each.deleted]
             if permanent and there:
-                raise problems.subject_not_deleted(subject)
+                raise problems.SUBJECT_NOT_DELETED(subject)
             if not permanent and not there:
-                raise problems.subject_deleted(subject)
+                raise problems.SUBJECT_DELETED(subject)
             self._nobody_needs(versions)
             if permanent:
                 keys = [records.schema_key(subject, each.version) for each in versions]
@@ -171,14 +171,14 @@ class Registry:
         state = self.state
         schema = schema._replace(references=tuple(self._latest(state, subject, each) for each in schema.references))
         if len(schema.text) > self.topic.max_bytes:
-            raise problems.too_large()
+            raise problems.TOO_LARGE()
         parsed = await self._parsing.parse(state, subject, schema)
         if not normalize and not self.settings.normalizes(subject):
             return schema._replace(text=parsed.canonical), parsed
         try:
             return schema._replace(text=await off_the_loop(len(schema.text), lambda: parsed.normalized)), parsed
         except RecursionError:
-            raise problems.invalid_schema("it is nested too deeply") from None
+            raise problems.INVALID_SCHEMA("it is nested too deeply") from None
 
     def _with_contract(self, subject: str, schema: Schema) -> Schema:
         """Return a schema with the metadata and the rules for a new version.
@@ -264,7 +264,7 @@ class Registry:
         if number in (0, LATEST):
             number = following
         if number > _LAST_VERSION or (number != following and not importing):
-            raise problems.invalid_schema("Version is not one more than previous version")
+            raise problems.INVALID_SCHEMA("Version is not one more than previous version")
         return number
 
     def _id_for(self, subject: str, schema: Schema, schema_id: int) -> int:
@@ -273,14 +273,14 @@ class Registry:
             known = state.id_of(context, schema)
             return state.highest_id(context) + 1 if known is None else known
         if state.schema(context, schema_id) not in (None, schema):
-            raise problems.not_permitted(f"Overwrite new schema with id {schema_id} is not permitted.")
+            raise problems.NOT_PERMITTED(f"Overwrite new schema with id {schema_id} is not permitted.")
         return schema_id
 
     def _nobody_needs(self, versions: list[Version]) -> None:
         """Check for references to any of the versions. Raises RegistryError."""
         for each in versions:
             if self.state.referrers(each.subject, each.version):
-                raise problems.referred_to(each.subject, each.version)
+                raise problems.REFERRED_TO(each.subject, each.version)
 
 
 async def _differences(level: str, new: Parsed, old: Parsed) -> list[str]:
@@ -289,6 +289,6 @@ async def _differences(level: str, new: Parsed, old: Parsed) -> list[str]:
     try:
         return await off_the_loop(size, lambda: kinds.differences(level, new, old))
     except problems.InvalidSchema as error:
-        raise problems.invalid_schema(str(error)) from None
+        raise problems.INVALID_SCHEMA(str(error)) from None
     except RecursionError:
-        raise problems.invalid_schema("it is nested too deeply") from None
+        raise problems.INVALID_SCHEMA("it is nested too deeply") from None

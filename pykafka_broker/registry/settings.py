@@ -6,8 +6,9 @@ Rule: a setting that a subject lacks is that of its context, else that of all su
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.registry import kinds, problems, records
 from pykafka_broker.registry.contracts import metadata_text, rule_set_text, why_no_rule_set
@@ -19,6 +20,7 @@ MODES = frozenset({READWRITE, READONLY, READONLY_OVERRIDE, IMPORT})
 _LEVEL = "compatibilityLevel"
 _NORMALIZE = "normalize"
 Config = dict[str, Any]
+T = TypeVar("T")
 
 
 class Contract(NamedTuple):
@@ -70,13 +72,8 @@ class RegistrySettings:
         Args:
             or_default: return the effective config instead.
         """
-        configs = self._topic.state().configs
-        for each in _wider(subject) if or_default else (subject,):
-            if each in configs:
-                return configs[each]
-        if subject is None or or_default:
-            return {_LEVEL: kinds.DEFAULT_LEVEL}
-        raise problems.no_config(subject)
+        unset = {_LEVEL: kinds.DEFAULT_LEVEL}
+        return _stored(self._topic.state().configs, subject, or_default, unset, problems.NO_CONFIG)
 
     def mode(self, subject: str | None, or_default: bool) -> str:
         """Return the mode of a scope. Raises RegistryError without any.
@@ -84,13 +81,7 @@ class RegistrySettings:
         Args:
             or_default: return the effective mode instead.
         """
-        modes = self._topic.state().modes
-        for each in _wider(subject) if or_default else (subject,):
-            if each in modes:
-                return modes[each]
-        if subject is None or or_default:
-            return READWRITE
-        raise problems.no_mode(subject)
+        return _stored(self._topic.state().modes, subject, or_default, READWRITE, problems.NO_MODE)
 
     async def set_config(self, subject: str | None, fields: Config) -> None:
         """Change fields of a config; None removes a field. Raises RegistryError."""
@@ -103,7 +94,7 @@ class RegistrySettings:
         """Delete a config and return the old fields. Raises RegistryError without any."""
         async with self._topic.changing():
             if subject is not None and subject not in self._topic.state().configs:
-                raise problems.no_subject(subject)
+                raise problems.NO_SUBJECT(subject)
             was = self.config(subject, or_default=False)
             await self._topic.write([(records.config_key(subject), None)])
             return was
@@ -111,12 +102,12 @@ class RegistrySettings:
     async def set_mode(self, subject: str | None, mode: str, force: bool) -> None:
         """Set a mode. Raises RegistryError."""
         if mode.upper() not in MODES:
-            raise problems.invalid_mode()
+            raise problems.INVALID_MODE()
         async with self._topic.changing():
             state = self._topic.state()
             known = [each for each in state.subjects() if subject in _wider(each)]
             if mode.upper() == IMPORT and not force and known and self.mode(subject, or_default=True) != IMPORT:
-                raise problems.not_permitted("Cannot import since found existing subjects")
+                raise problems.NOT_PERMITTED("Cannot import since found existing subjects")
             await self._topic.write([(records.mode_key(subject), records.json_bytes({"mode": mode.upper()}))])
 
     async def delete_mode(self, subject: str | None, recursive: bool) -> str | None:
@@ -131,7 +122,7 @@ class RegistrySettings:
         async with self._topic.changing():
             modes = self._topic.state().modes
             if not recursive and subject is not None and subject not in modes:
-                raise problems.no_subject(subject)
+                raise problems.NO_SUBJECT(subject)
             was = modes.get(subject) if recursive else self.mode(subject, or_default=False)
             below = [each for each in modes if each != subject and subject in _wider(each)] if recursive else []
             await self._topic.write([(records.mode_key(each), None) for each in [subject, *below]])
@@ -149,11 +140,11 @@ class RegistrySettings:
         of_all, mode = self.mode(None, or_default=False), self.mode(subject, or_default=True)
         where = f"Subject {subject} in context {context_of(subject)}"
         if of_all == READONLY_OVERRIDE or mode in (READONLY, READONLY_OVERRIDE):
-            raise problems.not_permitted(f"{where} is in read-only mode")
+            raise problems.NOT_PERMITTED(f"{where} is in read-only mode")
         if schema_id is not None and mode == IMPORT and schema_id < 0:
-            raise problems.not_permitted(f"{where} is in import mode")
+            raise problems.NOT_PERMITTED(f"{where} is in import mode")
         if schema_id is not None and mode != IMPORT and schema_id >= 0:
-            raise problems.not_permitted(f"{where} is not in import mode")
+            raise problems.NOT_PERMITTED(f"{where} is not in import mode")
         return mode == IMPORT
 
     def keys_of(self, subject: str) -> list[bytes]:
@@ -161,6 +152,17 @@ class RegistrySettings:
         state = self._topic.state()
         keys = [records.config_key(subject)] if subject in state.configs else []
         return keys + ([records.mode_key(subject)] if subject in state.modes else [])
+
+
+def _stored(
+    found: Mapping[str | None, T], subject: str | None, or_default: bool, unset: T, missing: Callable[..., Exception]
+) -> T:
+    for each in _wider(subject) if or_default else (subject,):
+        if each in found:
+            return found[each]
+    if subject is None or or_default:
+        return unset
+    raise missing(subject)
 
 
 def read_config(body: Any) -> Config:
@@ -177,25 +179,19 @@ def read_config(body: Any) -> Config:
         except (TypeError, AttributeError, RecursionError):
             raise problems.RegistryError(422, f"{name} makes no sense") from None
     if not fields:
-        raise problems.invalid_level()
+        raise problems.INVALID_LEVEL()
     return fields
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
+def _typed(kind: type, value: Any) -> Any:
+    if not isinstance(value, kind):
         raise TypeError
     return value
 
 
 def _level(value: Any) -> str:
     if not isinstance(value, str) or value.upper() not in kinds.LEVELS:
-        raise problems.invalid_level()
+        raise problems.INVALID_LEVEL()
     return value.upper()
 
 
@@ -206,14 +202,14 @@ def _metadata(value: Any) -> Any:
 def _rule_set(value: Any) -> Any:
     text = rule_set_text(value)
     if (why := why_no_rule_set(text)) is not None:
-        raise problems.invalid_rule_set(why)
+        raise problems.INVALID_RULE_SET(why)
     return json.loads(text)
 
 
 _FIELDS: dict[str, Callable[[Any], Any]] = {
     _LEVEL: _level,
-    **dict.fromkeys((_NORMALIZE, "validateFields", "validateNewSchemas", "validateRules"), _flag),
-    **dict.fromkeys(("alias", "aliasForDeks", "compatibilityGroup", "compatibilityPolicy"), _text),
+    **dict.fromkeys((_NORMALIZE, "validateFields", "validateNewSchemas", "validateRules"), partial(_typed, bool)),
+    **dict.fromkeys(("alias", "aliasForDeks", "compatibilityGroup", "compatibilityPolicy"), partial(_typed, str)),
     **dict.fromkeys(("defaultMetadata", "overrideMetadata"), _metadata),
     **dict.fromkeys(("defaultRuleSet", "overrideRuleSet"), _rule_set),
 }

@@ -5,7 +5,7 @@ Rule: ids belong to a context, and two contexts know nothing of each other.
 
 from __future__ import annotations
 
-from pykafka_broker.registry.problems import invalid_subject
+from pykafka_broker.registry.problems import INVALID_SUBJECT
 
 DEFAULT_CONTEXT = "."
 ANY_CONTEXT = ":*:"
@@ -19,7 +19,7 @@ def checked(name: str) -> str:
     context, rest = split(name)
     plain = rest if context == DEFAULT_CONTEXT else f":{context}:{rest}"
     if not plain or len(plain) > _MAX_LENGTH or rest in (_GLOBAL, _EMPTY) or any(ord(each) < 0x20 for each in name):
-        raise invalid_subject(name)
+        raise INVALID_SUBJECT(name)
     return plain
 
 

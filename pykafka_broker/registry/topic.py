@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
-from pykafka_broker.control.inside import CurrentClient
+from pykafka_broker.control.control import CurrentClient
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import end_of, records_from
 from pykafka_broker.errors import ApiError
@@ -28,9 +28,9 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 )
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.registry import records
-from pykafka_broker.registry.problems import Elsewhere, RegistryError, store_failed, too_large
+from pykafka_broker.registry.problems import STORE_FAILED, TOO_LARGE, Elsewhere, RegistryError
 from pykafka_broker.registry.state import RegistryState
 from pykafka_broker.server.serving import Running
 
@@ -89,10 +89,10 @@ class SchemasTopic:
         try:
             answer = await self._inside.get().ask(CreateTopicsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS))
         except Problem as problem:
-            raise store_failed(problem.detail) from None
+            raise STORE_FAILED(problem.detail) from None
         made = answer.topics[0]
         if made.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            raise store_failed(made.error_message or ErrorCode(made.error_code).name)
+            raise STORE_FAILED(made.error_message or ErrorCode(made.error_code).name)
         # another node may be the controller, which knows first
         await _until(lambda: TOPIC in self._running.server.broker.services.image.topics)
 
@@ -177,7 +177,7 @@ class SchemasTopic:
         except NotLeader as error:  # there is no replica on this node
             raise Elsewhere(error.leader) from None
         except ApiError as error:
-            raise store_failed(error.message or error.code.name) from None
+            raise STORE_FAILED(error.message or error.code.name) from None
         return self._state
 
     def _read_on(self, partition: Partition) -> None:
@@ -192,23 +192,23 @@ class SchemasTopic:
         """Append records as a single batch, and wait until committed and in `state`. Raises RegistryError."""
         services = self._running.server.broker.services
         if (made := services.image.topics.get(TOPIC)) is None:
-            raise store_failed(f"the topic {TOPIC} is not known here yet")
+            raise STORE_FAILED(f"the topic {TOPIC} is not known here yet")
         now = services.clock.wall
         builder = BatchBuilder()
         builder.extend(
-            [Record(offset, now, key, value, []) for offset, (key, value) in zip(count(), written, strict=False)]
+            [BatchRecord(offset, now, key, value, []) for offset, (key, value) in zip(count(), written, strict=False)]
         )
         data = [PartitionProduceData(0, bytes(builder.build()))]
         topic = TopicProduceData(TOPIC, made.id, data)
         try:
             answer = await self._inside.get().ask(ProduceRequest(None, _ALL, _TIMEOUT_MS, [topic]))
         except Problem as problem:
-            raise store_failed(problem.detail) from None
+            raise STORE_FAILED(problem.detail) from None
         partition = answer.responses[0].partition_responses[0]
         if partition.error_code in _TOO_LARGE:
-            raise too_large()
+            raise TOO_LARGE()
         if partition.error_code:
-            raise store_failed(partition.error_message or ErrorCode(partition.error_code).name)
+            raise STORE_FAILED(partition.error_message or ErrorCode(partition.error_code).name)
 
 
 async def _until(holds: Callable[[], bool]) -> None:

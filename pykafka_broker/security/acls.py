@@ -9,14 +9,15 @@ method gets the standard authorizer, which goes by the ACLs in the metadata, and
 control API are allowed without asking. A hook that fails has said no, and the log says why. Java's classes other than
 Kafka's own are refused: to go on without them would let everybody in.
 
-Imported by a broker that has an authorizer.
+A module of its own for a start without an authorizer, which does not import it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from pykafka_broker.cluster.acl_index import DENIED_SHIFT, WILDCARD, AclIndex, Patterns, index_of
 from pykafka_broker.cluster.authorizer import INSIDE, Authorizer
@@ -42,16 +43,7 @@ _ALLOWING = {
 }
 _DENYING = {operation: (1 << (operation + DENIED_SHIFT)) | _DENY_ALL for operation in ACL_OPERATIONS}
 _SOME_NAME = "hardcode"  # Kafka's probe for "any name"
-# Names in the log.
-_KINDS = {
-    AclResourceType.TOPIC: "TOPIC",
-    AclResourceType.GROUP: "GROUP",
-    AclResourceType.CLUSTER: "CLUSTER",
-    AclResourceType.TRANSACTIONAL_ID: "TRANSACTIONAL_ID",
-    AclResourceType.DELEGATION_TOKEN: "DELEGATION_TOKEN",
-    AclResourceType.USER: "USER",
-}
-_PATTERN_TYPES: dict[int, str] = {PatternType.LITERAL: "LITERAL", PatternType.PREFIXED: "PREFIXED"}
+_Key = tuple[str, str, AclOperation, AclResourceType, str | None]
 
 
 def super_users_of(text: str) -> frozenset[str]:
@@ -70,7 +62,7 @@ class StandardAuthorizer:
         self._super_users = frozenset((*super_users, INSIDE))
         self._allow_if_no_acl = allow_if_no_acl
         self._changes = index.changes  # the changes behind the remembered decisions
-        self._decisions: dict[tuple[str, str, AclOperation, AclResourceType, str | None], bool] = {}
+        self._decisions: dict[_Key, bool] = {}
 
     def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
         if self._changes != self._index.changes:
@@ -95,7 +87,7 @@ class StandardAuthorizer:
         self._decisions.clear()
         self._changes = self._index.changes
 
-    def _remember(self, key: tuple[str, str, AclOperation, AclResourceType, str | None], decided: bool) -> None:
+    def _remember(self, key: _Key, decided: bool) -> None:
         if len(self._decisions) >= _MOST_REMEMBERED:
             self._decisions.clear()
         self._decisions[key] = decided
@@ -104,7 +96,7 @@ class StandardAuthorizer:
         if principal in self._super_users:
             return True
         said = 0
-        for patterns in self._of_client(principal, host, resource):
+        for _, _, patterns in self._of_client(principal, host, resource):
             said |= patterns.applying(name)
         if said & _DENYING[operation]:
             return False
@@ -112,21 +104,22 @@ class StandardAuthorizer:
             return True
         return self._allow_if_no_acl and not self._index.has_any(resource, name)
 
-    def _of_client(self, principal: str, host: str, resource: AclResourceType) -> list[Patterns]:
-        found = [
-            self._index.of_client(resource, one, where) for one in (principal, ANY_USER) for where in (host, WILDCARD)
-        ]
-        return [patterns for patterns in found if patterns is not None]
+    def _of_client(self, principal: str, host: str, resource: AclResourceType) -> Iterator[tuple[str, str, Patterns]]:
+        """Yield the patterns of ACLs for the client, with principal and host as in the ACLs."""
+        for one in (principal, ANY_USER):
+            for where in (host, WILDCARD):
+                if (patterns := self._index.of_client(resource, one, where)) is not None:
+                    yield one, where, patterns
 
     def _decide_for_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
-        """Return whether an ACL allows the operation for some name, and no ACL denies all of that name's pattern.
+        """Return whether an ACL allows the operation for some name, and no ACL denies all of the name's pattern.
 
         As in Kafka, rights implied by other operations do not count here.
         """
         if self._decide(principal, host, operation, resource, _SOME_NAME):
             return True
         denying, allowing = _DENYING[operation], _ALL | 1 << operation
-        of_client = self._of_client(principal, host, resource)
+        of_client = [patterns for _, _, patterns in self._of_client(principal, host, resource)]
         if any(patterns.literal.get(WILDCARD, 0) & denying for patterns in of_client):
             return False
         for patterns in of_client:
@@ -143,31 +136,18 @@ class StandardAuthorizer:
         """Return the rule behind a decision, in the words of Kafka's log."""
         if principal in self._super_users:
             return "SuperUser"
-        for permission, wanted in (("DENY", _DENYING[operation]), ("ALLOW", _ALLOWING[operation])):
-            for pattern_type, pattern, one, where, number in self._saying(principal, host, resource, name):
-                if number & wanted:
-                    bits = number & wanted
-                    found = (bits & -bits).bit_length() - 1
-                    if permission == "DENY":
-                        found -= DENIED_SHIFT
-                    return (
-                        f"MatchingAcl(acl=StandardAcl[resourceType={_KINDS[resource]}, resourceName={pattern}, "
-                        f"patternType={_PATTERN_TYPES[pattern_type]}, principal={one}, host={where}, "
-                        f"operation={_operation_name(found)}, permissionType={permission}])"
-                    )
+        for permission, wanted, shift in (("DENY", _DENYING, DENIED_SHIFT), ("ALLOW", _ALLOWING, 0)):
+            for one, where, patterns in self._of_client(principal, host, resource):
+                for pattern_type, pattern, number in patterns.of(name):
+                    if bits := number & wanted[operation]:
+                        lowest = (bits & -bits).bit_length() - 1 - shift
+                        return (
+                            f"MatchingAcl(acl=StandardAcl[resourceType={resource.name}, resourceName={pattern}, "
+                            f"patternType={PatternType(pattern_type).name}, principal={one}, host={where}, "
+                            f"operation={AclOperation(lowest).name}, permissionType={permission}])"
+                        )
         has_rule = self._allow_if_no_acl and not self._index.has_any(resource, name)
         return "DefaultAllow" if has_rule else "DefaultDeny"
-
-    def _saying(
-        self, principal: str, host: str, resource: AclResourceType, name: str
-    ) -> Iterator[tuple[int, str, str, str, int]]:
-        """Yield every pattern in ACLs for the client with a match for the name."""
-        for one in (principal, ANY_USER):
-            for where in (host, WILDCARD):
-                patterns = self._index.of_client(resource, one, where)
-                if patterns is not None:
-                    for pattern_type, pattern, number in patterns.of(name):
-                        yield pattern_type, pattern, one, where, number
 
 
 def _is_under_a_denial(of_client: list[Patterns], denying: int, pattern_type: int, name: str) -> bool:
@@ -177,10 +157,6 @@ def _is_under_a_denial(of_client: list[Patterns], denying: int, pattern_type: in
         if pattern_type == PatternType.LITERAL and patterns.literal.get(name, 0) & denying:
             return True
     return False
-
-
-def _operation_name(operation: int) -> str:
-    return "ALL" if operation == AclOperation.ALL else AclOperation(operation).name
 
 
 KEY = "authorizer.class.name"
@@ -197,22 +173,14 @@ class HookedAuthorizer:
             use_acls(standard)
 
     def allows(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType, name: str) -> bool:
-        if principal == INSIDE:
-            return True
-        try:
-            return principal == INSIDE or bool(
-                call_hook(self.hook, self.hook.allows, principal, host, operation, resource, name)
-            )
-        except HookFailed:
-            return False
+        return principal == INSIDE or self._says(self.hook.allows, principal, host, operation, resource, name)
 
     def allows_some(self, principal: str, host: str, operation: AclOperation, resource: AclResourceType) -> bool:
-        if principal == INSIDE:
-            return True
+        return principal == INSIDE or self._says(self.hook.allows_some, principal, host, operation, resource)
+
+    def _says(self, method: Callable[..., bool], *question: Any) -> bool:
         try:
-            return principal == INSIDE or bool(
-                call_hook(self.hook, self.hook.allows_some, principal, host, operation, resource)
-            )
+            return bool(call_hook(self.hook, method, *question))
         except HookFailed:
             return False
 

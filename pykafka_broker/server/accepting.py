@@ -14,7 +14,9 @@ import asyncio
 import errno
 import logging
 import socket
+import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future
 
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
@@ -76,12 +78,14 @@ class ConnectionLimit:
 class ConnectionQuota:
     """Counts of the connections of all listeners.
 
-    Raises ConfigError if the configuration names a host that can't be looked up.
+    Raises ConfigError if the configuration names a host that can't be looked up. Hosts that are set at run time are
+    looked up in a thread; until their addresses are known, the limits before hold.
     """
 
     def __init__(self, config: BrokerConfig, now: int) -> None:
         self._config = config
         self._per_ip_of = dict(_overrides(config))
+        self._lookup: Future[dict[str, int]] | None = None
         self._open: dict[str, int] = {}
         self._now = now
         self._all = ConnectionLimit(now)
@@ -99,13 +103,17 @@ class ConnectionQuota:
 
     def follow(self, config: BrokerConfig) -> None:
         """Apply limits changed at run time."""
+        if self._lookup is not None and self._lookup.done():
+            try:
+                self._per_ip_of = self._lookup.result()
+            except ValueError as error:
+                log.warning("%s", error)
+            self._lookup = None
         if config is self._config:
             return
         if config.max_connections_per_ip_overrides != self._config.max_connections_per_ip_overrides:
-            try:
-                self._per_ip_of = dict(_overrides(config))
-            except ValueError as error:
-                log.warning("%s", error)
+            self._lookup = Future()
+            threading.Thread(target=_look_up, args=(config, self._lookup), daemon=True).start()
         self._config = config
         self._set()
 
@@ -172,10 +180,18 @@ def _overrides(config: BrokerConfig) -> Iterator[tuple[str, int]]:
     for entry in filter(None, map(str.strip, text.split(","))):
         host, _, count = entry.rpartition(":")
         try:
-            address = socket.gethostbyname(host)
+            found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except OSError as error:
             raise invalid(_OVERRIDES, text, f"{host}: {error.strerror}") from None
-        yield address, int(count)
+        found.sort(key=lambda each: each[0] != socket.AF_INET)  # Java takes a host's IPv4 address, if there is one
+        yield str(found[0][4][0]), int(count)
+
+
+def _look_up(config: BrokerConfig, found: Future[dict[str, int]]) -> None:
+    try:
+        found.set_result(dict(_overrides(config)))
+    except ValueError as error:
+        found.set_exception(error)
 
 
 _ACCEPTED_AT_ONCE = 50

@@ -15,13 +15,11 @@ from typing import Protocol
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.purgatory import Parked, Purgatory
+from pykafka_broker.broker.waiting.future import Parked, Purgatory
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Buffer, Pieces
-from pykafka_broker.server.channel import Channel
-from pykafka_broker.server.event_loop import EventLoop
-from pykafka_broker.server.framing import FrameReader, RequestMemory
-from pykafka_broker.server.system_clock import nanoseconds
+from pykafka_broker.server.channel import Channel, FrameReader, RequestMemory
+from pykafka_broker.server.event_loop import EventLoop, nanoseconds
 from pykafka_broker.server.transport import FilePiece, Transport
 
 _MOST_READS = 256  # when another broker takes over; without a bound a client could send for ever

@@ -31,9 +31,8 @@ from pykafka_broker.peers import LinkBroken, LinkClosed, LinkError, LinkFull, Li
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.runtime import Message
-from pykafka_broker.server.channel import Channel
+from pykafka_broker.server.channel import Channel, FrameReader
 from pykafka_broker.server.event_loop import EventLoop
-from pykafka_broker.server.framing import FrameReader
 from pykafka_broker.server.link_codec import (
     Greeting,
     choose_version,

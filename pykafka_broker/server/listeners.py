@@ -1,12 +1,14 @@
 """The listeners of a broker: what it binds and what it tells clients.
 
 Rule: a client is told to come back to the address that it dialled, unless `advertised.listeners` names another for that
-listener.
+listener. In a cluster the other nodes have to know an address, so there a listener without a host is advertised with
+the name of this machine, as Kafka does.
 """
 
 from __future__ import annotations
 
 import re
+import socket
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import roles_of
@@ -75,9 +77,10 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
             raise invalid("listeners", text, f"there is another listener with the name {name}")
         if protocol not in _PROTOCOLS:
             raise invalid("listeners", text, f"no security protocol is defined for listener {name}")
-        listeners[name] = Listener(
-            name, host or "0.0.0.0", port, advertised.get(name), protocol, for_controllers=name in controllers
-        )
+        told = advertised.get(name)
+        if told is None and not host and port and not roles.alone and name not in controllers:
+            told = socket.getfqdn(), port
+        listeners[name] = Listener(name, host or "0.0.0.0", port, told, protocol, for_controllers=name in controllers)
     if not roles.controller and any(each.for_controllers for each in listeners.values()):
         raise invalid("listeners", ",".join(config.listeners), "this node is no controller")
     if roles.broker and all(each.for_controllers for each in listeners.values()):
@@ -92,9 +95,9 @@ def _advertised(config: BrokerConfig) -> dict[str, tuple[str, int]]:
     addresses = {}
     for text in config.advertised_listeners or ():
         name, host, port = parse_endpoint("advertised.listeners", text)
-        if host in ("", "0.0.0.0", "::"):
+        if host in ("0.0.0.0", "::"):
             raise invalid("advertised.listeners", text, "it must name a host that clients can dial")
-        addresses[name] = (host, port)
+        addresses[name] = (host or socket.getfqdn(), port)
     return addresses
 
 

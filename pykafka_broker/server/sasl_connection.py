@@ -15,7 +15,7 @@ from struct import Struct
 
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.config import ConfigError, UnusableError
 from pykafka_broker.errors import FrameError

@@ -22,22 +22,19 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.requests.emulated_router import new_router
+from pykafka_broker.broker.requests.router import Router, new_router
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.accepting import Accepting, ConnectionQuota
+from pykafka_broker.server.channel import FrameReader, LimitedFrameReader, RequestMemory
 from pykafka_broker.server.connection import Connection, Dispatching, Serving
-from pykafka_broker.server.event_loop import EventLoop
-from pykafka_broker.server.framing import FrameReader, LimitedFrameReader, RequestMemory
+from pykafka_broker.server.event_loop import EventLoop, nanoseconds
 from pykafka_broker.server.listeners import Listener
-from pykafka_broker.server.system_clock import nanoseconds
 from pykafka_broker.server.transport import PlainTransport, Transport, as_java_writes, listening, plain_address, prepare
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.broker import Broker
-    from pykafka_broker.config import BrokerConfig
-    from pykafka_broker.server.controller_serving import ControllerServing
-
+    from pykafka_broker.broker.waiting.future import Purgatory
 
 _ROOM = 64  # queue entries of connections that have closed
 
@@ -231,7 +228,7 @@ class Server:
         self.purgatory = broker.services.purgatory
         self._router.serve(broker.services)
         if self._controllers is not None:
-            self._controllers.serve(broker)
+            self._controllers.router.serve(broker.services)
         self._hold_up(broker)
         broker.check_listeners_by(self._checks)
         self._muting.release_all()
@@ -295,10 +292,12 @@ class Server:
         """Return the server of requests to a listener."""
         if not listener.for_controllers:
             return self
-        from pykafka_broker.server.controller_serving import ControllerServing  # few nodes have such a listener
-
         if self._controllers is None:
-            self._controllers = ControllerServing(self)
+            from pykafka_broker.broker.requests.controller_routes import (
+                ControllerRouter,  # few nodes have such a listener
+            )
+
+            self._controllers = ControllerServing(self, ControllerRouter(self.broker.services))
         return self._controllers
 
     def start(self) -> None:
@@ -496,6 +495,31 @@ class Server:
         self._muting.release_all()
         if self._timer is not None:
             self._timer.cancel()
+
+
+class ControllerServing:
+    """The server, for connections to a controller's listeners: all but the router, since other requests are served."""
+
+    def __init__(self, server: Server, router: Router) -> None:
+        self._server = server
+        self.router = router
+        self.turns = server.turns
+        self.request_memory = server.request_memory
+        self.nobody_yields = server.nobody_yields
+        self.frame_reader = server.frame_reader
+        self.forget = server.forget
+
+    @property
+    def broker(self) -> Broker:
+        return self._server.broker
+
+    @property
+    def purgatory(self) -> Purgatory:
+        return self._server.purgatory
+
+    @property
+    def stopping(self) -> bool:
+        return self._server.stopping
 
 
 def _backlog(config: BrokerConfig) -> int:

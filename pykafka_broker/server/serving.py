@@ -31,12 +31,10 @@ from pykafka_broker.config.roles import roles_of
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Job, Submit
 from pykafka_broker.server import Announce
-from pykafka_broker.server.event_loop import EventLoop
+from pykafka_broker.server.event_loop import EventLoop, SystemClock, new_event_loop, seconds
 from pykafka_broker.server.listeners import Listener, listeners_of
-from pykafka_broker.server.readiness import new_event_loop
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.signals import StopSignals
-from pykafka_broker.server.system_clock import SystemClock, seconds
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.membership.lifecycle import BrokerStartup

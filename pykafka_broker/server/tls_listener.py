@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from types import FrameType
 
 from pykafka_broker.broker.requests.context import ANONYMOUS, ConnectionContext
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
 from pykafka_broker.errors import FrameError
@@ -35,7 +35,7 @@ from pykafka_broker.security.tls.contexts import server_context
 from pykafka_broker.security.tls.principals import MappingRules, Principals
 from pykafka_broker.security.tls.stores import check_replacement, refused
 from pykafka_broker.server.connection import Connection, Serving
-from pykafka_broker.server.system_clock import nanoseconds
+from pykafka_broker.server.event_loop import nanoseconds
 from pykafka_broker.server.tls_transport import TlsTransport
 from pykafka_broker.server.transport import Transport
 from pykafka_broker.system import HAS_CPU_TIMER

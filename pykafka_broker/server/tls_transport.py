@@ -19,7 +19,7 @@ from typing import Protocol
 
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Buffer
-from pykafka_broker.server.framing import spoken_in
+from pykafka_broker.server.channel import spoken_in
 from pykafka_broker.server.transport import READ, WRITE, FilePiece, copy_file, has_come
 
 _PIECE_BYTES = 64 << 10  # encrypted at once

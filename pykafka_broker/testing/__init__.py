@@ -1,4 +1,4 @@
-"""A broker for tests, in a process of its own.
+"""A broker for tests, in a separate process.
 
 Rule: nothing is left behind. The process ends with the `with` block, and with its parent however that ends; the
 temporary data directory goes with it.
@@ -53,7 +53,7 @@ _ON_FIRST_USE = {  # imports that most tests don't need: asyncio, unittest, clus
 
 
 def __getattr__(name: str) -> Any:
-    """Import a name on its first use."""
+    """Import a name on the first use."""
     if name not in _ON_FIRST_USE:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_ON_FIRST_USE[name]}"), name)

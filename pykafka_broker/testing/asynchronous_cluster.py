@@ -1,5 +1,5 @@
-"""A cluster for tests with an event loop. It is imported on first use, and apart from `asynchronous`, which its parts
-need.
+"""A cluster for tests with an event loop. The module is imported on first use, and apart from `asynchronous`, which the
+cluster's parts need.
 
 Rule: as in `asynchronous`: processes and settings are those of a `KafkaCluster`, which starts and ends in a thread.
 """

@@ -1,4 +1,4 @@
-"""A broker for `unittest`, imported on first use.
+"""A broker for `unittest`. A module of its own, since no other test should wait for the import of `unittest`.
 
 Rule: one broker for the test cases of a class, and each test finds it empty.
 

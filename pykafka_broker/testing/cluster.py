@@ -1,4 +1,4 @@
-"""Several brokers, each a process of its own.
+"""Several brokers, each a separate process.
 
 Rule: a node is a `KafkaBroker` with the settings of its place, so a test may do the same to it as to a broker alone;
 operations on several brokers are here. The controllers are nodes of their own unless there shall be none, so any broker
@@ -27,7 +27,7 @@ from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
-from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts
+from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts, security_of
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
@@ -95,7 +95,7 @@ QUICK = {
 
 
 class KafkaCluster(ClusterData):
-    """Several brokers with the methods of a single broker: names, arguments and waits are those of `KafkaBroker`.
+    """Several brokers with the methods of a single broker: names, arguments and waits are as of `KafkaBroker`.
 
     Broker ids are 1, 2, 3 ...; the controller has the id 100. With `controllers=0` broker 1 is the controller as well,
     and the cluster depends on it. Use it with `with`. `async with` gives an `AsyncKafkaCluster`. With security or
@@ -140,26 +140,22 @@ class KafkaCluster(ClusterData):
         allow_unknown_config: bool = False,
     ) -> None:
         if isinstance(brokers, bool) or not isinstance(brokers, int):
-            raise TypeError(f"brokers must be how many there are, such as KafkaCluster(3), not {brokers!r}")
+            raise TypeError(f"brokers must be a number of brokers, such as KafkaCluster(3), not {brokers!r}")
         for name, given in (("config", config), ("configs", configs)):
             if given is not None and not isinstance(given, Mapping):
                 raise TypeError(f"{name} must be a dict, not {given!r}")
         if brokers < 1:
             raise ValueError("a cluster has at least one broker")
         if controllers not in (0, 1):
-            raise ValueError(
-                "a quorum of several controllers is Apache Kafka's: one controller, or 0 for a combined node"
-            )
+            raise ValueError(f"controllers must be 1, or 0 for a controller on broker 1, not {controllers!r}")
         if racks is not None and len(racks) != brokers:
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
         if emulate is not None and not controllers:
             raise ValueError("emulate=... needs a controller of its own: leave out controllers=0")
         self._emulate = emulate
-        self._security: SecuritySpec | None = None
-        if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
-            if not controllers:
-                raise ValueError("security=... needs a controller of its own: leave out controllers=0")
-            self._security = _secured(security, users, acls, mechanisms, client_auth, host)
+        self._security = security_of(host, security, users, acls, mechanisms, client_auth)
+        if self._security is not None and not controllers:
+            raise ValueError("security=... needs a controller of its own: leave out controllers=0")
         self._ids = list(range(1, brokers + 1))
         self._controller_id = FIRST_CONTROLLER if controllers else 1
         self._check_nodes(configs or ())
@@ -203,7 +199,7 @@ class KafkaCluster(ClusterData):
         return self
 
     def _reserve(self, port: int) -> str:
-        """Reserve a port against other processes: all nodes need the controller's address before its start.
+        """Reserve a port against other processes: all nodes need the controller's address before the controller starts.
 
         The reserved socket does not listen, so the node may.
         """
@@ -345,16 +341,3 @@ class KafkaCluster(ClusterData):
         if not self._nodes:
             raise BrokerError("the cluster was never started")
         return self._nodes[self._controller_id]
-
-
-def _secured(
-    protocol: str | None,
-    users: Mapping[str, str] | Iterable[str],
-    acls: Iterable[str] | None,
-    mechanisms: Iterable[str] | None,
-    client_auth: str | None,
-    host: str,
-) -> SecuritySpec:
-    from pykafka_broker.testing.security_spec import SecuritySpec
-
-    return SecuritySpec(protocol, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth, host=host)

@@ -1,4 +1,4 @@
-"""Records and groups of a cluster, without a client.
+"""Records and groups of a cluster, without a client; a section of `KafkaCluster` with an asynchronous twin.
 
 Rule: a broker has the records of the partitions that it leads, and the groups and transactions that it coordinates. A
 caller need not know which broker that is, nor that another one takes its place meanwhile. A write is done by an
@@ -11,7 +11,6 @@ from __future__ import annotations
 import base64
 import datetime
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -24,13 +23,9 @@ from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, Step, WaitTimeout, wait_until
 from pykafka_broker.testing.record import (
-    ANY,
-    Headers,
-    NewContent,
     NewRecord,
     Record,
     RecordLike,
-    several,
     to_expectation,
 )
 
@@ -151,17 +146,14 @@ class ClusterData(ClusterTraffic):
                 part = numbered[start : start + AT_ONCE]
                 bodies = [request for _, request in part]
                 own = {**producer, "sequences": {str(partition): start}}
-
-                def step(
-                    leader: KafkaBroker,
-                    bodies: list[dict[str, Any]] = bodies,
-                    own: dict[str, Any] = own,
-                ) -> list[tuple[int, int]]:
-                    return leader._write_part(topic, bodies, own)
-
-                written_at = self._at_leader(topic, partition, step)
+                written_at = self._write_at(topic, partition, bodies, own)
                 written |= {index: position for (index, _), position in zip(part, written_at, strict=True)}
         return [written[index] for index in range(len(requests))]
+
+    def _write_at(
+        self, topic: str, partition: int, bodies: Sequence[Mapping[str, Any]], producer: Mapping[str, Any]
+    ) -> list[tuple[int, int]]:
+        return self._at_leader(topic, partition, lambda leader: leader._write_part(topic, bodies, producer))
 
     def _new_producer(self) -> dict[str, Any]:
         """Return id and epoch of a new idempotent producer, from any broker."""
@@ -174,40 +166,17 @@ class ClusterData(ClusterTraffic):
         wait_until(given, lambda: "no broker gives a producer id", WAIT_S)
         return found
 
-    def records(
-        self,
-        topic: str,
-        partition: int | None = None,
-        from_offset: int = 0,
-        isolation_level: str = "read_committed",
-        limit: int | None = None,
-        key: str | bytes | None = None,
-    ) -> list[Record]:
-        """Return the records of a topic, as a single broker does; the leader of each partition is asked."""
-        found: list[Record] = []
-        for index in self._indexes(topic, partition):
-            left = None if limit is None else limit - len(found)
-            if left == 0:
-                break
-
-            def step(leader: KafkaBroker, index: int = index, left: int | None = left) -> list[Record]:
-                return leader.records(topic, index, from_offset, isolation_level, left, key)
-
-            found += self._at_leader(topic, index, step)
-        return found
-
     def delete_records(
         self, topic: str, before_offset: int | None = None, partition: int | None = None
     ) -> dict[int, int]:
         """Delete the records before an offset, as a single broker does; the leader of each partition is asked."""
         left: dict[int, int] = {}
         for index in self._indexes(topic, partition):
-
-            def step(leader: KafkaBroker, index: int = index) -> dict[int, int]:
-                return leader.delete_records(topic, before_offset, index)
-
-            left |= self._at_leader(topic, index, step)
+            left |= self._delete_at(topic, index, before_offset)
         return left
+
+    def _delete_at(self, topic: str, partition: int, before_offset: int | None) -> dict[int, int]:
+        return self._at_leader(topic, partition, lambda leader: leader.delete_records(topic, before_offset, partition))
 
     def wait_for_records(
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
@@ -222,28 +191,12 @@ class ClusterData(ClusterTraffic):
         wait_until(there, lambda: f"topic {topic} has {len(found)} records, not {n}{listing(found)}", timeout)
         return found
 
-    def wait_for_record(
-        self,
-        topic: str,
-        *,
-        key: NewContent = ANY,
-        value: NewContent = ANY,
-        headers: Headers | None = None,
-        partition: int | None = None,
-        timeout: float = 10,
-        isolation_level: str = "read_committed",
-    ) -> Record:
-        """Wait for a record with the key, value and headers, as `KafkaBroker` does, and return the first match.
-
-        Raises:
-            WaitTimeout: no such record came in time.
-        """
-        wanted = NewRecord(value, key, headers, partition=partition)
+    def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
         found: list[Record] = []
         fitting: list[Record] = []
 
         def there() -> bool:
-            found[:] = self.records(topic, partition, isolation_level=isolation_level)
+            found[:] = self.records(topic, wanted.partition, isolation_level=isolation_level)
             first = first_that_fits(found, wanted)
             fitting[:] = [] if first is None else [first]
             return bool(fitting)
@@ -253,32 +206,22 @@ class ClusterData(ClusterTraffic):
         )
         return fitting[0]
 
-    def assert_records(
-        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
+    def _assert_records(
+        self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
     ) -> list[Record]:
-        """Assert that the topic has exactly the given records, as on a single broker, and return them.
-
-        Raises:
-            RecordsDiffer: the topic has other records.
-        """
-        expected = several(f"assert_records({topic!r}", records)
         found = self._found(topic, isolation_level, timeout, lambda found: len(found) >= len(expected))
         if says := difference(found, expected):
             raise RecordsDiffer(f"topic {topic}: {says}", expected, found)
         return found
 
-    def assert_contains(
-        self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
-    ) -> None:
-        """Assert that the topic has the given records, in any order and among others. Raises RecordsDiffer."""
-        expected = several(f"assert_contains({topic!r}", records)
+    def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
         found = self._found(topic, isolation_level, timeout, lambda found: not missing(found, expected))
         if lines := missing(found, expected):
             says = "\n".join(lines)
             raise RecordsDiffer(f"topic {topic} lacks {len(lines)} records\n{says}{listing(found)}", expected, found)
 
     def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
-        """Assert that no record is added to the topic for some time. Raises RecordsDiffer."""
+        """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""
         before = {(each.partition, each.offset) for each in self.records(topic, isolation_level=isolation_level)}
 
         def came(found: list[Record]) -> bool:
@@ -304,17 +247,7 @@ class ClusterData(ClusterTraffic):
             wait_until(there, lambda: "", timeout)
         return found
 
-    def seed(self, source: str | os.PathLike[str] | Iterable[str]) -> dict[str, int]:
-        """Create the topics, records and offsets of a JSON Lines file, or of lines, as on a single broker.
-
-        Returns:
-            The number of topics, records and offsets.
-        """
-        if isinstance(source, (str, os.PathLike)):
-            with open(source, encoding="utf-8") as file:
-                lines = file.readlines()
-        else:
-            lines = list(source)
+    def _seed(self, lines: Iterable[str]) -> dict[str, int]:
         seeded = {"topics": 0, "records": 0, "offsets": 0}
         gathered: list[dict[str, Any]] = []
         topic = ""
@@ -383,11 +316,7 @@ class ClusterData(ClusterTraffic):
 
     def group(self, group: str) -> Group:
         """Return a group with members and offsets; the leaders tell the ends of partitions."""
-
-        def step(node: KafkaBroker) -> Group:
-            return node.group(group)
-
-        return self._with_ends(self._at_coordinator(step, group))
+        return self._with_ends(super().group(group))
 
     def _with_ends(self, group: Group) -> Group:
         """Return a group with the ends of the partitions from the leaders: the coordinator may lead none."""
@@ -400,22 +329,6 @@ class ClusterData(ClusterTraffic):
     def lag(self, group: str) -> int:
         """Return the number of records still to read in the partitions with committed offsets."""
         return sum(each["lag"] or 0 for each in self.group(group)["offsets"])
-
-    def delete_group(self, group: str) -> None:
-        """Delete a group with committed offsets. Raises ControlError while the group has members."""
-
-        def step(node: KafkaBroker) -> None:
-            return node.delete_group(group)
-
-        self._at_coordinator(step, group)
-
-    def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
-        """Commit an offset for a group; a missing group is created. Raises ControlError while the group has members."""
-
-        def step(node: KafkaBroker) -> None:
-            return node.commit(group, topic, offset, partition, metadata)
-
-        self._at_coordinator(step, group)
 
     def reset_offsets(
         self,
@@ -459,28 +372,15 @@ class ClusterData(ClusterTraffic):
 
         return self._at_leader(topic, partition, step)
 
-    def expire_member(self, group: str, member: str) -> None:
-        """End the session of a member.
-
-        Args:
-            group: the group.
-            member: a member id, `group.instance.id` or client id.
-        """
-
-        def step(node: KafkaBroker) -> None:
-            return node.expire_member(group, member)
-
-        self._at_coordinator(step, group)
-
     def wait_for_group(
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> Group:
         """Wait until the group exists, with the state ("Stable", "Empty", ...) and the number of members."""
-
-        def step(node: KafkaBroker) -> Group:
-            return node.wait_for_group(group, state, members, _TURN_S if timeout > 0 else 0)
-
-        return self._with_ends(self._wait_at_coordinator(step, timeout, group))
+        turn_s = _TURN_S if timeout > 0 else 0
+        found = self._wait_at_coordinator(
+            lambda node: node.wait_for_group(group, state, members, turn_s), timeout, group
+        )
+        return self._with_ends(found)
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and at most `lag` records still to read."""
@@ -499,11 +399,12 @@ class ClusterData(ClusterTraffic):
 
     def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait until the transaction of the id has the state ("Ongoing", "CompleteCommit", ...)."""
-
-        def step(node: KafkaBroker) -> Transaction:
-            return node.wait_for_transaction(transactional_id, state, _TURN_S if timeout > 0 else 0)
-
-        return self._wait_at_coordinator(step, timeout, transactional_id=transactional_id)
+        turn_s = _TURN_S if timeout > 0 else 0
+        return self._wait_at_coordinator(
+            lambda node: node.wait_for_transaction(transactional_id, state, turn_s),
+            timeout,
+            transactional_id=transactional_id,
+        )
 
     def _at_coordinator(
         self, step: Step[KafkaBroker, T], group: str | None = None, transactional_id: str | None = None
@@ -624,7 +525,7 @@ def _line(text: str, number: int) -> dict[str, Any]:
     try:
         line = json.loads(text)
     except ValueError as error:
-        raise ControlError(400, f"line {number}: it is not JSON: {error}") from None
+        raise ControlError(400, f"line {number}: the line is not JSON: {error}") from None
     if not isinstance(line, dict) or line.get("type") not in ("topic", "record", "offset"):
-        raise ControlError(400, f"line {number}: it must be an object with a type: topic, record or offset")
+        raise ControlError(400, f"line {number}: the line must be an object with a type: topic, record or offset")
     return line

@@ -1,4 +1,4 @@
-"""The nodes of a cluster, their replicas, clocks, faults and request logs.
+"""The nodes of a cluster, their replicas, clocks, faults and request logs; a section of `KafkaCluster` with a twin.
 
 Rule: an operation has the name, the parameters and the meaning that it has on one broker. An operation of any broker
 goes to a running one; an operation of one particular broker goes there; an operation that can't be done to several
@@ -7,9 +7,8 @@ brokers at one moment is refused with the reason.
 
 from __future__ import annotations
 
-import datetime
-import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,7 +25,7 @@ from pykafka_broker.testing.answers import (
 )
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import BrokerClock, Controlled
-from pykafka_broker.testing.data import BrokerError, all_at_once, wait_until
+from pykafka_broker.testing.data import BrokerError, Step, all_at_once, wait_until
 from pykafka_broker.testing.traffic import Fault, Faults
 
 if TYPE_CHECKING:
@@ -38,6 +37,26 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = told_to_the_test
 WAIT_S = 30.0
+
+
+_NO_STATE = (
+    "a cluster has no {0}: its brokers copy from each other all the time, and have no state in common at one moment. "
+    "One KafkaBroker has it"
+)
+_ONE_BROKER = "{0} is for one broker: cluster.broker(1).{0}()"
+_SIDES = "{0} does not say which nodes are on the other side: cluster.partition_network({{1}}, {{2, 3, 100}})"
+
+
+def _refused(operation: Callable[..., Any], doc: str, why: str) -> Callable[..., NoReturn]:
+    """Return a method in the place of an operation without a meaning for a cluster: BrokerError with the reason."""
+
+    def refuse(self: object, *arguments: object, **named: object) -> NoReturn:
+        raise BrokerError(why.format(operation.__name__))
+
+    refuse.__name__, refuse.__doc__ = operation.__name__, doc
+    signature = inspect.signature(operation).replace(return_annotation="NoReturn")
+    refuse.__signature__ = signature  # type: ignore[attr-defined]  # as editors and `help` show the method
+    return refuse
 
 
 class ClusterNodes(Controlled):
@@ -114,7 +133,7 @@ class ClusterNodes(Controlled):
         wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
         broker = self._running()
         if not self.controller.running:
-            raise BrokerError("the controller of the cluster is not running: nobody makes topics")
+            raise BrokerError("the controller of the cluster is not running, so no topic can be created")
         topic = broker.create_topic(name, partitions, config, replication_factor=wanted, exist_ok=exist_ok)
         for index in range(topic["partitions"]):
             self.wait_for_isr(name, index)
@@ -213,7 +232,7 @@ class ClusterNodes(Controlled):
     def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = WAIT_S
     ) -> int:
-        """Wait until a partition has a leader which knows its role, and return the leader's id.
+        """Wait until a partition has a leader aware of the role, and return the leader's id.
 
         Args:
             other_than: the leader must have another id.
@@ -295,87 +314,43 @@ class ClusterNodes(Controlled):
     def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, on all brokers; return the size of each replica's log afterwards."""
 
-        def step(node: KafkaBroker) -> list[LogSize]:
-            return node.compact(topic)
-
-        found = all_at_once([node for node in self.brokers if node.running], step)
-        return [state for states in found for state in states]
+        return self._of_each(lambda node: node.compact(topic))
 
     def apply_retention(self, topic: str) -> list[LogSize]:
         """Apply a topic's retention now, on all brokers; return the size of each replica's log afterwards."""
 
-        def step(node: KafkaBroker) -> list[LogSize]:
-            return node.apply_retention(topic)
+        return self._of_each(lambda node: node.apply_retention(topic))
 
+    def _of_each(self, step: Step[KafkaBroker, list[LogSize]]) -> list[LogSize]:
         found = all_at_once([node for node in self.brokers if node.running], step)
-        return [state for states in found for state in states]
+        return [size for sizes in found for size in sizes]
 
     # -- operations without a meaning for a cluster
 
-    def snapshot(self, name: str) -> NoReturn:
-        """Refuse: brokers of a cluster have no state in common at one moment."""
-        _refuse_state("snapshot")
-
-    def restore(self, name: str) -> NoReturn:
-        """Refuse, as `snapshot`."""
-        _refuse_state("restore")
-
-    def snapshots(self) -> NoReturn:
-        """Refuse, as `snapshot`."""
-        _refuse_state("snapshots")
-
-    def delete_snapshot(self, name: str) -> NoReturn:
-        """Refuse, as `snapshot`."""
-        _refuse_state("delete_snapshot")
-
-    def dump(self, path: str | os.PathLike[str] | None = None) -> NoReturn:
-        """Refuse, as `snapshot`; `records` reads a topic of a cluster."""
-        _refuse_state("dump")
-
-    def metrics(self) -> NoReturn:
-        """Refuse: metrics belong to a broker."""
-        _refuse_all("metrics")
-
-    def fill_disk(self) -> NoReturn:
-        """Refuse: a disk belongs to a broker."""
-        _refuse_all("fill_disk")
-
-    def free_disk(self) -> NoReturn:
-        """Refuse: a disk belongs to a broker."""
-        _refuse_all("free_disk")
-
-    def pause(self) -> NoReturn:
-        """Refuse: name the broker to pause."""
-        _refuse_all("pause")
-
-    def unpause(self) -> NoReturn:
-        """Refuse: name the paused broker."""
-        _refuse_all("unpause")
-
-    def cut_off(self, nodes: Iterable[int]) -> NoReturn:
-        """Refuse: `partition_network` names the separated nodes."""
-        raise BrokerError("who is cut off from whom? cluster.partition_network({1}, {2, 3, 100})")
+    snapshot = _refused(
+        Controlled.snapshot, "Refuse: brokers of a cluster have no state in common at one moment.", _NO_STATE
+    )
+    restore = _refused(Controlled.restore, "Refuse, as `snapshot`.", _NO_STATE)
+    snapshots = _refused(Controlled.snapshots, "Refuse, as `snapshot`.", _NO_STATE)
+    delete_snapshot = _refused(Controlled.delete_snapshot, "Refuse, as `snapshot`.", _NO_STATE)
+    dump = _refused(Controlled.dump, "Refuse, as `snapshot`; `records` reads a topic of a cluster.", _NO_STATE)
+    metrics = _refused(Controlled.metrics, "Refuse: metrics belong to a broker.", _ONE_BROKER)
+    fill_disk = _refused(Controlled.fill_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
+    free_disk = _refused(Controlled.free_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
+    pause = _refused(Controlled.pause, "Refuse: name the broker to pause.", _ONE_BROKER)
+    unpause = _refused(Controlled.unpause, "Refuse: name the paused broker.", _ONE_BROKER)
+    cut_off = _refused(Controlled.cut_off, "Refuse: `partition_network` names the separated nodes.", _SIDES)
 
     def rejoin(self) -> None:
         """Let all nodes reach each other again, as `heal_network`."""
         self.heal_network()
 
 
-def _refuse_state(name: str) -> NoReturn:
-    raise BrokerError(
-        f"a cluster has no {name}: its brokers copy from each other all the time, and have no state in common at one "
-        "moment. One KafkaBroker has it"
-    )
-
-
-def _refuse_all(name: str) -> NoReturn:
-    raise BrokerError(f"{name} is for one broker: cluster.broker(1).{name}()")
-
-
 # -- time, faults and traffic
 
 
 _MOST_STEPS = 20
+_MOST_REQUESTS = 1_000  # of a broker, looked at while waiting
 _SESSION_MS = 9_000  # Kafka's default of broker.session.timeout.ms
 
 
@@ -413,10 +388,7 @@ class ClusterClock(BrokerClock):
         return now
 
     def _together(self, how: str, body: dict[str, Any] | None) -> int:
-        def step(node: KafkaBroker) -> int:
-            return node.clock._moved(how, body)
-
-        return max(all_at_once(self._cluster._all_running(), step))
+        return max(all_at_once(self._cluster._all_running(), lambda node: node.clock._moved(how, body)))
 
     def _all_heard(self, within_ms: int) -> None:
         """Wait until each running broker has sent a heartbeat within `within_ms`, and no running broker is fenced."""
@@ -566,64 +538,23 @@ class ClusterTraffic(ClusterNodes):
         wait_until(there, lambda: f"{len(found)} connections of client id {client_id} are there, not {n}", timeout)
         return found
 
-    def requests(
-        self,
-        api: str | None = None,
-        *,
-        version: int | None = None,
-        client_id: str | None = None,
-        principal: str | None = None,
-        connection: int | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        error: str | None = None,
-        since: datetime.datetime | float | None = None,
-        after: int | None = None,
-        waiting: bool = True,
-        bodies: bool = False,
-        limit: int = 1000,
-    ) -> list[SeenRequest]:
-        """Return the last requests of clients to any broker with their answers, each with the `node_id` of its broker.
-        `number` and `after` count the requests of one broker.
-        """
-        wanted = {name: value for name, value in locals().items() if name != "self"}
+    def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         found: list[SeenRequest] = []
         for node_id, node in self._brokers_that_run().items():
-            for each in node.requests(**wanted):
+            for each in node._requests(query):
                 found.append({**each, "node_id": node_id})
-        return sorted(found, key=lambda each: int(each["time"]))[-limit:]
+        return sorted(found, key=lambda each: int(each["time"]))[-query["limit"] :]
 
     def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""
         for node in self._brokers_that_run().values():
             node.clear_requests()
 
-    def wait_for_request(
-        self,
-        api: str | None = None,
-        *,
-        version: int | None = None,
-        client_id: str | None = None,
-        principal: str | None = None,
-        connection: int | None = None,
-        topic: str | None = None,
-        group: str | None = None,
-        transactional_id: str | None = None,
-        error: str | None = None,
-        since: datetime.datetime | float | None = None,
-        after: int | None = None,
-        waiting: bool = True,
-        n: int = 1,
-        bodies: bool = False,
-        timeout: float = 10,
-    ) -> list[SeenRequest]:
-        """Wait until the logs of all brokers together have `n` matching requests; return the requests."""
-        wanted = {name: value for name, value in locals().items() if name not in ("self", "timeout", "n")}
+    def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
         found: list[SeenRequest] = []
 
         def there() -> bool:
-            found[:] = self.requests(**wanted)
+            found[:] = self._requests({**query, "limit": _MOST_REQUESTS})
             return len(found) >= n
 
         wait_until(there, lambda: f"the logs of all brokers have {len(found)} such requests, not {n}", timeout)

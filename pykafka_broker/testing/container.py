@@ -44,7 +44,7 @@ class PykafkaContainer(DockerContainer):
         return self
 
     def get_bootstrap_server(self) -> str:
-        """The address for clients on this machine."""
+        """The address for clients on the machine of the test."""
         return f"{self.get_container_host_ip()}:{self.host_port}"
 
     get_bootstrap_servers = get_bootstrap_server  # the name in testcontainers' own Kafka
@@ -56,7 +56,7 @@ def variable(name: str) -> str:
 
 
 def _free_port() -> int:
-    """Return a free port: the broker needs the port before the container has one."""
+    """Return a free port: the broker needs the port before the container is made."""
     with socket.socket() as sock:
         sock.bind(("", 0))
         return int(sock.getsockname()[1])

@@ -86,7 +86,18 @@ class ControlClient:
         self, method: str, target: str, data: bytes | None, headers: dict[str, str], timeout_s: float
     ) -> tuple[int, str, bytes]:
         connection = self._open_idle() or http.client.HTTPConnection(self._host, self._port)
-        return self._ask(connection, method, target, data, headers, timeout_s)
+        connection.timeout = timeout_s
+        if connection.sock is not None:
+            connection.sock.settimeout(timeout_s)
+        try:
+            connection.request(method, target, data, headers)
+            response = connection.getresponse()
+            answer = response.status, response.headers.get_content_type(), response.read()
+        except BaseException:
+            connection.close()  # half an answer may be left
+            raise
+        self._idle.append(connection)
+        return answer
 
     def _open_idle(self) -> http.client.HTTPConnection | None:
         """Return an idle connection, unless the broker has closed all idle connections.
@@ -102,28 +113,6 @@ class ControlClient:
                 return connection
             connection.close()
         return None
-
-    def _ask(
-        self,
-        connection: http.client.HTTPConnection,
-        method: str,
-        target: str,
-        data: bytes | None,
-        headers: dict[str, str],
-        timeout_s: float,
-    ) -> tuple[int, str, bytes]:
-        connection.timeout = timeout_s
-        if connection.sock is not None:
-            connection.sock.settimeout(timeout_s)
-        try:
-            connection.request(method, target, data, headers)
-            response = connection.getresponse()
-            answer = response.status, response.headers.get_content_type(), response.read()
-        except BaseException:
-            connection.close()  # half an answer may be left
-            raise
-        self._idle.append(connection)
-        return answer
 
     def close(self) -> None:
         """Close idle connections. Another call opens a new connection."""

@@ -14,7 +14,7 @@ from typing import Any
 from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, in_path, told_to_the_test
-from pykafka_broker.testing.data import Handle, Waits
+from pykafka_broker.testing.data import Data, Handle, Waits
 from pykafka_broker.testing.traffic import Traffic
 
 # -- time
@@ -72,10 +72,12 @@ class BrokerClock(Handle):
         whole = timedelta(days, seconds, 0, milliseconds, minutes, hours, weeks)
         if by is not None:
             if not isinstance(by, timedelta):
-                raise TypeError(f"advance({by!r}) of what? advance(seconds={by!r}), or a timedelta")
+                raise TypeError(
+                    f"advance() takes a timedelta or a unit, such as advance(seconds={by!r}), not {by!r} alone"
+                )
             whole += by
         elif not whole:
-            raise TypeError("advance by how much? advance(minutes=10), or a timedelta")
+            raise TypeError("advance() needs a time, such as advance(minutes=10), or a timedelta")
         return self._moved("advance", {"ms": round(whole / timedelta(milliseconds=1))})
 
     def freeze(self) -> int:
@@ -157,7 +159,7 @@ def _path(name: str) -> str:
 # -- incidents
 
 
-class Incidents(Handle):
+class Incidents(Data):
     """Incidents of a broker."""
 
     def bump_leader_epoch(self, topic: str, partition: int = 0) -> int:
@@ -184,10 +186,10 @@ class Incidents(Handle):
         """End the session of a member.
 
         Args:
-            group: the group.
             member: a member id, `group.instance.id` or client id.
         """
-        self.control.call("POST", "/incidents/member", {"group": group, "member": member})
+        body = {"group": group, "member": member}
+        self._at_coordinator(lambda node: node.control.call("POST", "/incidents/member", body), group)
 
     def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, up to the end of the log; returns the logs' sizes afterwards."""
@@ -220,7 +222,7 @@ class Incidents(Handle):
 
 
 class NodeControl(Handle):
-    """A node of a cluster: its view of the other nodes, and its network."""
+    """A node of a cluster: the view of the other nodes, and the network."""
 
     def cluster(self) -> ClusterState:
         """Return the cluster's id, the leader of the metadata, and the brokers."""
@@ -231,10 +233,6 @@ class NodeControl(Handle):
         """Return leader, leader epoch, replicas and replicas in sync of a partition.
 
         The leader also tells log_start_offset and high_watermark, the bounds for consumers.
-
-        Args:
-            topic: the name of the topic.
-            partition: the index of the partition.
 
         Raises:
             ControlError: the partition does not exist.
@@ -256,9 +254,7 @@ class NodeControl(Handle):
         """Make a replica in sync the leader; for the leader of the metadata.
 
         Args:
-            topic: the name of the topic.
             leader: the id of the broker that shall lead.
-            partition: the index of the partition.
         """
         body = {"topic": topic, "partition": partition, "leader": leader}
         found: PartitionState = self.control.call("POST", "/incidents/leader", body)

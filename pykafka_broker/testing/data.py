@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from pykafka_broker.testing.answers import (
@@ -61,10 +62,23 @@ __tracebackhide__ = told_to_the_test
 AT_ONCE = 1_000  # records in a call
 _PART_CHARACTERS = 4 << 20
 _LONG_S = 600.0
+N = TypeVar("N")
+T = TypeVar("T")
+Step = Callable[[N], T]  # an operation on a node
 
 
 class Data(Handle):
-    """Topics, records and groups, for a test."""
+    """Topics, records and groups, for a test.
+
+    What concerns a partition, a group or a transaction is a step done with the broker that has it: a broker alone has
+    all of them, a cluster finds the leader or the coordinator.
+    """
+
+    def _at_leader(self, topic: str, partition: int, step: Step[Any, T]) -> T:
+        return step(self)
+
+    def _at_coordinator(self, step: Step[Any, T], group: str | None = None, transactional_id: str | None = None) -> T:
+        return step(self)
 
     # -- topics
 
@@ -102,7 +116,6 @@ class Data(Handle):
         """Set configs of a topic and return the topic.
 
         Args:
-            topic: the name of the topic.
             config: the new values; None restores a default.
         """
         path = f"/topics/{in_path(topic)}/config"
@@ -113,7 +126,6 @@ class Data(Handle):
         """Add partitions to a topic and return the topic.
 
         Args:
-            topic: the name of the topic.
             total: the number of partitions afterwards.
         """
         grown: Topic = self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
@@ -139,7 +151,6 @@ class Data(Handle):
         """Write records and return partition and offset of each, after the commit.
 
         Args:
-            topic: the name of the topic.
             records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
                 `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
                 and values are text, bytes or JSON values, None for none.
@@ -183,21 +194,17 @@ class Data(Handle):
             limit: the most records to return.
             key: return only the records of this key.
         """
-        if partition is None:
-            indexes: Iterable[int] = range(self.topic(topic)["partitions"])
-        else:
-            indexes = (partition,)
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
-        for index in indexes:
-            offset, more = from_offset, True
-            while more and (limit is None or len(found) < limit):
-                most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
-                asked = {"partition": index, "from_offset": offset, "limit": most, **query}
-                page = self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
-                found += map(from_answer, page["records"])
-                offset, more = page["next_offsets"][str(index)], page["more"]
+        for index in self._indexes(topic, partition):
+            left = None if limit is None else limit - len(found)
+            if left != 0:
+                step = partial(_read, topic=topic, partition=index, offset=from_offset, limit=left, query=query)
+                found += self._at_leader(topic, index, step)
         return found
+
+    def _indexes(self, topic: str, partition: int | None) -> Iterable[int]:
+        return range(self.topic(topic)["partitions"]) if partition is None else (partition,)
 
     def delete_records(
         self, topic: str, before_offset: int | None = None, partition: int | None = None
@@ -254,7 +261,8 @@ class Data(Handle):
 
     def group(self, group: str) -> Group:
         """Return a group with members and offsets."""
-        found: Group = self.control.call("GET", f"/groups/{in_path(group)}")
+        path = f"/groups/{in_path(group)}"
+        found: Group = self._at_coordinator(lambda node: node.control.call("GET", path), group)
         return found
 
     def lag(self, group: str) -> int:
@@ -266,23 +274,22 @@ class Data(Handle):
 
     def delete_group(self, group: str) -> None:
         """Delete a group with committed offsets. Raises ControlError while the group has members."""
-        self.control.call("DELETE", f"/groups/{in_path(group)}")
+        path = f"/groups/{in_path(group)}"
+        self._at_coordinator(lambda node: node.control.call("DELETE", path), group)
 
     def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
         """Commit an offset for a group; a missing group is created.
 
         Args:
-            group: the group.
-            topic: the name of the topic.
             offset: the offset of the next record to read.
-            partition: the index of the partition.
             metadata: a text kept with the offset.
 
         Raises:
             ControlError: the group has members.
         """
         body = {"topic": topic, "offset": offset, "partition": partition, "metadata": metadata}
-        self.control.call("POST", f"/groups/{in_path(group)}/offsets", body)
+        path = f"/groups/{in_path(group)}/offsets"
+        self._at_coordinator(lambda node: node.control.call("POST", path, body), group)
 
     def reset_offsets(
         self,
@@ -310,6 +317,21 @@ class Data(Handle):
         return found
 
 
+def _read(
+    node: Handle, topic: str, partition: int, offset: int, limit: int | None, query: Mapping[str, Any]
+) -> list[Record]:
+    """Return the records of a partition from an offset on, page by page."""
+    found: list[Record] = []
+    more = True
+    while more and (limit is None or len(found) < limit):
+        most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
+        asked = {"partition": partition, "from_offset": offset, "limit": most, **query}
+        page = node.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
+        found += map(from_answer, page["records"])
+        offset, more = page["next_offsets"][str(partition)], page["more"]
+    return found
+
+
 def _parts(lines: Iterable[str]) -> Iterator[str]:
     """Yield whole lines, a few megabytes at once."""
     gathered: list[str] = []
@@ -331,9 +353,6 @@ _NOT_IN_TIME = 408
 _DOES_NOT_HOLD = 417
 POLL_S = 0.01
 _SPARE_S = 30.0  # for the answer itself, on a busy machine
-N = TypeVar("N")
-T = TypeVar("T")
-Step = Callable[[N], T]  # an operation on a node
 
 
 class RecordsDiffer(AssertionError):
@@ -361,7 +380,6 @@ class Waits(Data):
         """Wait until the group exists with the given state and members, and return the group.
 
         Args:
-            group: the group.
             state: the state ("Stable", "Empty", ...), None for any.
             members: the exact number of members, None for any.
             timeout: in seconds.
@@ -369,7 +387,7 @@ class Waits(Data):
         Raises:
             WaitTimeout: the group was not so in time.
         """
-        found: Group = self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
+        found: Group = wait(self.control, "waits/group", timeout, {"group": group, "state": state, "members": members})
         return found
 
     def wait_for_records(
@@ -378,7 +396,6 @@ class Waits(Data):
         """Wait until the topic has enough records, and return the first `n` records.
 
         Args:
-            topic: the name of the topic.
             n: the least number of records.
             timeout: in seconds.
             isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
@@ -388,7 +405,7 @@ class Waits(Data):
         """
         __tracebackhide__ = True
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
-        page = self._ask("waits/records", timeout, body)
+        page = wait(self.control, "waits/records", timeout, body)
         return self._whole(page, topic, n, isolation_level)[:n]
 
     def wait_for_record(
@@ -405,7 +422,6 @@ class Waits(Data):
         """Wait for a record with the key, value and headers, and return the first match.
 
         Args:
-            topic: the name of the topic.
             key, value, headers, partition: as in `produce`; a field that is not given is not compared, and a dict is
                 compared with the record's JSON.
             timeout: in seconds.
@@ -415,28 +431,30 @@ class Waits(Data):
             WaitTimeout: there was no such record in time.
         """
         __tracebackhide__ = True
-        record = to_expectation(NewRecord(value, key, headers, partition=partition))
-        body = {"topic": topic, "record": record, "isolation_level": isolation_level}
-        return from_answer(self._ask("waits/record", timeout, body))
+        wanted = NewRecord(value, key, headers, partition=partition)
+        return self._wait_for_record(topic, wanted, timeout, isolation_level)
+
+    def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
+        __tracebackhide__ = True
+        body = {"topic": topic, "record": to_expectation(wanted), "isolation_level": isolation_level}
+        return from_answer(wait(self.control, "waits/record", timeout, body))
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and few records still to read; return the lag.
 
         Args:
-            group: the group.
             lag: the most records still to read.
             timeout: in seconds.
 
         Raises:
             WaitTimeout: the lag was larger in time, or nothing was committed.
         """
-        return int(self._ask("waits/lag", timeout, {"group": group, "lag": lag})["lag"])
+        return int(wait(self.control, "waits/lag", timeout, {"group": group, "lag": lag})["lag"])
 
     def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait for a state of a transaction, and return the transaction.
 
         Args:
-            transactional_id: the transactional id.
             state: the state ("Ongoing", "CompleteCommit", ...).
             timeout: in seconds.
 
@@ -444,7 +462,7 @@ class Waits(Data):
             WaitTimeout: the transaction was in another state in time.
         """
         body = {"transactional_id": transactional_id, "state": state}
-        found: Transaction = self._ask("waits/transaction", timeout, body)
+        found: Transaction = wait(self.control, "waits/transaction", timeout, body)
         return found
 
     def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
@@ -465,7 +483,7 @@ class Waits(Data):
     def assert_records(
         self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Assert that the topic has exactly the given records, and return them.
+        """Assert the exact records of a topic, and return the records.
 
         Records of one partition are compared in their order.
 
@@ -479,13 +497,19 @@ class Waits(Data):
         """
         __tracebackhide__ = True
         expected = several(f"assert_records({topic!r}", records)
+        return self._assert_records(topic, expected, timeout, isolation_level)
+
+    def _assert_records(
+        self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
+    ) -> list[Record]:
+        __tracebackhide__ = True
         page = self._assert("assertions/records", topic, expected, timeout, isolation_level)
         return self._whole(page, topic, len(expected), isolation_level)
 
     def assert_contains(
         self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
-        """Assert that the topic has the given records, in any order and among others.
+        """Assert given records of a topic, in any order and among others.
 
         Args:
             records: as for `assert_records`.
@@ -496,13 +520,19 @@ class Waits(Data):
         """
         __tracebackhide__ = True
         expected = several(f"assert_contains({topic!r}", records)
+        self._assert_contains(topic, expected, timeout, isolation_level)
+
+    def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
+        __tracebackhide__ = True
         self._assert("assertions/contains", topic, expected, timeout, isolation_level)
 
     def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
         records = list(map(to_expectation, expected))
         try:
-            return self._ask(path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level})
+            return wait(
+                self.control, path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level}
+            )
         except RecordsDiffer as differ:
             differ.expected = expected
             raise
@@ -517,7 +547,6 @@ class Waits(Data):
         """Assert the end of a topic: no record is added for some time.
 
         Args:
-            topic: the name of the topic.
             within_ms: how long to wait, in milliseconds.
             isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
 
@@ -527,10 +556,6 @@ class Waits(Data):
         __tracebackhide__ = True
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
         _call(self.control, "assertions/no-more", body, within_ms / 1000)
-
-    def _ask(self, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
-        __tracebackhide__ = True
-        return wait(self.control, path, timeout, body)
 
 
 def wait(control: ControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""pytest fixtures on top of `kafka_broker`: a topic, and clients of the installed library.
+"""pytest fixtures on top of `kafka_broker`: a topic, and clients of the installed library. `pytest_plugin` offers them.
 
 Rule: a fixture's topic or client has a name of its own and ends with the test. A library is imported when a fixture
 asks for it; the fixture returns the library's own object, with the given settings on top of those for the broker.
@@ -13,7 +13,7 @@ import importlib.util
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import pytest
@@ -37,46 +37,41 @@ def library(wanted: str | None) -> str:
     raise NoClient(f"no client is installed: pip install {names}")
 
 
-def made_producer(name: str, settings: dict[str, Any]) -> tuple[Any, Callable[[], object]]:
-    """Return a producer, and a function to end the producer."""
-    if name == "confluent":
-        from confluent_kafka import Producer
+_CLASSES = {
+    "confluent": {
+        "producer": ("confluent_kafka", "Producer"),
+        "consumer": ("confluent_kafka", "Consumer"),
+        "admin": ("confluent_kafka.admin", "AdminClient"),
+    },
+    "kafka-python": {
+        "producer": ("kafka", "KafkaProducer"),
+        "consumer": ("kafka", "KafkaConsumer"),
+        "admin": ("kafka", "KafkaAdminClient"),
+    },
+}
 
-        made = Producer(settings)
-        return made, lambda: made.flush(10)
-    from kafka import KafkaProducer
 
-    client = KafkaProducer(**settings)
-    return client, client.close
-
-
-def made_consumer(
-    name: str, topics: Sequence[str], group: str, settings: dict[str, Any]
+def new_client(
+    name: str, kind: str, settings: dict[str, Any], topics: Sequence[str] = ()
 ) -> tuple[Any, Callable[[], object]]:
-    """Return a consumer from the beginning of the topics, and a function to end the consumer."""
+    """Return a client of a library, and a function to end the client."""
+    module, client_class = _CLASSES[name][kind]
+    make = getattr(importlib.import_module(module), client_class)
+    if name == "kafka-python":
+        client = make(*topics, **settings)
+        return client, client.close
+    client = make(settings)
+    if topics:
+        client.subscribe(list(topics))
+    ends = {"producer": lambda: client.flush(10), "consumer": lambda: client.close()}
+    return client, ends.get(kind, lambda: None)
+
+
+def _from_the_beginning(name: str, group: str) -> dict[str, Any]:
+    """Return the settings of a consumer of a group."""
     if name == "confluent":
-        from confluent_kafka import Consumer
-
-        made = Consumer({"group.id": group, "auto.offset.reset": "earliest"} | settings)
-        if topics:
-            made.subscribe(list(topics))
-        return made, made.close
-    from kafka import KafkaConsumer
-
-    client = KafkaConsumer(*topics, **({"group_id": group, "auto_offset_reset": "earliest"} | settings))
-    return client, client.close
-
-
-def made_admin(name: str, settings: dict[str, Any]) -> tuple[Any, Callable[[], object]]:
-    """Return an admin client, and a function to end the client."""
-    if name == "confluent":
-        from confluent_kafka.admin import AdminClient
-
-        return AdminClient(settings), lambda: None
-    from kafka import KafkaAdminClient
-
-    client = KafkaAdminClient(**settings)
-    return client, client.close
+        return {"group.id": group, "auto.offset.reset": "earliest"}
+    return {"group_id": group, "auto_offset_reset": "earliest"}
 
 
 # -- fixtures
@@ -123,16 +118,23 @@ def kafka_client(pytestconfig: pytest.Config) -> str:
         pytest.skip(str(error))
 
 
+@contextmanager
+def _factory(broker: Any, name: str, kind: str) -> Iterator[Make]:
+    """Make clients of a broker, and end them all with the block."""
+    with ExitStack() as stack:
+
+        def make(*topics: str, **settings: Any) -> Any:
+            client, end = new_client(name, kind, broker.client_config(name) | settings, topics)
+            stack.callback(end)
+            return client
+
+        yield make
+
+
 @pytest.fixture
 def kafka_producer_factory(kafka_broker: Any, kafka_client: str) -> Iterator[Make]:
     """Makes producers: `kafka_producer_factory(**settings)`, in the words of the library (`{"linger.ms": 5}`)."""
-    with ExitStack() as stack:
-
-        def make(**settings: Any) -> Any:
-            made, end = made_producer(kafka_client, kafka_broker.client_config(kafka_client) | settings)
-            stack.callback(end)
-            return made
-
+    with _factory(kafka_broker, kafka_client, "producer") as make:
         yield make
 
 
@@ -142,27 +144,18 @@ def kafka_consumer_factory(request: pytest.FixtureRequest, kafka_broker: Any, ka
 
     Without a group each has its own.
     """
-    with ExitStack() as stack:
+    with _factory(kafka_broker, kafka_client, "consumer") as make:
 
-        def make(*topics: str, group: str | None = None, **settings: Any) -> Any:
-            config = kafka_broker.client_config(kafka_client) | settings
-            made, end = made_consumer(kafka_client, topics, group or own_name(request), config)
-            stack.callback(end)
-            return made
+        def consumer(*topics: str, group: str | None = None, **settings: Any) -> Any:
+            return make(*topics, **(_from_the_beginning(kafka_client, group or own_name(request)) | settings))
 
-        yield make
+        yield consumer
 
 
 @pytest.fixture
 def kafka_admin_factory(kafka_broker: Any, kafka_client: str) -> Iterator[Make]:
     """Makes admin clients: `kafka_admin_factory(**settings)`."""
-    with ExitStack() as stack:
-
-        def make(**settings: Any) -> Any:
-            made, end = made_admin(kafka_client, kafka_broker.client_config(kafka_client) | settings)
-            stack.callback(end)
-            return made
-
+    with _factory(kafka_broker, kafka_client, "admin") as make:
         yield make
 
 
@@ -206,7 +199,7 @@ def aiokafka_consumer_factory(request: pytest.FixtureRequest, kafka_broker: Any)
     """
 
     def make(*topics: str, group: str | None = None, **settings: Any) -> Any:
-        own = {"group_id": group or own_name(request), "auto_offset_reset": "earliest"}
+        own = _from_the_beginning("aiokafka", group or own_name(request))
         return _aiokafka().AIOKafkaConsumer(*topics, **(kafka_broker.client_config("aiokafka") | own | settings))
 
     return make

@@ -1,4 +1,4 @@
-"""The broker's process as an object; and a broker that runs elsewhere.
+"""The broker's process as an object; a running broker elsewhere.
 
 Rule: the child listens on a port that the kernel chose and prints it on its standard output; it reads its standard
 input only to learn that its parent is gone.
@@ -46,7 +46,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class KafkaBroker(Controlled):
-    """A broker on a free port of the loopback interface, in a process of its own.
+    """A broker on a free port of the loopback interface, in a separate process.
 
     Its control API is open, with an operation for each method. Its groups have short heartbeat intervals. Use it with
     `with`, started or not, or call `start` and `close`; `stop`, `kill` and `restart` keep data and port. `async with`
@@ -109,12 +109,10 @@ class KafkaBroker(Controlled):
         self.strict = strict
         self.schema_registry = schema_registry
         self._schema_registry_url = ""
-        self._security: SecuritySpec | None = None
+        self._security = security_of(host, security, users, acls, mechanisms, client_auth)
+        if self._security is not None and "listeners" in self.config:
+            raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
         self._inner_listener = ""
-        if security is not None or users or acls is not None or mechanisms is not None or client_auth is not None:
-            self._security = self._secured(
-                security, users=users, acls=acls, mechanisms=mechanisms, client_auth=client_auth
-            )
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-"))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
@@ -125,13 +123,6 @@ class KafkaBroker(Controlled):
     def _own_directory(self) -> None:
         """Tie the temporary directory to the life of the object."""
         self._cleanup = weakref.finalize(self, shutil.rmtree, self._directory, ignore_errors=True)
-
-    def _secured(self, protocol: str | None, **wanted: Any) -> SecuritySpec:
-        from pykafka_broker.testing.security_spec import SecuritySpec
-
-        if "listeners" in self.config:
-            raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
-        return SecuritySpec(protocol, host=self.host, **wanted)
 
     def join(self, inner_listener: str, security: SecuritySpec | None) -> None:
         """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
@@ -393,16 +384,11 @@ class KafkaBroker(Controlled):
         fork.
         """
         own = {"listeners", "advertised.listeners", "log.dirs", "log.dir"}
+        options = ("host", "start_timeout_s", "log_level", "quick_groups", "emulate", "strict", "schema_registry")
         fork = KafkaBroker(
             {name: value for name, value in self.config.items() if name not in own},
-            host=self.host,
-            start_timeout_s=self.start_timeout_s,
-            log_level=self.log_level,
-            quick_groups=self.quick_groups,
-            emulate=self.emulate,
-            strict=self.strict,
-            schema_registry=self.schema_registry,
             allow_unknown_config=True,
+            **{name: getattr(self, name) for name in options},
         )
         fork._security = self._security
         images = self.control.call("POST", "/fork")["directories"]
@@ -464,6 +450,22 @@ class KafkaBroker(Controlled):
         from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 
         await AsyncKafkaBroker.of(self).__aexit__(kind, error, trace)
+
+
+def security_of(
+    host: str,
+    protocol: str | None,
+    users: Mapping[str, str] | Iterable[str],
+    acls: Iterable[str] | None,
+    mechanisms: Iterable[str] | None,
+    client_auth: str | None,
+) -> SecuritySpec | None:
+    """Return the security of a broker or a cluster, by arguments of `KafkaBroker`; None without any of them."""
+    if protocol is None and not users and acls is None and mechanisms is None and client_auth is None:
+        return None
+    from pykafka_broker.testing.security_spec import SecuritySpec
+
+    return SecuritySpec(protocol, users, acls, mechanisms, client_auth, host)
 
 
 def config_text(value: object) -> str:

@@ -179,5 +179,5 @@ def several(where: str, records: Iterable[Any]) -> list[Any]:
     """Return records as a list. Raises TypeError for a single record."""
     one = isinstance(records, (str, bytes, bytearray, Mapping, Record, NewRecord))
     if one or not isinstance(records, Iterable):
-        raise TypeError(f"records must be several, such as a list of them: {where}, [...])")
+        raise TypeError(f"records must be a list, not a single record: {where}, [...])")
     return list(records)

@@ -104,7 +104,7 @@ class Authority:
 
 
 def signs_others() -> x509.KeyUsage:
-    """Return the key usage of the authority: strict clients, as Python from 3.13 on, require one."""
+    """Return the key usage of the authority: strict clients, as Python from 3.13 on, require the extension."""
     from cryptography import x509
 
     return x509.KeyUsage(
@@ -210,7 +210,7 @@ def _entries(
     kind, name = _KINDS[words[place]], " ".join(words[place + 1 :]).replace(" , ", ",")
     if kind is AclResourceType.CLUSTER:
         if name:
-            raise _wrong(sentence, "there is one cluster, which has no name here")
+            raise _wrong(sentence, "the cluster takes no name")
         name = CLUSTER_NAME
     elif not name:
         raise _wrong(sentence, f"it names no {words[place]}")

@@ -1,4 +1,4 @@
-"""Methods for the requests of clients, and for faults that disturb them.
+"""Methods for the requests of clients, and for faults.
 
 Rule: a method is one operation of the control API and adds nothing to it. A wait without success raises `WaitTimeout`.
 """
@@ -49,7 +49,7 @@ class Fault:
         return int(wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"])
 
     def remove(self) -> int:
-        """End the fault and return its hits; held requests are carried out now. A second call does nothing."""
+        """End the fault and return the hits; held requests are carried out now. A second call does nothing."""
         return int(self._control.call("DELETE", f"/faults/{self.id}")["hits"])
 
     def __enter__(self) -> Fault:
@@ -171,14 +171,16 @@ class Traffic(Handle):
         bodies: bool = False,
         limit: int = 1000,
     ) -> list[SeenRequest]:
-        """Return the last requests of clients with their answers.
+        """Return the last requests of clients with their answers; of a cluster, each with `node_id`.
 
         Args:
             since: a datetime, seconds since 1970 as `time.time()` has them, or milliseconds as an int.
-            after: a request's `number`.
+            after: a request's `number`, which counts the requests of one broker.
         """
         query = {name: value for name, value in locals().items() if name != "self"}
-        query["since"] = epoch_ms(since)
+        return self._requests(query | {"since": epoch_ms(since)})
+
+    def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         found: list[SeenRequest] = self.control.call("GET", "/requests", query=query)
         return found
 
@@ -205,7 +207,7 @@ class Traffic(Handle):
         bodies: bool = False,
         timeout: float = 10,
     ) -> list[SeenRequest]:
-        """Wait until the log has enough matching requests; returns the requests.
+        """Wait until the log has enough matching requests, and return the requests; of a cluster, all logs together.
 
         Args:
             n: the least number of requests.
@@ -213,9 +215,11 @@ class Traffic(Handle):
 
         The other arguments are those of `requests`.
         """
-        body = {name: value for name, value in locals().items() if name not in ("self", "timeout")}
-        body["since"] = epoch_ms(since)
-        found: list[SeenRequest] = wait(self.control, "waits/request", timeout, body)
+        query = {name: value for name, value in locals().items() if name not in ("self", "n", "timeout")}
+        return self._wait_for_request(query | {"since": epoch_ms(since)}, n, timeout)
+
+    def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
+        found: list[SeenRequest] = wait(self.control, "waits/request", timeout, {**query, "n": n})
         return found
 
 

@@ -12,8 +12,10 @@ and talks to any Kafka through `pykafka_broker.client`. `TOOLS` lists the tools,
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from typing import Any
 
 TOOLS = {
     "acls": "add, list and remove ACLs",
@@ -44,6 +46,22 @@ TOOLS = {
     "verifiable-consumer": "read records as a member of a group, and tell of all that happens",
     "verifiable-producer": "send numbers, and tell of each whether it has arrived",
 }
+
+
+class OptionParser(argparse.ArgumentParser):
+    """A parser whose options are declared as the help shows them."""
+
+    def option(self, spelt: str, help: str | None = None, **more: Any) -> None:
+        """Add an option: `--list`, `--topic NAME`, or `--config KEY=VALUE ...` for an option that may be repeated."""
+        *flags, last = spelt.removesuffix(" ...").split(" ")
+        if last.startswith("-"):
+            more = {"action": "store_true"} | more
+            flags.append(last)
+        else:
+            more["metavar"] = last
+        if spelt.endswith(" ..."):
+            more["action"] = "append"
+        self.add_argument(*flags, help=help, **more)
 
 
 def drop_output() -> None:

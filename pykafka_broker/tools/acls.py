@@ -62,31 +62,30 @@ class Nonsense(Exception):
 
 
 def add_flags(parser: ToolParser) -> None:
-    parser.add_argument("--list", action="store_true", help="list ACLs, of the resources that are named or of all")
-    parser.add_argument("--add", action="store_true", help="add ACLs")
-    parser.add_argument("--remove", action="store_true", help="remove ACLs")
-    parser.add_argument("--force", action="store_true", help="do not ask before removing")
-    parser.add_argument("--topic", action="append", metavar="NAME", help="topic, or * for all")
-    parser.add_argument("--group", action="append", metavar="NAME", help="group, or * for all")
-    parser.add_argument("--cluster", action="store_true", help="the cluster itself")
-    parser.add_argument("--transactional-id", action="append", metavar="ID", help="transactional id, or * for all")
-    parser.add_argument("--delegation-token", action="append", metavar="ID", help="delegation token, or * for all")
-    parser.add_argument("--user-principal", action="append", metavar="PRINCIPAL", help="user as a resource")
-    parser.add_argument(
-        "--resource-pattern-type",
+    parser.option("--list", "list ACLs, of the resources that are named or of all")
+    parser.option("--add", "add ACLs")
+    parser.option("--remove", "remove ACLs")
+    parser.option("--force", "do not ask before removing")
+    parser.option("--topic NAME ...", "topic, or * for all")
+    parser.option("--group NAME ...", "group, or * for all")
+    parser.option("--cluster", "the cluster itself")
+    parser.option("--transactional-id ID ...", "transactional id, or * for all")
+    parser.option("--delegation-token ID ...", "delegation token, or * for all")
+    parser.option("--user-principal PRINCIPAL ...", "user as a resource")
+    parser.option(
+        "--resource-pattern-type TYPE",
+        "literal (default) or prefixed, and for --list and --remove also any or match",
         default="LITERAL",
-        metavar="TYPE",
-        help="literal (default) or prefixed, and for --list and --remove also any or match",
     )
-    parser.add_argument("--allow-principal", action="append", metavar="PRINCIPAL", help="who may, as User:name")
-    parser.add_argument("--deny-principal", action="append", metavar="PRINCIPAL", help="who may not, as User:name")
-    parser.add_argument("--allow-host", action="append", metavar="HOST", help="from where they may; * by default")
-    parser.add_argument("--deny-host", action="append", metavar="HOST", help="from where they may not; * by default")
-    parser.add_argument("--principal", action="append", metavar="PRINCIPAL", help="list only what is about this one")
-    parser.add_argument("--operation", action="append", metavar="OPERATION", help="what they may; All by default")
-    parser.add_argument("--producer", action="store_true", help="all that a producer needs")
-    parser.add_argument("--consumer", action="store_true", help="all that a consumer needs")
-    parser.add_argument("--idempotent", action="store_true", help="with --producer: an idempotent one")
+    parser.option("--allow-principal PRINCIPAL ...", "who may, as User:name")
+    parser.option("--deny-principal PRINCIPAL ...", "who may not, as User:name")
+    parser.option("--allow-host HOST ...", "from where they may; * by default")
+    parser.option("--deny-host HOST ...", "from where they may not; * by default")
+    parser.option("--principal PRINCIPAL ...", "list only what is about this one")
+    parser.option("--operation OPERATION ...", "what they may; All by default")
+    parser.option("--producer", "all that a producer needs")
+    parser.option("--consumer", "all that a consumer needs")
+    parser.option("--idempotent", "with --producer: an idempotent one")
 
 
 def check(options: argparse.Namespace) -> None:

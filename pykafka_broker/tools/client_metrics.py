@@ -10,7 +10,7 @@ from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs,
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.runtime import uuid_text
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, one_of
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 FAILURE = "Error while executing client metrics command : "
 
@@ -19,28 +19,28 @@ _KEYS = {"interval": "interval.ms", "match": "match", "metrics": "metrics"}
 
 
 def options(parser: ToolParser) -> None:
-    add = parser.add_argument
+    add = parser.option
     parser.add_connection()
-    add("--list", action="store_true", help="list the subscriptions")
-    add("--describe", action="store_true", help="what a subscription asks for, or all of them")
-    add("--alter", action="store_true", help="make or change a subscription")
-    add("--delete", action="store_true", help="delete a subscription")
-    add("--name", metavar="NAME", help="of the subscription")
-    add("--generate-name", action="store_true", help="with --alter: a new id is its name")
-    add("--interval", metavar="MS", help="between two pushes; empty for the default")
-    add("--match", metavar="K=V,K=V", help="which clients, by client_id, client_software_name and others")
-    add("--metrics", metavar="M,M", help="prefixes of the names of metrics")
+    add("--list", "list the subscriptions")
+    add("--describe", "what a subscription asks for, or all of them")
+    add("--alter", "make or change a subscription")
+    add("--delete", "delete a subscription")
+    add("--name NAME", "of the subscription")
+    add("--generate-name", "with --alter: a new id is its name")
+    add("--interval MS", "between two pushes; empty for the default")
+    add("--match K=V,K=V", "which clients, by client_id, client_software_name and others")
+    add("--metrics M,M", "prefixes of the names of metrics")
 
 
 async def run(tool: Tool) -> int:
-    action = one_of(tool, *_ACTIONS)
+    action = tool.one_of(*_ACTIONS)
     for flag in ("generate_name", *_KEYS):
         if action != "alter":
-            never_with(tool, action, flag)
-    never_with(tool, "list", "name")
-    if action == "alter" and given(tool, "name") == given(tool, "generate_name"):
+            tool.never_with(action, flag)
+    tool.never_with("list", "name")
+    if action == "alter" and tool.given("name") == tool.given("generate_name"):
         raise ToolUsageError("One of --name or --generate-name must be specified with --alter.")
-    if action == "delete" and not given(tool, "name"):
+    if action == "delete" and not tool.given("name"):
         raise ToolUsageError("A client metrics resource name must be specified with --delete.")
     changes = _changes(tool)
     if tool.options.bootstrap_server is None:

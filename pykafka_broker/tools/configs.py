@@ -35,7 +35,7 @@ from pykafka_broker.config.values import format_value
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, QuotaMatch
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_configs_response import DescribeConfigsResourceResult
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, one_of, only_with
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 # -- entities
 
@@ -81,9 +81,9 @@ class Entity(NamedTuple):
 
 
 def add_entities(parser: ToolParser) -> None:
-    add = parser.add_argument
-    add("--entity-type", action="append", default=[], metavar="TYPE", help=f"whose configs: {', '.join(TYPES)}")
-    add("--entity-name", action="append", default=[], dest="entity_names", metavar="NAME", help="the name of it")
+    add = parser.option
+    add("--entity-type TYPE ...", f"whose configs: {', '.join(TYPES)}", default=[])
+    add("--entity-name NAME ...", "the name of it", default=[], dest="entity_names")
     add(
         "--entity-default",
         action="append_const",
@@ -92,10 +92,10 @@ def add_entities(parser: ToolParser) -> None:
         help="what holds for those of the type that have no value of their own",
     )
     for flag, kind in _NAMED.items():
-        add(f"--{flag.replace('_', '-')}", metavar="NAME", help=f"the same as --entity-type {kind} --entity-name NAME")
+        add(f"--{flag.replace('_', '-')} NAME", f"the same as --entity-type {kind} --entity-name NAME")
     for flag, kind in _DEFAULTS.items():
         text = f"the same as --entity-type {kind} --entity-default"
-        add(f"--{flag.replace('_', '-')}", action="store_true", help=text)
+        add(f"--{flag.replace('_', '-')}", text)
 
 
 def entities_of(options: argparse.Namespace, action: str) -> list[Entity]:
@@ -421,14 +421,14 @@ _CHANGES = ("add_config", "add_config_file", "delete_config")
 
 
 def options(parser: ToolParser) -> None:
-    add = parser.add_argument
+    add = parser.option
     parser.add_connection(controllers=True)
-    add("--describe", action="store_true", help="what is set for the entity")
-    add("--alter", action="store_true", help="set or remove something")
-    add("--all", action="store_true", help="with --describe: every key, also those that nobody has set")
-    add("--add-config", metavar="K=V,K=[V,V]", help="what to set; square brackets hold values with commas")
-    add("--add-config-file", metavar="FILE", help="a file of properties with what to set")
-    add("--delete-config", metavar="K,K", help="what to remove")
+    add("--describe", "what is set for the entity")
+    add("--alter", "set or remove something")
+    add("--all", "with --describe: every key, also those that nobody has set")
+    add("--add-config K=V,K=[V,V]", "what to set; square brackets hold values with commas")
+    add("--add-config-file FILE", "a file of properties with what to set")
+    add("--delete-config K,K", "what to remove")
     add_entities(parser)
     parser.epilog = (
         "Without any of these flags it lists every config key of Kafka and what this broker makes of it; "
@@ -437,14 +437,14 @@ def options(parser: ToolParser) -> None:
 
 
 async def run(tool: Tool) -> int:
-    action = one_of(tool, "describe", "alter", last=", ")
+    action = tool.one_of("describe", "alter", last=", ")
     if tool.options.bootstrap_server is None and tool.options.bootstrap_controller is None:
         raise ToolUsageError("Either --bootstrap-server or --bootstrap-controller must be specified")
     entities = entities_of(tool.options, action)
     for flag in _CHANGES:
-        only_with(tool, flag, "alter")
-    never_with(tool, "add_config", "add_config_file")
-    if action == "alter" and not any(given(tool, flag) for flag in _CHANGES):
+        tool.only_with(flag, "alter")
+    tool.never_with("add_config", "add_config_file")
+    if action == "alter" and not any(tool.given(flag) for flag in _CHANGES):
         raise ToolUsageError(
             "At least one of --add-config, --add-config-file, or --delete-config must be specified with --alter"
         )

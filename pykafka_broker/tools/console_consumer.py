@@ -14,19 +14,7 @@ from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.tools.console_output import Consumed, Output, add_formatter
-from pykafka_broker.tools.frame import (
-    Old,
-    Tool,
-    ToolParser,
-    ToolUsageError,
-    add_properties,
-    given,
-    never_with,
-    one_of,
-    properties_of,
-    required,
-    subscribed,
-)
+from pykafka_broker.tools.frame import Old, Tool, ToolParser, ToolUsageError, subscribed
 
 _OLD = Old("consumer.config", "consumer-property")
 _LEVELS = ("read_committed", "read_uncommitted")
@@ -34,21 +22,21 @@ _LEVELS = ("read_committed", "read_uncommitted")
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    add_properties(parser, _OLD, "consumer")
-    parser.add_argument("--topic", metavar="TOPIC", help="whose records are printed")
-    parser.add_argument("--include", metavar="REGEX", help="of all topics of such names")
-    parser.add_argument("--partition", type=integer, metavar="ID", help="of this partition only")
-    parser.add_argument("--offset", metavar="OFFSET", help="from there on: a number, earliest or latest (default)")
-    parser.add_argument("--from-beginning", action="store_true", help="from the start, where a group has no offset")
-    parser.add_argument("--group", metavar="GROUP", help="as a member of this group")
-    parser.add_argument("--isolation-level", metavar="LEVEL", help="read_committed or read_uncommitted (default)")
-    parser.add_argument("--skip-message-on-error", action="store_true", help="go on after one that can't be printed")
+    parser.add_properties(_OLD, "consumer")
+    parser.option("--topic TOPIC", "whose records are printed")
+    parser.option("--include REGEX", "of all topics of such names")
+    parser.option("--partition ID", "of this partition only", type=integer)
+    parser.option("--offset OFFSET", "from there on: a number, earliest or latest (default)")
+    parser.option("--from-beginning", "from the start, where a group has no offset")
+    parser.option("--group GROUP", "as a member of this group")
+    parser.option("--isolation-level LEVEL", "read_committed or read_uncommitted (default)")
+    parser.option("--skip-message-on-error", "go on after one that can't be printed")
     add_formatter(parser)
 
 
 async def run(tool: Tool) -> int:
-    required(tool, "bootstrap_server")
-    one_of(tool, "topic", "include")
+    tool.required("bootstrap_server")
+    tool.one_of("topic", "include")
     if "" in (tool.options.topic, tool.options.include):
         raise ToolUsageError("Topics to read have to have a name")
     offset = _offset(tool)
@@ -77,10 +65,10 @@ def _offset(tool: Tool) -> int:
     given_offset = tool.options.offset
     if tool.options.partition is not None and tool.options.topic is None:
         raise ToolUsageError("The topic is required when partition is specified.")
-    if given(tool, "offset") and tool.options.partition is None:
+    if tool.given("offset") and tool.options.partition is None:
         raise ToolUsageError("The partition is required when offset is specified.")
-    never_with(tool, "offset", "from_beginning")
-    never_with(tool, "group", "partition")
+    tool.never_with("offset", "from_beginning")
+    tool.never_with("group", "partition")
     if given_offset is None:
         return EARLIEST if tool.options.from_beginning else LATEST
     if given_offset.lower() in ("earliest", "latest"):
@@ -96,7 +84,7 @@ def _offset(tool: Tool) -> int:
 
 
 def _properties(tool: Tool) -> dict[str, str]:
-    found = properties_of(tool, _OLD)
+    found = tool.properties_of(_OLD)
     reset = found.get("auto.offset.reset")
     if tool.options.from_beginning and reset not in (None, "earliest"):
         one = "please remove one option"

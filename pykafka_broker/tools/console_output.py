@@ -18,8 +18,8 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.config.values import format_value
 from pykafka_broker.protocol.enums import TopicPartition
-from pykafka_broker.records.record import Record
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, deprecated, merged
+from pykafka_broker.records.record import BatchRecord
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import NOTHING, Bar
 
 # -- text of bytes
@@ -34,7 +34,7 @@ class Consumed(NamedTuple):
     """A record and its place. `deliveries` is None for a record without a share group."""
 
     partition: TopicPartition
-    record: Record
+    record: BatchRecord
     timestamp_type: int
     leader_epoch: int
     deliveries: int | None = None
@@ -85,7 +85,7 @@ class RecordFormatter:
     def _part(self, data: bytes | None, meaning: Meaning) -> bytes:
         return meaning(self._null if data is None else data)  # as in Kafka's formatter
 
-    def _headers(self, record: Record) -> bytes:
+    def _headers(self, record: BatchRecord) -> bytes:
         pairs = [
             name.encode("utf-8", "surrogateescape") + b":" + self._part(value, self._header)
             for name, value in record.headers
@@ -212,21 +212,21 @@ Chunk = TypeVar("Chunk")
 
 
 def add_formatter(parser: ToolParser) -> None:
-    parser.add_argument("--formatter", default=DEFAULT, metavar="CLASS", help=f"one of {_TOOLS}")
-    parser.add_argument("--formatter-config", metavar="FILE", help="properties of the formatter")
-    parser.add_argument("--formatter-property", action="append", metavar="NAME=VALUE", help=_PROPERTIES)
-    parser.add_argument("--property", action="append", metavar="NAME=VALUE", help="the same (deprecated)")
-    parser.add_argument("--key-deserializer", metavar="CLASS", help="what keys mean")
-    parser.add_argument("--value-deserializer", metavar="CLASS", help="what values mean")
-    parser.add_argument("--max-messages", type=integer, metavar="NUMBER", help="end after so many")
-    parser.add_argument("--timeout-ms", type=long, metavar="MS", help="end when none comes for so long")
-    parser.add_argument("--enable-systest-events", action="store_true", help="tell of start and end, too")
+    parser.option("--formatter CLASS", f"one of {_TOOLS}", default=DEFAULT)
+    parser.option("--formatter-config FILE", "properties of the formatter")
+    parser.option("--formatter-property NAME=VALUE ...", _PROPERTIES)
+    parser.option("--property NAME=VALUE ...", "the same (deprecated)")
+    parser.option("--key-deserializer CLASS", "what keys mean")
+    parser.option("--value-deserializer CLASS", "what values mean")
+    parser.option("--max-messages NUMBER", "end after so many", type=integer)
+    parser.option("--timeout-ms MS", "end when none comes for so long", type=long)
+    parser.option("--enable-systest-events", "tell of start and end, too")
 
 
 def formatter_of(tool: Tool) -> Text:
     """Return the formatter of the flags. Raises ToolUsageError and ClientError."""
-    properties = merged(tool, "formatter_config", "formatter_property", "property")
-    deprecated(tool, "property", "formatter-property")
+    properties = tool.properties("formatter_config", pairs=("formatter_property", "property"))
+    tool.deprecated("property", "formatter-property")
     for flag in ("key_deserializer", "value_deserializer"):
         if (name := getattr(tool.options, flag)) is not None:
             properties[flag.replace("_", ".")] = name

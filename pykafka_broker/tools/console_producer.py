@@ -24,18 +24,7 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.records.record import Headers
-from pykafka_broker.tools.frame import (
-    FAILED,
-    Old,
-    Tool,
-    ToolParser,
-    ToolUsageError,
-    add_properties,
-    deprecated,
-    merged,
-    properties_of,
-    required,
-)
+from pykafka_broker.tools.frame import FAILED, Old, Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import NOTHING, Bar
 
 # -- lines
@@ -202,42 +191,38 @@ _NUMBERS = {  # flag: (property, default of the tool)
     "socket_buffer_size": ("send.buffer.bytes", 102_400),
     "timeout": ("linger.ms", 1_000),
 }
+_PROPERTIES = (
+    "parse.key=false, parse.headers=false, ignore.error=false, key.separator=\\t, headers.delimiter=\\t, "
+    "headers.separator=, headers.key.separator=: null.marker= (what stands for null)"
+)
 _INTEGERS = ("batch_size", "message_send_max_retries", "request_timeout_ms", "socket_buffer_size")
 
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    add_properties(parser, _OLD, "producer")
-    parser.add_argument("--topic", metavar="TOPIC", help="where the records go")
-    parser.add_argument("--sync", action="store_true", help="wait for each record before the next is read")
-    parser.add_argument(
-        "--compression-codec", nargs="?", const="gzip", metavar="CODEC", help="none, gzip (without a value), snappy, "
-        "lz4 or zstd",
-    )  # fmt: skip
-    parser.add_argument("--request-required-acks", metavar="ACKS", help="0, 1 or all (default)")
+    parser.add_properties(_OLD, "producer")
+    parser.option("--topic TOPIC", "where the records go")
+    parser.option("--sync", "wait for each record before the next is read")
+    codecs = "none, gzip (without a value), snappy, lz4 or zstd"
+    parser.option("--compression-codec CODEC", codecs, nargs="?", const="gzip")
+    parser.option("--request-required-acks ACKS", "0, 1 or all (default)")
     for name, (key, default) in _NUMBERS.items():
         text = f"property {key} of the producer (default: {default})"
-        parser.add_argument(
-            f"--{name.replace('_', '-')}", type=integer if name in _INTEGERS else long, metavar="NUMBER", help=text
-        )
-    parser.add_argument("--max-partition-memory-bytes", type=integer, metavar="NUMBER", help="batch.size (deprecated)")
-    parser.add_argument("--line-reader", default=_READER, metavar="CLASS", help=f"only {_READER}")
-    parser.add_argument("--reader-config", metavar="FILE", help="properties of the reader")
-    parser.add_argument(
-        "--reader-property", action="append", metavar="NAME=VALUE",
-        help="parse.key=false, parse.headers=false, ignore.error=false, key.separator=\\t, headers.delimiter=\\t, "
-        "headers.separator=, headers.key.separator=: null.marker= (what stands for null)",
-    )  # fmt: skip
-    parser.add_argument("--property", action="append", metavar="NAME=VALUE", help="the same (deprecated)")
+        parser.option(f"--{name.replace('_', '-')} NUMBER", text, type=integer if name in _INTEGERS else long)
+    parser.option("--max-partition-memory-bytes NUMBER", "batch.size (deprecated)", type=integer)
+    parser.option("--line-reader CLASS", f"only {_READER}", default=_READER)
+    parser.option("--reader-config FILE", "properties of the reader")
+    parser.option("--reader-property NAME=VALUE ...", _PROPERTIES)
+    parser.option("--property NAME=VALUE ...", "the same (deprecated)")
 
 
 async def run(tool: Tool) -> int:
-    required(tool, "bootstrap_server", "topic")
+    tool.required("bootstrap_server", "topic")
     properties = _properties(tool)
     if tool.options.line_reader != _READER:
         raise ToolUsageError(f"{tool.options.line_reader} is not known, only {_READER}")
-    reader = LineReader(merged(tool, "reader_config", "reader_property", "property"))
-    deprecated(tool, "property", "reader-property", _WARNING)
+    reader = LineReader(tool.properties("reader_config", pairs=("reader_property", "property")))
+    tool.deprecated("property", "reader-property", _WARNING)
     async with Client(tool.options.bootstrap_server, properties) as client, Producer(client) as producer:
         sender = _Sender(tool, producer)
         if (size := size_of(tool.stdin)) is None:
@@ -252,13 +237,13 @@ async def run(tool: Tool) -> int:
 
 def _properties(tool: Tool) -> dict[str, str]:
     """Return the producer's properties: flags win over the file, and the file over the tool's defaults."""
-    found, options = properties_of(tool, _OLD), vars(tool.options)
+    found, options = tool.properties_of(_OLD), vars(tool.options)
     for flag, (key, default) in _NUMBERS.items():
         if options[flag] is not None:
             found[key] = str(options[flag])
         else:
             found.setdefault(key, str(default))
-    deprecated(tool, "max-partition-memory-bytes", "batch-size", _UNTIL_5)
+    tool.deprecated("max-partition-memory-bytes", "batch-size", _UNTIL_5)
     if options["max_partition_memory_bytes"] is not None:
         found["batch.size"] = str(options["max_partition_memory_bytes"])
     for flag, key, fallback in (

@@ -10,16 +10,7 @@ from __future__ import annotations
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.share_consumer import ACCEPT, REJECT, RELEASE, ShareConsumer
 from pykafka_broker.tools.console_output import Consumed, Output, add_formatter
-from pykafka_broker.tools.frame import (
-    Old,
-    Tool,
-    ToolParser,
-    ToolUsageError,
-    add_properties,
-    never_with,
-    properties_of,
-    required,
-)
+from pykafka_broker.tools.frame import Old, Tool, ToolParser, ToolUsageError
 
 _OLD = Old("consumer-config", "consumer-property")
 _GROUP = "console-share-consumer"
@@ -27,18 +18,18 @@ _GROUP = "console-share-consumer"
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    add_properties(parser, _OLD, "consumer")
-    parser.add_argument("--topic", metavar="TOPIC", help="whose records are printed")
-    parser.add_argument("--group", metavar="GROUP", help=f"as a member of this share group (default: {_GROUP})")
-    parser.add_argument("--release", action="store_true", help="release records, so that others get them again")
-    parser.add_argument("--reject", action="store_true", help="reject records, so that nobody gets them again")
-    parser.add_argument("--reject-message-on-error", action="store_true", help="reject one that can't be printed")
+    parser.add_properties(_OLD, "consumer")
+    parser.option("--topic TOPIC", "whose records are printed")
+    parser.option("--group GROUP", f"as a member of this share group (default: {_GROUP})")
+    parser.option("--release", "release records, so that others get them again")
+    parser.option("--reject", "reject records, so that nobody gets them again")
+    parser.option("--reject-message-on-error", "reject one that can't be printed")
     add_formatter(parser)
 
 
 async def run(tool: Tool) -> int:
-    required(tool, "bootstrap_server", "topic")
-    never_with(tool, "release", "reject")
+    tool.required("bootstrap_server", "topic")
+    tool.never_with("release", "reject")
     properties = _properties(tool)
     output = Output(tool, skip_errors=tool.options.reject_message_on_error)
     async with Client(tool.options.bootstrap_server, properties) as client:
@@ -53,7 +44,7 @@ async def run(tool: Tool) -> int:
 
 
 def _properties(tool: Tool) -> dict[str, str]:
-    found = properties_of(tool, _OLD)
+    found = tool.properties_of(_OLD)
     groups = {each for each in (tool.options.group, found.get("group.id")) if each is not None}
     if len(groups) > 1:
         raise ToolUsageError(f"The group ids provided in different places do not match: {', '.join(sorted(groups))}")

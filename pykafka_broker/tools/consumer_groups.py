@@ -15,27 +15,27 @@ from pykafka_broker.client.groups import (
     CONSUMER,
     Committed,
     GroupView,
-    MemberView,
     committed_offsets,
     describe_consumer_groups,
     list_groups,
 )
-from pykafka_broker.client.leaders import by_topic, list_offsets
+from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.protocol.enums import LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.group_commands import (
     EVERYTHING,
     INACTIVE,
-    Column,
+    Row,
     add_group_flags,
     add_scenarios,
+    address_of,
     check_group_flags,
-    connect,
     delete_groups,
     delete_offsets_of_group,
+    execute,
     only_group,
     parse_topics,
     partitions_within,
@@ -44,20 +44,26 @@ from pykafka_broker.tools.group_commands import (
     print_table,
     reset,
     scenario_of,
+    spelt,
     wanted,
-    why,
 )
 
 # -- tables
 
 
-Row = dict[str, object]
 _REBALANCING = ("PreparingRebalance", "CompletingRebalance", "Assigning", "Reconciling")
+_OFFSETS = {"GROUP": 15, "TOPIC": 15, "PARTITION": 10, "LEADER-EPOCH": 15, "CURRENT-OFFSET": 15, "LOG-END-OFFSET": 15}
+_OFFSETS |= {"LAG": 15, "CONSUMER-ID": 15, "HOST": 15, "CLIENT-ID": 9}
+_MEMBERS = {"GROUP": 15, "CONSUMER-ID": 15, "GROUP-INSTANCE-ID": 17, "HOST": 15, "CLIENT-ID": 15, "#PARTITIONS": 15}
+_MEMBERS_VERBOSE = {"CURRENT-EPOCH": 15, "CURRENT-ASSIGNMENT": 20, "TARGET-EPOCH": 15, "TARGET-ASSIGNMENT": 20}
+_MEMBERS_VERBOSE |= {"UPGRADED": 15}
+_STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "ASSIGNMENT-STRATEGY": 20, "STATE": 20, "GROUP-EPOCH": 15}
+_STATE |= {"TARGET-ASSIGNMENT-EPOCH": 25, "#MEMBERS": 8}
 
 
-async def describe(tool: Tool, client: Client, group_ids: Sequence[str]) -> None:
+async def _describe(tool: Tool, client: Client) -> None:
     """Print the offsets, members or states of groups. Raises ClientError."""
-    described = await describe_consumer_groups(client, group_ids)
+    described = await describe_consumer_groups(client, await _group_ids(tool, client))
     groups = []
     for group_id in sorted(described):
         found = described[group_id]
@@ -90,50 +96,29 @@ def _worth_telling(tool: Tool, group: GroupView) -> bool:
 
 async def _offsets(tool: Tool, client: Client, group: GroupView) -> list[Row]:
     committed = await committed_offsets(client, group.group_id)
-    members: dict[TopicPartition, MemberView] = {
-        partition: member for member in group.members for partition in member.assignment
-    }
+    members = {partition: member for member in group.members for partition in member.assignment}
     partitions = sorted(members.keys() | committed.keys())
     ends = await list_offsets(client, dict.fromkeys(partitions, LATEST)) if partitions else {}
-    rows = []
+    rows: list[Row] = []
     for partition in partitions:
-        offset = committed.get(partition)
+        offset, member = committed.get(partition), members.get(partition)
         end = None if isinstance(ends[partition], ClientError) else ends[partition].offset
         rows.append(
             {
                 "group_id": group.group_id,
-                "topic": partition[0],
-                "partition": partition[1],
+                **partition._asdict(),
                 "leader_epoch": None if offset is None or offset.leader_epoch < 0 else offset.leader_epoch,
                 "current_offset": None if offset is None else offset.offset,
                 "log_end_offset": end,
                 "lag": None if offset is None or end is None else end - offset.offset,
-                **_of_member(members.get(partition)),
+                "consumer_id": member and member.member_id,
+                "host": member and member.host,
+                "client_id": member and member.client_id,
             }
         )
     if rows:
-        _print_offsets(tool, rows)
+        print_table(tool, _OFFSETS, [row.values() for row in rows], verbose=["LEADER-EPOCH"])
     return rows
-
-
-def _of_member(member: MemberView | None) -> Row:
-    return {
-        "consumer_id": member and member.member_id,
-        "host": member and member.host,
-        "client_id": member and member.client_id,
-    }
-
-
-def _print_offsets(tool: Tool, rows: list[Row]) -> None:
-    columns = [("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), ("LEADER-EPOCH", 15), ("CURRENT-OFFSET", 15)]
-    columns += [("LOG-END-OFFSET", 15), ("LAG", 15), ("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 9)]
-    _print(tool, columns, [list(row.values()) for row in rows], verbose={"LEADER-EPOCH"})
-
-
-def _print(tool: Tool, columns: list[Column], rows: list[list[object]], verbose: set[str]) -> None:
-    """Print a table. verbose: the columns for --verbose only."""
-    shown = [at for at, (title, _) in enumerate(columns) if tool.options.verbose or title not in verbose]
-    print_table(tool, [columns[at] for at in shown], [[row[at] for at in shown] for row in rows])
 
 
 def _members(tool: Tool, group: GroupView) -> list[Row]:
@@ -146,56 +131,37 @@ def _members(tool: Tool, group: GroupView) -> list[Row]:
             "client_id": member.client_id,
             "partition_count": len(member.assignment),
             "current_epoch": member.epoch,
-            "current_assignment": _listed(member.assignment),
+            "current_assignment": [each._asdict() for each in member.assignment],
             "target_epoch": group.target_epoch,
-            "target_assignment": None if member.target is None else _listed(member.target),
+            "target_assignment": None if member.target is None else [each._asdict() for each in member.target],
             "upgraded": member.upgraded,
         }
         for member in group.members
     ]
-    columns = [("GROUP", 15), ("CONSUMER-ID", 15), ("GROUP-INSTANCE-ID", 17), ("HOST", 15), ("CLIENT-ID", 15)]
-    columns += [("#PARTITIONS", 15), ("CURRENT-EPOCH", 15), ("CURRENT-ASSIGNMENT", 20), ("TARGET-EPOCH", 15)]
-    columns += [("TARGET-ASSIGNMENT", 20), ("UPGRADED", 15)]
-    cells = [list(row.values()) for row in rows]
+    cells = [[*row.values()] for row in rows]
     for row, member in zip(cells, group.members, strict=True):
-        row[7], row[9] = _spelt(member.assignment), None if member.target is None else _spelt(member.target)
-    hidden = {"CURRENT-EPOCH", "CURRENT-ASSIGNMENT", "TARGET-EPOCH", "TARGET-ASSIGNMENT", "UPGRADED"}
-    if not any(member.instance_id for member in group.members):
-        del columns[2]
-        for row in cells:
-            del row[2]
+        row[7], row[9] = spelt(member.assignment), spelt(member.target or ())
+    hidden = set() if any(member.instance_id for member in group.members) else {"GROUP-INSTANCE-ID"}
     if all(member.upgraded is not False for member in group.members):
-        columns.pop()
-        for row in cells:
-            row.pop()
-    _print(tool, columns, cells, hidden)
+        hidden.add("UPGRADED")
+    print_table(tool, _MEMBERS | _MEMBERS_VERBOSE, cells, verbose=_MEMBERS_VERBOSE, hidden=hidden)
     return rows
-
-
-def _listed(partitions: list[TopicPartition]) -> list[Row]:
-    return [{"topic": topic, "partition": partition} for topic, partition in partitions]
-
-
-def _spelt(partitions: list[TopicPartition]) -> str | None:
-    return ";".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in by_topic(partitions)) or None
 
 
 def _state(tool: Tool, group: GroupView) -> Row:
     node = group.coordinator
-    columns = [("GROUP", 15), ("COORDINATOR (ID)", 25), ("ASSIGNMENT-STRATEGY", 20), ("STATE", 20)]
-    columns += [("GROUP-EPOCH", 15), ("TARGET-ASSIGNMENT-EPOCH", 25), ("#MEMBERS", 8)]
-    cells: list[object] = [group.group_id, f"{node.host}:{node.port}  ({node.node_id})", group.assignor or None]
-    cells += [group.state, group.epoch, group.target_epoch, len(group.members)]
-    _print(tool, columns, [cells], {"GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"})
-    return {
+    found: Row = {
         "group_id": group.group_id,
-        "coordinator": {"node_id": node.node_id, "host": node.host, "port": node.port},
+        "coordinator": address_of(node),
         "assignment_strategy": group.assignor or None,
         "state": group.state,
         "group_epoch": group.epoch,
         "target_assignment_epoch": group.target_epoch,
         "member_count": len(group.members),
     }
+    cells = (found | {"coordinator": f"{node.host}:{node.port}  ({node.node_id})"}).values()
+    print_table(tool, _STATE, [cells], verbose=["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"])
+    return found
 
 
 # -- the tool
@@ -212,27 +178,23 @@ _RESET_BEFORE_5 = (
 
 
 def options(parser: ToolParser) -> None:
-    add = parser.add_argument
+    add = parser.option
     add_group_flags(parser, "groups of consumers", offsets="offsets and lag")
-    add("--validate-regex", metavar="REGEX", help="whether a regular expression is one of RE2's")
-    add("--type", nargs="?", const=EVERYTHING, metavar="TYPE,...", help="list with their types, or those of a type")
+    add("--validate-regex REGEX", "whether a regular expression is one of RE2's")
+    add("--type TYPE,...", "list with their types, or those of a type", nargs="?", const=EVERYTHING)
     add_scenarios(parser)
-    add("--export", action="store_true", help="print what was reset to as CSV")
+    add("--export", "print what was reset to as CSV")
 
 
 async def run(tool: Tool) -> int:
-    action = one_of(tool, *_ACTIONS, last=", ")
+    action = tool.one_of(*_ACTIONS, last=", ")
     if action == "validate_regex":
         return _validate_regex(tool)
-    required(tool, "bootstrap_server")
+    tool.required("bootstrap_server")
     _check(tool, action)
     if action == "reset_offsets" and not tool.options.execute and not tool.options.dry_run:
         tool.warn(_RESET_BEFORE_5)
-    try:
-        async with connect(tool) as client:
-            await _DONE_BY[action](tool, client)
-    except ClientError as error:
-        tool.fail(f"\nError: Executing consumer group command failed due to {why(error, action)}", error)
+    await execute(tool, action, _DONE_BY, "consumer", ["list"])
     return 0
 
 
@@ -241,10 +203,10 @@ def _check(tool: Tool, action: str) -> None:
     check_group_flags(tool, action)
     if tool.options.type is not None and action != "list":
         raise ToolUsageError("--type can only be used with --list")
-    if action != "list" and not given(tool, "group") and not tool.options.all_groups:
+    if action != "list" and not tool.given("group") and not tool.options.all_groups:
         raise ToolUsageError(f"--{action.replace('_', '-')} takes one of these options: --all-groups, --group")
     if action == "delete_offsets":
-        required(tool, "topic", "group")
+        tool.required("topic", "group")
 
 
 def _validate_regex(tool: Tool) -> int:
@@ -278,27 +240,19 @@ async def _list(tool: Tool, client: Client) -> None:
         if (not states or each.group_state in states) and (not kinds or _kind(each) in kinds)
     ]
     tool.result = [{"group_id": each.group_id, "type": _kind(each), "state": each.group_state} for each in found]
-    with_type, with_state = tool.options.type is not None, tool.options.state is not None
-    if not with_type and not with_state:
+    hidden = {title for title in ("TYPE", "STATE") if getattr(tool.options, title.lower()) is None}
+    if len(hidden) == 2:
         for each in found:
             tool.print(each.group_id)
         return
-    columns = [("GROUP", 25), *([("TYPE", 20)] if with_type else []), *([("STATE", 20)] if with_state else [])]
-    rows = [
-        [each.group_id, *([_kind(each)] if with_type else []), *([each.group_state] if with_state else [])]
-        for each in found
-    ]
-    print_table(tool, columns, rows, apart=False)
+    rows = [(each.group_id, _kind(each), each.group_state) for each in found]
+    print_table(tool, {"GROUP": 25, "TYPE": 20, "STATE": 20}, rows, apart=False, hidden=hidden)
 
 
 async def _group_ids(tool: Tool, client: Client) -> list[str]:
     if tool.options.all_groups:
         return [each.group_id for each in await _all_groups(client)]
     return list(dict.fromkeys(tool.options.group))
-
-
-async def _describe(tool: Tool, client: Client) -> None:
-    await describe(tool, client, await _group_ids(tool, client))
 
 
 async def _delete(tool: Tool, client: Client) -> None:
@@ -311,7 +265,7 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
 
 async def _reset_offsets(tool: Tool, client: Client) -> None:
     scenario = scenario_of(tool)
-    if not given(tool, "topic") and not tool.options.all_topics and scenario != "from_file":
+    if not tool.given("topic") and not tool.options.all_topics and scenario != "from_file":
         raise ToolUsageError("One of the reset scopes should be defined: --all-topics, --topic.")
     groups = await _group_ids(tool, client)
     described = await describe_consumer_groups(client, groups)

@@ -11,18 +11,8 @@ from datetime import datetime
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.group_consumer import GroupConsumer
-from pykafka_broker.client.properties import integer, long, read_properties
-from pykafka_broker.tools.frame import (
-    Tool,
-    ToolParser,
-    ToolUsageError,
-    given,
-    never_with,
-    one_of,
-    pairs,
-    required,
-    subscribed,
-)
+from pykafka_broker.client.properties import integer, long
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, subscribed
 from pykafka_broker.tools.java_time import date_form
 from pykafka_broker.tools.progress import Bar
 
@@ -37,40 +27,36 @@ _HOW = "You can use the --timeout option to increase the timeout."
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.add_argument("--topic", metavar="TOPIC", help="whose records are read")
-    parser.add_argument("--include", metavar="REGEX", help="of all topics of such names")
-    parser.add_argument("--num-records", type=long, metavar="NUMBER", help="how many are read")
-    parser.add_argument("--messages", type=long, metavar="NUMBER", help="the same (deprecated)")
-    parser.add_argument("--command-property", action="append", metavar="NAME=VALUE", help="property of the consumer")
-    parser.add_argument("--consumer.config", dest="consumer_config", metavar="FILE", help="as --command-config")
-    parser.add_argument("--group", metavar="GROUP", help="of the consumer")
-    parser.add_argument(
-        "--fetch-size", type=integer, default=_MB, metavar="BYTES", help="most of one partition at once"
-    )
-    parser.add_argument("--socket-buffer-size", type=integer, metavar="BYTES", help="has no effect here")
-    parser.add_argument("--from-latest", action="store_true", help="begin at the end, where the group has no offset")
-    parser.add_argument("--timeout", type=long, default=10_000, metavar="MS", help="end when none comes for so long")
-    parser.add_argument(
-        "--date-format", default="yyyy-MM-dd HH:mm:ss:SSS", metavar="FORMAT", help="of times, as Java's"
-    )
-    parser.add_argument("--hide-header", action="store_true", help="without the names of the columns")
-    parser.add_argument("--show-detailed-stats", action="store_true", help="a line for each --reporting-interval")
-    parser.add_argument("--reporting-interval", type=long, default=5_000, metavar="MS", help="between lines of figures")
-    parser.add_argument("--print-metrics", action="store_true", help="print figures of the client at the end")
+    parser.option("--topic TOPIC", "whose records are read")
+    parser.option("--include REGEX", "of all topics of such names")
+    parser.option("--num-records NUMBER", "how many are read", type=long)
+    parser.option("--messages NUMBER", "the same (deprecated)", type=long)
+    parser.option("--command-property NAME=VALUE ...", "property of the consumer")
+    parser.option("--consumer.config FILE", "as --command-config", dest="consumer_config")
+    parser.option("--group GROUP", "of the consumer")
+    parser.option("--fetch-size BYTES", "most of one partition at once", type=integer, default=_MB)
+    parser.option("--socket-buffer-size BYTES", "has no effect here", type=integer)
+    parser.option("--from-latest", "begin at the end, where the group has no offset")
+    parser.option("--timeout MS", "end when none comes for so long", type=long, default=10_000)
+    parser.option("--date-format FORMAT", "of times, as Java's", default="yyyy-MM-dd HH:mm:ss:SSS")
+    parser.option("--hide-header", "without the names of the columns")
+    parser.option("--show-detailed-stats", "a line for each --reporting-interval")
+    parser.option("--reporting-interval MS", "between lines of figures", type=long, default=5_000)
+    parser.option("--print-metrics", "print figures of the client at the end")
 
 
 async def run(tool: Tool) -> int:
     options = tool.options
-    required(tool, "bootstrap_server")
-    one_of(tool, "num_records", "messages")
-    one_of(tool, "topic", "include")
-    never_with(tool, "command_config", "consumer_config")
+    tool.required("bootstrap_server")
+    tool.one_of("num_records", "messages")
+    tool.one_of("topic", "include")
+    tool.never_with("command_config", "consumer_config")
     if options.reporting_interval <= 0:
         raise ToolUsageError("Reporting interval must be greater than 0.")
     properties = _properties(tool)
-    if given(tool, "messages"):
+    if tool.given("messages"):
         tool.print("Warning: --messages is deprecated. Use --num-records instead.")
-    if given(tool, "consumer_config"):
+    if tool.given("consumer_config"):
         tool.print("Warning: --consumer.config is deprecated. Use --command-config instead.")
     wanted = [options.topic] if options.topic is not None else subscribed(options.include)
     async with Client(options.bootstrap_server, properties) as client:
@@ -84,9 +70,7 @@ async def run(tool: Tool) -> int:
 
 def _properties(tool: Tool) -> dict[str, str]:
     options = tool.options
-    path = options.command_config or options.consumer_config
-    found = {} if path is None else read_properties(path)
-    found |= pairs(options.command_property)
+    found = tool.properties("command_config", "consumer_config", pairs=("command_property",))
     found.setdefault("client.id", "perf-consumer-client")
     found["group.id"] = options.group or f"perf-consumer-{random.randrange(100_000)}"
     found["max.partition.fetch.bytes"] = str(options.fetch_size)

@@ -26,7 +26,7 @@ from pykafka_broker.protocol.messages.describe_delegation_token_request import (
 )
 from pykafka_broker.protocol.messages.expire_delegation_token_request import ExpireDelegationTokenRequest
 from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, never_with, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 # -- tokens
 
@@ -111,18 +111,16 @@ _OTHERS = {
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.add_argument("--create", action="store_true", help="make a token")
-    parser.add_argument("--renew", action="store_true", help="let a token live longer")
-    parser.add_argument("--expire", action="store_true", help="end a token, at once or later")
-    parser.add_argument("--describe", action="store_true", help="list tokens")
-    parser.add_argument("--owner-principal", action="append", metavar="PRINCIPAL", help="owner, as User:name")
-    parser.add_argument("--renewer-principal", action="append", metavar="PRINCIPAL", help="who may renew it")
-    parser.add_argument(
-        "--max-life-time-period", type=long, metavar="MS", help="how long it may live; -1: as configured"
-    )
-    parser.add_argument("--renew-time-period", type=long, metavar="MS", help="for how long; -1: as configured")
-    parser.add_argument("--expiry-time-period", type=long, metavar="MS", help="when it shall end; -1: now")
-    parser.add_argument("--hmac", metavar="BASE64", help="the hash of the token")
+    parser.option("--create", "make a token")
+    parser.option("--renew", "let a token live longer")
+    parser.option("--expire", "end a token, at once or later")
+    parser.option("--describe", "list tokens")
+    parser.option("--owner-principal PRINCIPAL ...", "owner, as User:name")
+    parser.option("--renewer-principal PRINCIPAL ...", "who may renew it")
+    parser.option("--max-life-time-period MS", "how long it may live; -1: as configured", type=long)
+    parser.option("--renew-time-period MS", "for how long; -1: as configured", type=long)
+    parser.option("--expiry-time-period MS", "when it shall end; -1: now", type=long)
+    parser.option("--hmac BASE64", "the hash of the token")
 
 
 async def run(tool: Tool) -> int:
@@ -130,12 +128,12 @@ async def run(tool: Tool) -> int:
     actions = [each for each in _OTHERS if getattr(chosen, each)]
     if len(actions) != 1:
         raise ToolUsageError("Command must include exactly one action: --create, --renew, --expire or --describe")
-    required(tool, "bootstrap_server", "command_config")
-    never_with(tool, actions[0], *_OTHERS[actions[0]])
+    tool.required("bootstrap_server", "command_config")
+    tool.never_with(actions[0], *_OTHERS[actions[0]])
     if actions[0] == "create":
-        required(tool, "max_life_time_period")
+        tool.required("max_life_time_period")
     elif actions[0] != "describe":
-        required(tool, "hmac", {"renew": "renew_time_period", "expire": "expiry_time_period"}[actions[0]])
+        tool.required("hmac", {"renew": "renew_time_period", "expire": "expiry_time_period"}[actions[0]])
     for each in (*(chosen.owner_principal or ()), *(chosen.renewer_principal or ())):
         split_principal(each)
     async with tool.connect() as client:

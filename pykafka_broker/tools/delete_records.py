@@ -15,7 +15,7 @@ from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from pykafka_broker.tools.frame import Tool, ToolParser, required
+from pykafka_broker.tools.frame import Tool, ToolParser
 from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
 
 _VERSION = 1  # of the file
@@ -23,15 +23,13 @@ _VERSION = 1  # of the file
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.add_argument(
-        "--offset-json-file",
-        metavar="FILE",
-        help='{"partitions": [{"topic": "foo", "partition": 1, "offset": 1}], "version": 1}',
+    parser.option(
+        "--offset-json-file FILE", '{"partitions": [{"topic": "foo", "partition": 1, "offset": 1}], "version": 1}'
     )
 
 
 async def run(tool: Tool) -> int:
-    required(tool, "bootstrap_server", "offset_json_file")
+    tool.required("bootstrap_server", "offset_json_file")
     async with tool.connect() as client:
         offsets = _offsets(tool.options.offset_json_file)
 

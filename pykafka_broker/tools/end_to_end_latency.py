@@ -14,11 +14,10 @@ from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.leaders import ListedOffset, list_offsets
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.properties import read_properties
 from pykafka_broker.protocol.enums import LATEST, TopicPartition
-from pykafka_broker.records.record import Headers, Record
-from pykafka_broker.server.system_clock import nanoseconds
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, required
+from pykafka_broker.records.record import BatchRecord, Headers
+from pykafka_broker.server.event_loop import nanoseconds
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.statistics import percentiles
 
 _WORDS = ("bootstrap_server", "topic", "num_records", "producer_acks", "record_size", "command_config")
@@ -34,25 +33,24 @@ _LARGEST = 2**31 - 1
 def options(parser: ToolParser) -> None:
     parser.add_argument("words", nargs="*", help="the same without names, as before Kafka 4.2")
     parser.add_connection()
-    parser.add_argument("--topic", metavar="TOPIC", help="where the records go")
-    parser.add_argument("--num-records", metavar="NUMBER", help="how many are sent")
-    parser.add_argument("--producer-acks", metavar="ACKS", help="1 or all")
-    parser.add_argument("--record-size", metavar="BYTES", help="of each value")
-    parser.add_argument("--record-key-size", default="0", metavar="BYTES", help="of each key; 0: it has none")
-    parser.add_argument("--num-headers", default="0", metavar="NUMBER", help="of each record")
-    parser.add_argument("--record-header-key-size", default="0", metavar="BYTES", help="of the name of each header")
-    parser.add_argument("--record-header-size", default="0", metavar="BYTES", help="of the value of each header")
+    parser.option("--topic TOPIC", "where the records go")
+    parser.option("--num-records NUMBER", "how many are sent")
+    parser.option("--producer-acks ACKS", "1 or all")
+    parser.option("--record-size BYTES", "of each value")
+    parser.option("--record-key-size BYTES", "of each key; 0: it has none", default="0")
+    parser.option("--num-headers NUMBER", "of each record", default="0")
+    parser.option("--record-header-key-size BYTES", "of the name of each header", default="0")
+    parser.option("--record-header-size BYTES", "of the value of each header", default="0")
 
 
 async def run(tool: Tool) -> int:
     _take_words(tool, tool.options.words)
-    required(tool, "bootstrap_server", "topic", "num_records", "producer_acks", "record_size")
+    tool.required("bootstrap_server", "topic", "num_records", "producer_acks", "record_size")
     count, make = _number(tool, "num_records", 1), _Parts(tool)
     if tool.options.producer_acks not in ("1", "all"):
         wrong = "Invalid value for --producer-acks. Latency testing requires synchronous acknowledgement."
         raise ToolUsageError(f"{wrong} Please use '1' or 'all'.")
-    path = tool.options.command_config
-    properties = ({} if path is None else read_properties(path)) | {
+    properties = tool.properties("command_config") | {
         "acks": tool.options.producer_acks,
         "linger.ms": "0",
         "max.block.ms": str(2**31),
@@ -139,7 +137,7 @@ async def _one(tool: Tool, producer: Producer, consumer: Consumer, make: _Parts,
     await producer.deliver(tool.options.topic, value, key, headers=headers)
     chunks = await consumer.poll(_WAIT_MS)
     elapsed = (nanoseconds() - began) / 1e6
-    records: list[Record] = [each for chunk in chunks for each in chunk.records]
+    records: list[BatchRecord] = [each for chunk in chunks for each in chunk.records]
     if len(records) != 1:
         raise ClientError(f"{len(records)} records came within {_WAIT_MS} ms where one was sent")
     if records[0].value != value:

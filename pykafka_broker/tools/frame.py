@@ -16,7 +16,7 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
@@ -27,7 +27,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.properties import read_properties
 from pykafka_broker.protocol.runtime import EncodeError
-from pykafka_broker.tools import TOOLS, drop_output
+from pykafka_broker.tools import TOOLS, OptionParser, drop_output
 from pykafka_broker.tools.progress import NOTHING, Bar, bar
 
 # -- the frame
@@ -80,7 +80,7 @@ class _Help(argparse.Action):
         parser.exit(0 if name in _GLADLY_HELPING else FAILED)
 
 
-class ToolParser(argparse.ArgumentParser):
+class ToolParser(OptionParser):
     """A parser of flags as Kafka's scripts take them: `--flag value` and `--flag=value`.
 
     Most scripts (JOpt Simple) take `-flag` too, and each value once. Some (argparse4j) take unambiguous abbreviations
@@ -107,6 +107,12 @@ class ToolParser(argparse.ArgumentParser):
         if controllers:
             where.add_argument("--bootstrap-controller", metavar="HOST:PORT,...", help="controllers to connect to")
         self.add_argument(config, dest="command_config", metavar="FILE", help="properties of the client")
+
+    def add_properties(self, old: Old, what: str) -> None:
+        """Add `--command-property`, and the deprecated names of both flags for properties."""
+        self.option("--command-property NAME=VALUE ...", f"property of the {what}, may be repeated")
+        self.option(f"--{old.property} NAME=VALUE ...", "the same (deprecated)")
+        self.option(f"--{old.config} FILE", "the same as --command-config (deprecated)", dest=_dest(old.config))
 
     def add_commands(self) -> Commands:
         """Add commands (`transactions list`), of which the user gives exactly one: `options.command`."""
@@ -191,7 +197,7 @@ def _in_argparse4js_words(message: str) -> ToolUsageError:
     return ToolUsageError(message.removeprefix("argument COMMAND: "))
 
 
-class _CommandParser(argparse.ArgumentParser):
+class _CommandParser(OptionParser):
     def error(self, message: str) -> NoReturn:
         raise _in_argparse4js_words(message)
 
@@ -205,13 +211,38 @@ class Commands:
             dest="command", metavar="COMMAND", required=True, parser_class=_CommandParser
         )
 
-    def add(self, name: str, summary: str) -> argparse.ArgumentParser:
+    def add(self, name: str, summary: str) -> OptionParser:
         """Add a command and return the parser of the command's flags."""
         command = self._parsers.add_parser(name, prog=f"{self._prog} {name}", description=summary, help=summary)
         command.add_argument(
             "--json", action="store_true", default=argparse.SUPPRESS, help="print what was found as JSON"
         )
         return command
+
+
+def conflict(flag: str, other: str) -> ToolUsageError:
+    """Return the error for two flags which exclude each other."""
+    return ToolUsageError(f'Option "[{_dashed(flag)}]" can\'t be used with option "[{_dashed(other)}]"')
+
+
+def _spelt(flag: str) -> str:
+    return f"--{_dashed(flag)}"
+
+
+def _dashed(flag: str) -> str:
+    return flag.replace("_", "-")
+
+
+class Old(NamedTuple):
+    """Deprecated names of `--command-config` and `--command-property`. says: the warning."""
+
+    config: str
+    property: str
+    says: str = "Option --{} is deprecated and will be removed in a future version. Use --{} instead."
+
+
+def _dest(flag: str) -> str:
+    return flag.replace("-", "_").replace(".", "_")
 
 
 def explained(error: Exception) -> str:
@@ -267,10 +298,76 @@ class Tool:
                 self.warn(explained(cause))
         return FAILED
 
-    def properties(self) -> dict[str, str]:
-        """Return the properties of the client, from the named file. Raises Unusable."""
-        path = self.options.command_config
-        return {} if path is None else read_properties(path)
+    # -- combinations of flags
+
+    def given(self, flag: str) -> bool:
+        """Tell whether a flag was given: with a value, or at all for a flag without values."""
+        value = getattr(self.options, flag)
+        return not (value is None or value is False or value == [])
+
+    def one_of(self, *flags: str, last: str = " or ") -> str:
+        """Return the only given flag among several. Raises ToolUsageError.
+
+        Args:
+            last: the text before the last flag in the error.
+        """
+        found = [flag for flag in flags if self.given(flag)]
+        if len(found) != 1:
+            listed = ", ".join(map(_spelt, flags[:-1]))
+            raise ToolUsageError(f"Command must include exactly one action: {listed}{last}{_spelt(flags[-1])}")
+        self.action = found[0]
+        return self.action
+
+    def required(self, *flags: str) -> None:
+        """Check for all of the flags. Raises ToolUsageError."""
+        for flag in flags:
+            if not self.given(flag):
+                if self.by_argparse4j:
+                    raise ToolUsageError(f"argument {_spelt(flag)} is required")
+                raise ToolUsageError(f'Missing required argument "[{_dashed(flag)}]"')
+
+    def only_with(self, flag: str, *others: str) -> None:
+        """Check whether `flag` comes with any of the given actions. Raises ToolUsageError."""
+        if self.given(flag) and not any(map(self.given, others)):
+            raise conflict(flag, self.action)
+
+    def never_with(self, flag: str, *others: str) -> None:
+        """Check for flags excluded by `flag`. Raises ToolUsageError."""
+        for other in others:
+            if self.given(flag) and self.given(other):
+                raise conflict(flag, other)
+
+    def deprecated(self, flag: str, instead: str, says: str = Old("", "").says) -> None:
+        """Print on standard output, as Kafka's scripts do, if the deprecated `flag` was used."""
+        if self.given(_dest(flag)):
+            self.print(says.format(flag, instead))
+
+    # -- the client
+
+    def properties(self, *files: str, pairs: Sequence[str] = ()) -> dict[str, str]:
+        """Return the properties of a client, reader or formatter. Raises ToolUsageError and Unusable.
+
+        Args:
+            files: the flag that names the file, and deprecated names of the flag.
+            pairs: the flag with `name=value` texts, which win over the file, and deprecated names of the flag.
+        """
+        for flags in filter(None, (pairs, files)):
+            self.never_with(*flags)
+        path, texts = map(self._first, (files, pairs))
+        found = {} if path is None else read_properties(path)
+        return found | {name: value for name, _, value in (each.partition("=") for each in texts or ())}
+
+    def _first(self, flags: Sequence[str]) -> Any:
+        """Return the value of the first given flag, else of the last."""
+        values = [getattr(self.options, flag) for flag in flags]
+        return next(filter(None, values), values[-1] if values else None)
+
+    def properties_of(self, old: Old) -> dict[str, str]:
+        """Return the client's properties, and warn of deprecated flags. Raises ToolUsageError and Unusable."""
+        found = self.properties("command_config", _dest(old.config), pairs=("command_property", _dest(old.property)))
+        self.deprecated(old.property, "command-property", old.says)
+        self.deprecated(old.config, "command-config", old.says)
+        return found
 
     def connect(self, extra: dict[str, str] | None = None) -> Client:
         """Return a client for the named addresses: `async with tool.connect() as client`."""
@@ -279,7 +376,7 @@ class Tool:
         where = bootstrap if controllers is None else controllers
         if where is None:
             raise ToolUsageError("--bootstrap-server must be specified")
-        properties = self.properties() | (extra or {})
+        properties = self.properties("command_config") | (extra or {})
         try:
             return Client(where, properties, of_controllers=bootstrap is None)
         except Unusable as error:
@@ -340,125 +437,6 @@ def _run(module: Any, tool: Tool) -> int:
         return asyncio.run(run())
     except asyncio.CancelledError:
         return 128 + signal.SIGTERM
-
-
-# -- combinations of flags
-
-
-def given(tool: Tool, flag: str) -> bool:
-    """Tell whether a flag was given: with a value, or at all for a flag without values."""
-    value = getattr(tool.options, flag)
-    return not (value is None or value is False or value == [])
-
-
-def one_of(tool: Tool, *flags: str, last: str = " or ") -> str:
-    """Return the only given flag among several. Raises ToolUsageError.
-
-    Args:
-        last: the text before the last flag in the error.
-    """
-    found = [flag for flag in flags if given(tool, flag)]
-    if len(found) != 1:
-        listed = ", ".join(map(_spelt, flags[:-1]))
-        raise ToolUsageError(f"Command must include exactly one action: {listed}{last}{_spelt(flags[-1])}")
-    tool.action = found[0]
-    return tool.action
-
-
-def required(tool: Tool, *flags: str) -> None:
-    """Check for all of the flags. Raises ToolUsageError."""
-    for flag in flags:
-        if not given(tool, flag):
-            if tool.by_argparse4j:
-                raise ToolUsageError(f"argument {_spelt(flag)} is required")
-            raise ToolUsageError(f'Missing required argument "[{_dashed(flag)}]"')
-
-
-def only_with(tool: Tool, flag: str, *others: str) -> None:
-    """Check whether `flag` comes with any of the given actions. Raises ToolUsageError."""
-    if given(tool, flag) and not any(given(tool, other) for other in others):
-        raise conflict(flag, tool.action)
-
-
-def never_with(tool: Tool, flag: str, *others: str) -> None:
-    """Check for flags excluded by `flag`. Raises ToolUsageError."""
-    for other in others:
-        if given(tool, flag) and given(tool, other):
-            raise conflict(flag, other)
-
-
-def conflict(flag: str, other: str) -> ToolUsageError:
-    """Return the error for two flags which exclude each other."""
-    return ToolUsageError(f'Option "[{_dashed(flag)}]" can\'t be used with option "[{_dashed(other)}]"')
-
-
-def _spelt(flag: str) -> str:
-    return f"--{_dashed(flag)}"
-
-
-def _dashed(flag: str) -> str:
-    return flag.replace("_", "-")
-
-
-# -- properties
-
-
-def pairs(texts: Iterable[str] | None) -> dict[str, str]:
-    """Return the names and values of `name=value` texts; a name without a value has an empty value."""
-    return {name: value for name, _, value in (text.partition("=") for text in texts or ())}
-
-
-class Old(NamedTuple):
-    """Deprecated names of `--command-config` and `--command-property`. says: the warning."""
-
-    config: str
-    property: str
-    says: str = "Option --{} is deprecated and will be removed in a future version. Use --{} instead."
-
-
-def deprecated(tool: Tool, flag: str, instead: str, says: str = Old("", "").says) -> None:
-    """Print on standard output, as Kafka's scripts do, if the deprecated `flag` was used."""
-    if given(tool, _dest(flag)):
-        tool.print(says.format(flag, instead))
-
-
-def add_properties(parser: ToolParser, old: Old, what: str) -> None:
-    """Add `--command-property`, and the deprecated names of both flags for properties."""
-    parser.add_argument(
-        "--command-property", action="append", metavar="NAME=VALUE", help=f"property of the {what}, may be repeated"
-    )
-    parser.add_argument(f"--{old.property}", action="append", metavar="NAME=VALUE", help="the same (deprecated)")
-    parser.add_argument(
-        f"--{old.config}", dest=_dest(old.config), metavar="FILE", help="the same as --command-config (deprecated)"
-    )
-
-
-def properties_of(tool: Tool, old: Old) -> dict[str, str]:
-    """Return the client's properties from file and flags. Raises ToolUsageError and Unusable."""
-    found = merged(tool, "command_config", "command_property", _dest(old.property), _dest(old.config))
-    deprecated(tool, old.property, "command-property", old.says)
-    deprecated(tool, old.config, "command-config", old.says)
-    return found
-
-
-def _dest(flag: str) -> str:
-    return flag.replace("-", "_").replace(".", "_")
-
-
-def merged(tool: Tool, config: str, new: str, old: str, old_config: str | None = None) -> dict[str, str]:
-    """Return the properties of a file and of flags, which win over the file.
-
-    Args:
-        config: the option with the file, `old_config` its deprecated name.
-        new: the option with properties, `old` its deprecated name.
-    """
-    never_with(tool, new, old)
-    options = vars(tool.options)
-    path = options[config]
-    if old_config is not None:
-        never_with(tool, config, old_config)
-        path = path or options[old_config]
-    return ({} if path is None else read_properties(path)) | pairs(options[new] or options[old])
 
 
 # -- topics by a regular expression

@@ -22,7 +22,7 @@ from pykafka_broker.protocol.enums import (
     MAX_TIMESTAMP,
     TopicPartition,
 )
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, explained, given, matcher, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, explained, matcher
 
 _TIMES = {
     "latest": LATEST,
@@ -38,19 +38,18 @@ Filter = Callable[[str, int], bool]
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.add_argument("--topic", metavar="REGEX", help="of these topics; of all, if it is not given")
-    parser.add_argument("--partitions", metavar="ID,...", help="of these partitions of each topic")
-    parser.add_argument(
-        "--topic-partitions",
-        metavar="RULE,...",
-        help="topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3: the end of a range is not in it; :1 is of all topics",
+    parser.option("--topic REGEX", "of these topics; of all, if it is not given")
+    parser.option("--partitions ID,...", "of these partitions of each topic")
+    parser.option(
+        "--topic-partitions RULE,...",
+        "topic1:1,topic2:0-3,topic3,topic4:5-,topic5:-3: the end of a range is not in it; :1 is of all topics",
     )
-    parser.add_argument("--time", metavar="TIME", default="latest", help=f"{', '.join(_TIMES)}, or milliseconds")
-    parser.add_argument("--exclude-internal-topics", action="store_true", help="leave out internal topics")
+    parser.option("--time TIME", f"{', '.join(_TIMES)}, or milliseconds", default="latest")
+    parser.option("--exclude-internal-topics", "leave out internal topics")
 
 
 async def run(tool: Tool) -> int:
-    required(tool, "bootstrap_server")
+    tool.required("bootstrap_server")
     try:
         return await _run(tool)
     except ToolUsageError as error:
@@ -60,10 +59,10 @@ async def run(tool: Tool) -> int:
 
 
 async def _run(tool: Tool) -> int:
-    if given(tool, "topic_partitions") and (given(tool, "topic") or given(tool, "partitions")):
+    if tool.given("topic_partitions") and (tool.given("topic") or tool.given("partitions")):
         raise ToolUsageError("--topic-partitions cannot be used with --topic or --partitions")
     time = _time(tool.options.time)
-    wanted = _by_rules(tool.options.topic_partitions) if given(tool, "topic_partitions") else _by_lists(tool)
+    wanted = _by_rules(tool.options.topic_partitions) if tool.given("topic_partitions") else _by_lists(tool)
     async with tool.connect() as client:
         partitions = await _partitions(client, wanted, tool.options.exclude_internal_topics)
         if not partitions:

@@ -11,39 +11,75 @@ from __future__ import annotations
 import asyncio
 import csv
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from itertools import compress
 from pathlib import Path
 
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import BrokerNode, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, of_code
-from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets, delete_group, delete_offsets
-from pykafka_broker.client.leaders import ListedOffset, list_offsets
+from pykafka_broker.client.groups import (
+    Committed,
+    commit_offsets,
+    committed_offsets,
+    delete_group,
+    delete_offsets,
+    list_groups,
+)
+from pykafka_broker.client.leaders import ListedOffset, by_topic, list_offsets
 from pykafka_broker.client.properties import integer, java_split, long
 from pykafka_broker.client.topics import describe_topics
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, only_with
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.java_time import Unparseable, duration_ms, timestamp_ms
 
 # -- tables
 
 
-Column = tuple[str, int]  # title and least width
+Row = dict[str, object]
+Columns = Mapping[str, int]  # least widths by title
 
 
-def print_table(tool: Tool, columns: Sequence[Column], rows: Sequence[Sequence[object]], *, apart: bool = True) -> None:
-    """Print rows below the titles. apart: a blank line comes first."""
-    cells = [[_cell(each) for each in row] for row in rows]
-    widths = [max(width, *(len(row[at]) for row in cells), 0) for at, (_, width) in enumerate(columns)]
+def print_table(
+    tool: Tool,
+    columns: Columns,
+    rows: Iterable[Iterable[object]],
+    *,
+    apart: bool = True,
+    verbose: Collection[str] = (),
+    hidden: Collection[str] = (),
+) -> None:
+    """Print rows below the titles.
+
+    Args:
+        apart: a blank line comes first.
+        verbose: the columns that only --verbose shows.
+        hidden: the columns that are not shown.
+    """
+    left_out = {*hidden} if tool.options.verbose else {*hidden, *verbose}
+    shown = [title not in left_out for title in columns]
+    lines = [[*compress(columns, shown)], *([*compress(map(_cell, row), shown)] for row in rows)]
+    widths = [max(len(each) for each in column) for column in zip(*lines, strict=True)]
+    widths = [max(sizes) for sizes in zip(widths, compress(columns.values(), shown), strict=True)]
     if apart:
         tool.print()
-    for row in ([title for title, _ in columns], *cells):
-        tool.print(" ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
+    for line in lines:
+        tool.print(" ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip())
 
 
 def _cell(value: object) -> str:
     if value is None:
         return "-"
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def spelt(partitions: Iterable[TopicPartition]) -> str | None:
+    """Return partitions as `topic:0,1;...`, None for none."""
+    return ";".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in by_topic(partitions)) or None
+
+
+def address_of(node: BrokerNode) -> Row:
+    """Return a coordinator for --json."""
+    return {"node_id": node.node_id, "host": node.host, "port": node.port}
 
 
 # -- options
@@ -62,44 +98,63 @@ def add_group_flags(parser: ToolParser, kind: str, *, offsets: str, topics: str 
         topics: the name of the flag for topics.
     """
     parser.add_connection()
-    add = parser.add_argument
-    add("--list", action="store_true", help=f"list all {kind}")
-    add("--describe", action="store_true", help="describe groups: --offsets, --members or --state")
-    add("--delete", action="store_true", help="delete groups with their offsets")
-    add("--delete-offsets", action="store_true", help="delete the offsets of one group for topics")
-    add("--group", action="append", metavar="GROUP", help="the group; may be given several times")
-    add("--all-groups", action="store_true", help=f"all {kind}")
-    add(f"--{topics}", action="append", metavar="TOPIC[:0,1]", help="the topic, or partitions of it; several times")
-    add(f"--all-{topics}s", action="store_true", help="all topics that the group has offsets of")
-    add("--offsets", action="store_true", help=f"describe {offsets}; the default")
-    add("--members", action="store_true", help="describe the members")
-    add("--state", nargs="?", const=EVERYTHING, metavar="STATE,...", help="describe the state; list those in a state")
-    add("--verbose", action="store_true", help="describe more of it")
-    add("--timeout", metavar="MS", help="how long to wait for an answer")
+    add = parser.option
+    add("--list", f"list all {kind}")
+    add("--describe", "describe groups: --offsets, --members or --state")
+    add("--delete", "delete groups with their offsets")
+    add("--delete-offsets", "delete the offsets of one group for topics")
+    add("--group GROUP ...", "the group; may be given several times")
+    add("--all-groups", f"all {kind}")
+    add(f"--{topics} TOPIC[:0,1] ...", "the topic, or partitions of it; several times")
+    add(f"--all-{topics}s", "all topics that the group has offsets of")
+    add("--offsets", f"describe {offsets}; the default")
+    add("--members", "describe the members")
+    add("--state STATE,...", "describe the state; list those in a state", nargs="?", const=EVERYTHING)
+    add("--verbose", "describe more of it")
+    add("--timeout MS", "how long to wait for an answer")
 
 
 def check_group_flags(tool: Tool, action: str, *, topics: str = "topic") -> None:
     """Check which flags go together. Raises ToolUsageError."""
     for flag in ("members", "offsets", "verbose"):
-        only_with(tool, flag, "describe")
+        tool.only_with(flag, "describe")
     if tool.options.state is not None and action not in ("describe", "list"):
         raise ToolUsageError("--state can only be used with --describe or --list")
-    never_with(tool, "group", "list", "all_groups")
-    never_with(tool, topics, "list", "describe", "delete")
+    tool.never_with("group", "list", "all_groups")
+    tool.never_with(topics, "list", "describe", "delete")
     if action == "describe":
-        asked = [name for name in ("members", "offsets") if given(tool, name)]
+        asked = [name for name in ("members", "offsets") if tool.given(name)]
         if len(asked) + (tool.options.state is not None) > 1:
             raise ToolUsageError("--describe takes at most one of these options: --members, --offsets, --state")
         if tool.options.state:
             raise ToolUsageError("--describe does not take a value for --state")
 
 
-def connect(tool: Tool) -> Client:
-    """Return a client with the time-out of --timeout. Raises ClientError."""
-    extra = {}
-    if given(tool, "timeout"):
-        extra["default.api.timeout.ms"] = str(whole_number(tool, "timeout"))
-    return tool.connect(extra)
+Action = Callable[[Tool, Client], Awaitable[None]]
+
+
+async def execute(
+    tool: Tool, action: str, actions: Mapping[str, Action], kind: str, listing: Collection[str] = ("list", "delete")
+) -> int:
+    """Run an action of a group tool, and return the exit code; a failure is printed on standard output.
+
+    Args:
+        kind: the kind of groups.
+        listing: the actions that begin with a list of all groups.
+    """
+    try:
+        extra = {"default.api.timeout.ms": str(whole_number(tool, "timeout"))} if tool.given("timeout") else {}
+        async with tool.connect(extra) as client:
+            await actions[action](tool, client)
+    except ClientError as error:
+        reason = _why(error, action, listing)
+        return tool.fail(f"\nError: Executing {kind} group command failed due to {reason}", error)
+    return 0
+
+
+async def states_of(client: Client, kind: str, states: Sequence[str] = ()) -> dict[str, str]:
+    """Return the state of each share or streams group, or of the groups in any of the states."""
+    return {each.group_id: each.group_state for each in await list_groups(client, states, [kind])}
 
 
 def only_group(tool: Tool) -> str:
@@ -122,7 +177,7 @@ def print_groups(tool: Tool, found: Sequence[tuple[str, str]]) -> None:
     """Print the ids of groups, with --state the states."""
     tool.result = [{"group_id": group, "state": state} for group, state in found]
     if tool.options.state is not None:
-        print_table(tool, [("GROUP", 15), ("STATE", 15)], found, apart=False)
+        print_table(tool, {"GROUP": 15, "STATE": 15}, found, apart=False)
         return
     for group, _ in found:
         tool.print(group)
@@ -195,7 +250,6 @@ _OF_GROUPS = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.NON_EMPTY_GROUP,
 }
-COLUMNS = [("TOPIC", 30), ("PARTITION", 15), ("STATUS", 15)]
 
 
 async def delete_groups(tool: Tool, client: Client, groups: Sequence[str], kind: str) -> None:
@@ -274,7 +328,7 @@ async def delete_offsets_of_group(
         rows += [(topic, partition, error) for topic, partition in given]
     tool.print(_told(group, whole))
     told = [(*row[:2], "Successful" if row[2] is None else f"Error: {row[2].java}") for row in rows]
-    print_table(tool, COLUMNS, told)
+    print_table(tool, {"TOPIC": 30, "PARTITION": 15, "STATUS": 15}, told)
     tool.result = [
         {"topic": topic, "partition": partition, "error": None if error is None else str(error)}
         for topic, partition, error in rows
@@ -314,20 +368,20 @@ ALL_SCENARIOS = tuple(_HELP)
 
 def add_scenarios(parser: ToolParser, scenarios: Collection[str] = ALL_SCENARIOS) -> None:
     """Add `--reset-offsets` and the flags of the scenarios."""
-    parser.add_argument("--reset-offsets", action="store_true", help="reset the offsets of groups without members")
+    parser.option("--reset-offsets", "reset the offsets of groups without members")
     for name in scenarios:
         flag = "--" + name.replace("_", "-")
         if name in _VALUES:
             parser.add_argument(flag, metavar=_VALUES[name], help=_HELP[name])
         else:
             parser.add_argument(flag, action="store_true", help=_HELP[name])
-    parser.add_argument("--dry-run", action="store_true", help="show what would be done")
-    parser.add_argument("--execute", action="store_true", help="do it")
+    parser.option("--dry-run", "show what would be done")
+    parser.option("--execute", "do it")
 
 
 def scenario_of(tool: Tool, scenarios: Collection[str] = ALL_SCENARIOS) -> str:
     """Return the only given scenario. Raises ToolUsageError."""
-    found = [name for name in scenarios if given(tool, name)]
+    found = [name for name in scenarios if tool.given(name)]
     if len(found) != 1:
         listed = ", ".join("--" + name.replace("_", "-") for name in scenarios)
         raise ToolUsageError(f"--reset-offsets takes exactly one of {listed}")
@@ -359,9 +413,9 @@ async def targets(
         ToolUsageError: a partition without a committed offset can't be shifted.
     """
     if scenario == "to_earliest":
-        return await _at(client, partitions, EARLIEST)
+        return await offsets_at(client, partitions, EARLIEST)
     if scenario == "to_latest":
-        return await _at(client, partitions, LATEST)
+        return await offsets_at(client, partitions, LATEST)
     if scenario == "to_offset":
         offset = whole_number(tool, scenario)
         return await within(client, dict.fromkeys(partitions, offset))
@@ -374,7 +428,7 @@ async def targets(
                 )
         return await within(client, {each: committed[each] + by for each in partitions})
     if scenario == "to_current":
-        ends = await _at(client, [each for each in partitions if each not in committed], LATEST)
+        ends = await offsets_at(client, [each for each in partitions if each not in committed], LATEST)
         return await within(client, {each: committed.get(each, ends.get(each, 0)) for each in partitions})
     return await _since(tool, client, partitions, _moment(tool, client, scenario))
 
@@ -392,7 +446,7 @@ async def _since(
     """Return the first offset with the timestamp or a later timestamp; without any, the end."""
     found = await _found(client, dict.fromkeys(partitions, moment))
     empty = [each for each in partitions if found[each].offset < 0]
-    ends = await _at(client, empty, LATEST)
+    ends = await offsets_at(client, empty, LATEST)
     for topic, partition in empty:
         tool.print(f"\nWarn: Partition {partition} from topic {topic} is empty. Falling back to latest known offset.")
     return {each: ends[each] if each in ends else found[each].offset for each in partitions}
@@ -400,11 +454,11 @@ async def _since(
 
 async def within(client: Client, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
     """Return the nearest existing offset of each partition."""
-    first, end = await _at(client, offsets, EARLIEST), await _at(client, offsets, LATEST)
+    first, end = await offsets_at(client, offsets, EARLIEST), await offsets_at(client, offsets, LATEST)
     return {partition: min(max(offset, first[partition]), end[partition]) for partition, offset in offsets.items()}
 
 
-async def _at(client: Client, partitions: Collection[TopicPartition], time: int) -> dict[TopicPartition, int]:
+async def offsets_at(client: Client, partitions: Collection[TopicPartition], time: int) -> dict[TopicPartition, int]:
     found = await _found(client, dict.fromkeys(partitions, time))
     return {partition: each.offset for partition, each in found.items()}
 
@@ -529,12 +583,12 @@ def print_plans(tool: Tool, plans: Mapping[str, Mapping[TopicPartition, int]], *
         for (topic, partition), offset in plan.items()
     ]
     tool.result = [dict(zip(("group_id", "topic", "partition", "new_offset"), row, strict=True)) for row in rows]
-    if tool.options.export:
+    if vars(tool.options).get("export"):  # share groups have no such flag
         for line in export_lines(plans, with_group):
             tool.print(line)
         tool.print()
     else:
-        print_table(tool, [("GROUP", 30), ("TOPIC", 30), ("PARTITION", 10), ("NEW-OFFSET", 15)], rows)
+        print_table(tool, {"GROUP": 30, "TOPIC": 30, "PARTITION": 10, "NEW-OFFSET": 15}, rows)
 
 
 # -- failures
@@ -543,8 +597,8 @@ def print_plans(tool: Tool, plans: Mapping[str, Mapping[TopicPartition, int]], *
 _NESTED = "java.util.concurrent.ExecutionException"
 
 
-def why(error: ClientError, action: str, listing: Collection[str] = ("list",)) -> str:
-    """Return a failure in the words of Kafka's script. listing: the actions with a list of all groups first."""
+def _why(error: ClientError, action: str, listing: Collection[str]) -> str:
+    """Return a failure in the words of Kafka's script."""
     if isinstance(error, TimedOut) and action in listing:
         return f"{_NESTED}: {ClientError.exception}: Failed to find brokers to send ListGroups"
     if isinstance(error, KafkaError | TimedOut):

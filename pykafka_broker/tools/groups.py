@@ -5,7 +5,7 @@ from __future__ import annotations
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.groups import list_groups
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, never_with, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 _FAILURE = "Error while executing groups command : "
 
@@ -14,20 +14,20 @@ _KINDS = ("consumer", "share", "streams")
 
 
 def options(parser: ToolParser) -> None:
-    add = parser.add_argument
+    add = parser.option
     parser.add_connection()
-    add("--list", action="store_true", help="list the groups")
-    add("--consumer", action="store_true", help="consumer groups of all kinds, classic and simple ones too")
-    add("--share", action="store_true", help="share groups")
-    add("--streams", action="store_true", help="streams groups")
-    add("--group-type", metavar="TYPE", help=f"groups of this type: {', '.join(_TYPES)}")
-    add("--protocol", metavar="PROTOCOL", help="groups with this protocol type")
+    add("--list", "list the groups")
+    add("--consumer", "consumer groups of all kinds, classic and simple ones too")
+    add("--share", "share groups")
+    add("--streams", "streams groups")
+    add("--group-type TYPE", f"groups of this type: {', '.join(_TYPES)}")
+    add("--protocol PROTOCOL", "groups with this protocol type")
 
 
 async def run(tool: Tool) -> int:
-    required(tool, "list")
+    tool.required("list")
     for number, kind in enumerate(_KINDS):
-        never_with(tool, kind, "group_type", "protocol", *_KINDS[number + 1 :])
+        tool.never_with(kind, "group_type", "protocol", *_KINDS[number + 1 :])
     wanted = tool.options.group_type
     if wanted is not None and wanted.lower() not in _TYPES:
         raise ToolUsageError("--group-type must be a valid group type.")

@@ -21,15 +21,13 @@ _TYPES = {"PREFERRED": 0, "UNCLEAN": 1}
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.add_argument("--admin.config", dest="command_config", metavar="FILE", help="the same, as it was called")
+    parser.option("--admin.config FILE", "the same, as it was called", dest="command_config")
     parser.add_argument("--election-type", type=str.upper, choices=_TYPES, help="preferred or unclean")
-    parser.add_argument("--topic", metavar="NAME", help="with --partition: elect for this one")
-    parser.add_argument("--partition", type=integer, metavar="ID", help="partition of --topic")
-    parser.add_argument("--all-topic-partitions", action="store_true", help="elect for all that need it")
-    parser.add_argument(
-        "--path-to-json-file",
-        metavar="FILE",
-        help='elect for those in this file: {"partitions": [{"topic": "foo", "partition": 1}]}',
+    parser.option("--topic NAME", "with --partition: elect for this one")
+    parser.option("--partition ID", "partition of --topic", type=integer)
+    parser.option("--all-topic-partitions", "elect for all that need it")
+    parser.option(
+        "--path-to-json-file FILE", 'elect for those in this file: {"partitions": [{"topic": "foo", "partition": 1}]}'
     )
 
 

@@ -10,18 +10,18 @@ from pykafka_broker.client.errors import ClientError, KafkaError, check
 from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
-from pykafka_broker.tools.frame import Tool, ToolParser, required
+from pykafka_broker.tools.frame import Tool, ToolParser
 
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.add_argument("--describe", action="store_true", help="describe the log directories of the brokers")
-    parser.add_argument("--topic-list", metavar="TOPIC,...", default="", help="these topics only")
-    parser.add_argument("--broker-list", metavar="ID,...", default="", help="these brokers only")
+    parser.option("--describe", "describe the log directories of the brokers")
+    parser.option("--topic-list TOPIC,...", "these topics only", default="")
+    parser.option("--broker-list ID,...", "these brokers only", default="")
 
 
 async def run(tool: Tool) -> int:
-    required(tool, "bootstrap_server", "describe")
+    tool.required("bootstrap_server", "describe")
     topics = set(filter(None, tool.options.topic_list.split(",")))
     async with tool.connect() as client:
         await client.refresh(call="listNodes")

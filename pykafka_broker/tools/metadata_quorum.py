@@ -24,15 +24,15 @@ def options(parser: ToolParser) -> None:
     parser.add_connection(controllers=True)
     commands = parser.add_commands()
     command = commands.add("describe", "what there is of the quorum")
-    command.add_argument("--status", action="store_true", help="the leader, and how far the others are behind")
-    command.add_argument("--replication", action="store_true", help="each replica of the log of metadata")
-    command.add_argument("--human-readable", action="store_true", help="with --replication: how long ago")
+    command.option("--status", "the leader, and how far the others are behind")
+    command.option("--replication", "each replica of the log of metadata")
+    command.option("--human-readable", "with --replication: how long ago")
     command = commands.add("add-controller", "add the controller whose settings are in --command-config")
-    command.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    command.option("--dry-run", "only say what would be done")
     command = commands.add("remove-controller", "remove a controller")
-    command.add_argument("--controller-id", type=integer, required=True, metavar="ID", help="the node that is removed")
-    command.add_argument("--controller-directory-id", required=True, metavar="ID", help="the id of its directory")
-    command.add_argument("--dry-run", action="store_true", help="only say what would be done")
+    command.option("--controller-id ID", "the node that is removed", type=integer, required=True)
+    command.option("--controller-directory-id ID", "the id of its directory", required=True)
+    command.option("--dry-run", "only say what would be done")
 
 
 async def run(tool: Tool) -> int:

@@ -57,7 +57,7 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestTopic,
 )
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import Bar
 
@@ -445,11 +445,11 @@ class Mirror:
                 await back.send(self._syncs_topic, value, key, partition=0)
 
 
-async def everything(client: Client, properties: dict[str, str], partitions: list[TopicPartition]) -> list[Record]:
+async def everything(client: Client, properties: dict[str, str], partitions: list[TopicPartition]) -> list[BatchRecord]:
     """Read all current records of partitions, each partition in order. Raises ClientError."""
     ends = await list_offsets(client, dict.fromkeys(partitions, LATEST))
     left = {partition for partition in partitions if ends[partition].offset > 0}
-    found: list[Record] = []
+    found: list[BatchRecord] = []
     async with Consumer(client, properties) as consumer:
         consumer.assign(sorted(left))
         for partition in left:
@@ -608,7 +608,7 @@ Duty = Callable[[], Coroutine[Any, Any, None]]
 
 def options(parser: ToolParser) -> None:
     parser.add_argument("file", metavar="FILE", help="properties as MirrorMaker 2 has them")
-    parser.add_argument("--clusters", nargs="+", default=[], metavar="ALIAS", help="mirror only to these clusters")
+    parser.option("--clusters ALIAS", "mirror only to these clusters", nargs="+", default=[])
 
 
 async def run(tool: Tool) -> int:

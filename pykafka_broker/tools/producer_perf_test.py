@@ -18,8 +18,8 @@ from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.properties import double, integer, long, read_properties
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, deprecated, given, never_with, pairs, required
+from pykafka_broker.client.properties import double, integer, long
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import Bar
 from pykafka_broker.tools.statistics import Stats, ThroughputThrottler
 
@@ -32,23 +32,21 @@ _MOST_BYTES = 16 << 20  # the most bytes of values made before the first send
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.add_argument("--topic", metavar="TOPIC", help="where the records go")
-    parser.add_argument("--num-records", type=long, metavar="NUMBER", help="how many are sent")
-    parser.add_argument("--throughput", type=double, metavar="RECORDS/S", help="at most so many a second; -1: no limit")
-    parser.add_argument("--record-size", type=integer, metavar="BYTES", help="of values of random letters")
-    parser.add_argument("--payload-file", metavar="FILE", help="values are lines of it, by chance")
-    parser.add_argument("--payload-delimiter", default="\\n", metavar="TEXT", help="what stands between them")
-    parser.add_argument("--payload-monotonic", action="store_true", help="values are rising numbers")
+    parser.option("--topic TOPIC", "where the records go")
+    parser.option("--num-records NUMBER", "how many are sent", type=long)
+    parser.option("--throughput RECORDS/S", "at most so many a second; -1: no limit", type=double)
+    parser.option("--record-size BYTES", "of values of random letters", type=integer)
+    parser.option("--payload-file FILE", "values are lines of it, by chance")
+    parser.option("--payload-delimiter TEXT", "what stands between them", default="\\n")
+    parser.option("--payload-monotonic", "values are rising numbers")
     for name in ("command-property", "producer-props"):
-        parser.add_argument(f"--{name}", nargs="+", metavar="NAME=VALUE", help="properties of the producer")
-    parser.add_argument("--producer.config", dest="producer_config", metavar="FILE", help="as --command-config")
-    parser.add_argument("--print-metrics", action="store_true", help="print figures of the client at the end")
-    parser.add_argument("--transactional-id", metavar="ID", help="send in transactions of this id")
-    parser.add_argument("--transaction-duration-ms", type=long, metavar="MS", help="commit after so long")
-    parser.add_argument(
-        "--warmup-records", type=long, default=0, metavar="NUMBER", help="are left out of the last line"
-    )
-    parser.add_argument("--reporting-interval", type=long, default=5_000, metavar="MS", help="between lines of figures")
+        parser.option(f"--{name} NAME=VALUE", "properties of the producer", nargs="+")
+    parser.option("--producer.config FILE", "as --command-config", dest="producer_config")
+    parser.option("--print-metrics", "print figures of the client at the end")
+    parser.option("--transactional-id ID", "send in transactions of this id")
+    parser.option("--transaction-duration-ms MS", "commit after so long", type=long)
+    parser.option("--warmup-records NUMBER", "are left out of the last line", type=long, default=0)
+    parser.option("--reporting-interval MS", "between lines of figures", type=long, default=5_000)
 
 
 async def run(tool: Tool) -> int:
@@ -68,8 +66,8 @@ async def run(tool: Tool) -> int:
 
 def _check(tool: Tool) -> None:
     options = tool.options
-    required(tool, "topic", "num_records", "throughput")
-    if sum((given(tool, "record_size"), given(tool, "payload_file"), options.payload_monotonic)) != 1:
+    tool.required("topic", "num_records", "throughput")
+    if sum((tool.given("record_size"), tool.given("payload_file"), options.payload_monotonic)) != 1:
         raise ToolUsageError("exactly one of --record-size, --payload-file or --payload-monotonic is needed")
     if options.num_records <= 0:
         raise ToolUsageError("--num-records should be greater than zero")
@@ -81,19 +79,17 @@ def _check(tool: Tool) -> None:
         raise ToolUsageError("--warmup-records must be at least 0 and fewer than --num-records")
     if options.reporting_interval <= 0:
         raise ToolUsageError("--reporting-interval should be greater than zero")
-    if given(tool, "transaction_duration_ms") and options.transaction_duration_ms <= 0:
+    if tool.given("transaction_duration_ms") and options.transaction_duration_ms <= 0:
         raise ToolUsageError("--transaction-duration-ms should be greater than zero")
-    never_with(tool, "command_property", "producer_props")
-    never_with(tool, "command_config", "producer_config")
+    tool.never_with("command_property", "producer_props")
+    tool.never_with("command_config", "producer_config")
 
 
 def _properties(tool: Tool) -> dict[str, str]:
     options = tool.options
-    deprecated(tool, "producer-props", "command-property", _SAID)
-    deprecated(tool, "producer.config", "command-config", _SAID)
-    path = options.command_config or options.producer_config
-    found = {} if path is None else read_properties(path)
-    found |= pairs(options.command_property or options.producer_props)
+    tool.deprecated("producer-props", "command-property", _SAID)
+    tool.deprecated("producer.config", "command-config", _SAID)
+    found = tool.properties("command_config", "producer_config", pairs=("command_property", "producer_props"))
     found.setdefault("client.id", "perf-producer-client")
     if options.transactional_id is not None:
         found["transactional.id"] = options.transactional_id

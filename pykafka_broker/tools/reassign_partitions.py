@@ -26,7 +26,7 @@ from pykafka_broker.client.topics import (
 from pykafka_broker.cluster.placement import Racks
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, never_with, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.json_file import json_array, json_number, json_object, json_text, read_json
 
 # -- plans
@@ -355,21 +355,21 @@ _EXISTING = (
 
 def options(parser: ToolParser) -> None:
     parser.add_connection(controllers=True)
-    parser.add_argument("--generate", action="store_true", help="propose other replicas; nothing is changed")
-    parser.add_argument("--execute", action="store_true", help="begin what the file says")
-    parser.add_argument("--verify", action="store_true", help="is it done? if so, its throttles are removed")
-    parser.add_argument("--cancel", action="store_true", help="end what is under way")
-    parser.add_argument("--list", action="store_true", help="list what is under way")
-    parser.add_argument("--reassignment-json-file", metavar="FILE", help="partitions with their new replicas")
-    parser.add_argument("--topics-to-move-json-file", metavar="FILE", help="topics, for --generate")
-    parser.add_argument("--broker-list", metavar="ID,...", help="brokers to use, for --generate")
-    parser.add_argument("--disable-rack-aware", action="store_true", help="place as if there were no racks")
-    parser.add_argument("--throttle", metavar="BYTES", help="between brokers, per second")
-    parser.add_argument("--replica-alter-log-dirs-throttle", metavar="BYTES", help="within a broker")
-    parser.add_argument("--timeout", metavar="MS", help="until moves to directories have begun; 10000")
-    parser.add_argument("--additional", action="store_true", help="beside what is under way, or to change its throttle")
-    parser.add_argument("--preserve-throttles", action="store_true", help="leave throttles alone")
-    parser.add_argument("--disallow-replication-factor-change", action="store_true", help="only as many replicas")
+    parser.option("--generate", "propose other replicas; nothing is changed")
+    parser.option("--execute", "begin what the file says")
+    parser.option("--verify", "is it done? if so, its throttles are removed")
+    parser.option("--cancel", "end what is under way")
+    parser.option("--list", "list what is under way")
+    parser.option("--reassignment-json-file FILE", "partitions with their new replicas")
+    parser.option("--topics-to-move-json-file FILE", "topics, for --generate")
+    parser.option("--broker-list ID,...", "brokers to use, for --generate")
+    parser.option("--disable-rack-aware", "place as if there were no racks")
+    parser.option("--throttle BYTES", "between brokers, per second")
+    parser.option("--replica-alter-log-dirs-throttle BYTES", "within a broker")
+    parser.option("--timeout MS", "until moves to directories have begun; 10000")
+    parser.option("--additional", "beside what is under way, or to change its throttle")
+    parser.option("--preserve-throttles", "leave throttles alone")
+    parser.option("--disallow-replication-factor-change", "only as many replicas")
 
 
 async def run(tool: Tool) -> int:
@@ -390,16 +390,16 @@ async def run(tool: Tool) -> int:
 
 def _check(tool: Tool) -> str:
     """Return the action of the flags. Raises ToolUsageError."""
-    actions = [each for each in _NEEDS if given(tool, each)]
+    actions = [each for each in _NEEDS if tool.given(each)]
     if len(actions) != 1:
         raise ToolUsageError(
             "Command must include exactly one action: --generate, --execute, --verify, --cancel, --list"
         )
     action = actions[0]
-    required(tool, *_NEEDS[action])
+    tool.required(*_NEEDS[action])
     allowed = {*_NEEDS[action], *_TAKES[action]}
     every = {flag for flags in (*_NEEDS.values(), *_TAKES.values()) for flag in flags}
-    never_with(tool, action, *sorted(every - allowed))
+    tool.never_with(action, *sorted(every - allowed))
     if tool.options.bootstrap_controller is not None and action not in ("cancel", "list"):
         raise ToolUsageError(f"--bootstrap-controller is not valid with --{action}")
     return action

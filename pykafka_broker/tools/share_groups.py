@@ -13,36 +13,40 @@ from pykafka_broker.client.groups import (
     alter_share_group_starts,
     delete_share_group_starts,
     describe_share_group,
-    list_groups,
     share_group_starts,
 )
-from pykafka_broker.client.leaders import by_topic
-from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.group_commands import (
     INACTIVE,
+    Row,
     add_group_flags,
     add_scenarios,
+    address_of,
     check_group_flags,
-    connect,
     delete_listed_groups,
+    execute,
     only_group,
     parse_topics,
     partitions_within,
     print_deleted,
     print_groups,
+    print_plans,
     print_table,
     scenario_of,
+    spelt,
+    states_of,
     targets,
     wanted,
-    why,
 )
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "Stable", "Dead")
 _SCENARIOS = ("to_earliest", "to_latest", "to_datetime")
-_LISTING = ("list", "delete")
+_OFFSETS = {"GROUP": 15, "TOPIC": 15, "PARTITION": 10, "LEADER-EPOCH": 15, "START-OFFSET": 15, "LAG": 15}
+_MEMBERS = {"GROUP": 15, "CONSUMER-ID": 15, "HOST": 15, "CLIENT-ID": 15, "#PARTITIONS": 15, "MEMBER-EPOCH": 15}
+_MEMBERS |= {"ASSIGNMENT": 15}
+_STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "STATE": 15, "GROUP-EPOCH": 15, "ASSIGNMENT-EPOCH": 17, "#MEMBERS": 8}
 
 
 def options(parser: ToolParser) -> None:
@@ -51,45 +55,36 @@ def options(parser: ToolParser) -> None:
 
 
 async def run(tool: Tool) -> int:
-    action = one_of(tool, *_ACTIONS)
-    required(tool, "bootstrap_server")
+    action = tool.one_of(*_ACTIONS)
+    tool.required("bootstrap_server")
     _check(tool, action)
-    try:
-        async with connect(tool) as client:
-            await _DONE_BY[action](tool, client)
-    except ClientError as error:
-        tool.fail(f"\nError: Executing share group command failed due to {why(error, action, _LISTING)}", error)
+    await execute(tool, action, _DONE_BY, "share")
     return 0
 
 
 def _check(tool: Tool, action: str) -> None:
     """Check which flags go together. Raises ToolUsageError."""
     check_group_flags(tool, action)
-    if action in ("describe", "delete") and not given(tool, "group") and not tool.options.all_groups:
+    if action in ("describe", "delete") and not tool.given("group") and not tool.options.all_groups:
         raise ToolUsageError(f"--{action} takes one of these options: --all-groups, --group")
     if action == "delete_offsets":
-        required(tool, "topic", "group")
+        tool.required("topic", "group")
     if action == "reset_offsets":
-        required(tool, "group")
+        tool.required("group")
         scenario_of(tool, _SCENARIOS)
         if not tool.options.execute and not tool.options.dry_run:
             raise ToolUsageError("--reset-offsets takes one of these options: --execute, --dry-run")
-        if not given(tool, "topic") and not tool.options.all_topics:
+        if not tool.given("topic") and not tool.options.all_topics:
             raise ToolUsageError("--reset-offsets takes one of these options: --all-topics, --topic")
-
-
-async def _listed(client: Client) -> dict[str, str]:
-    """Return the state of each share group."""
-    return {each.group_id: each.group_state for each in await list_groups(client, types=["share"])}
 
 
 async def _list(tool: Tool, client: Client) -> None:
     states = wanted(tool.options.state, _STATES, "state")
-    print_groups(tool, [each for each in (await _listed(client)).items() if not states or each[1] in states])
+    print_groups(tool, [each for each in (await states_of(client, "share")).items() if not states or each[1] in states])
 
 
 async def _describe(tool: Tool, client: Client) -> None:
-    groups = list(await _listed(client)) if tool.options.all_groups else sorted(set(tool.options.group))
+    groups = list(await states_of(client, "share")) if tool.options.all_groups else sorted(set(tool.options.group))
     tool.result = []
     for view in [await describe_share_group(client, group) for group in groups]:
         if view.state == "Empty" and (tool.options.members or tool.options.state is not None):
@@ -107,52 +102,43 @@ async def _offsets(tool: Tool, client: Client, group: str) -> None:
     if not starts:
         tool.print(f"\nShare group '{group}' has no offset information.")
         return
-    epoch = [("LEADER-EPOCH", 15)] if tool.options.verbose else []
-    columns = [("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10), *epoch, ("START-OFFSET", 15), ("LAG", 15)]
     rows = [
-        [group, *partition, *([each.leader_epoch] if epoch else []), each.offset, each.lag]
+        {"group_id": group, **partition._asdict()}
+        | {"leader_epoch": each.leader_epoch, "start_offset": each.offset, "lag": each.lag}
         for partition, each in starts.items()
     ]
-    print_table(tool, columns, rows)
-    tool.result += [
-        {"group_id": group, "topic": topic, "partition": partition}
-        | {"leader_epoch": each.leader_epoch, "start_offset": each.offset, "lag": each.lag}
-        for (topic, partition), each in starts.items()
-    ]
+    print_table(tool, _OFFSETS, [row.values() for row in rows], verbose=["LEADER-EPOCH"])
+    tool.result += rows
 
 
 def _members(tool: Tool, view: GroupView) -> None:
-    epoch = [("MEMBER-EPOCH", 15)] if tool.options.verbose else []
-    columns = [("GROUP", 15), ("CONSUMER-ID", 15), ("HOST", 15), ("CLIENT-ID", 15), ("#PARTITIONS", 15)]
-    rows = []
+    cells = []
     for each in view.members:
-        spelt = ";".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in by_topic(each.assignment))
-        row = [view.group_id, each.member_id, each.host, each.client_id, len(each.assignment)]
-        rows.append([*row, *([each.epoch] if epoch else []), spelt or None])
-        tool.result.append(
-            {"group_id": view.group_id, "consumer_id": each.member_id, "host": each.host, "client_id": each.client_id}
-            | {"partition_count": len(each.assignment), "member_epoch": each.epoch}
-            | {"assignment": [{"topic": topic, "partition": index} for topic, index in each.assignment]}
-        )
-    if rows:
-        print_table(tool, [*columns, *epoch, ("ASSIGNMENT", 15)], rows)
+        row: Row = {
+            "group_id": view.group_id,
+            "consumer_id": each.member_id,
+            "host": each.host,
+            "client_id": each.client_id,
+        }
+        row |= {"client_id": each.client_id, "partition_count": len(each.assignment), "member_epoch": each.epoch}
+        cells.append([*row.values(), spelt(each.assignment)])
+        tool.result.append(row | {"assignment": [partition._asdict() for partition in each.assignment]})
+    if cells:
+        print_table(tool, _MEMBERS, cells, verbose=["MEMBER-EPOCH"])
 
 
 def _state(tool: Tool, view: GroupView) -> None:
-    epochs = [("GROUP-EPOCH", 15), ("ASSIGNMENT-EPOCH", 17)] if tool.options.verbose else []
-    node = view.coordinator
-    row = [view.group_id, f"{node.host}:{node.port} ({node.node_id})", view.state]
-    cells = [*row, *([view.epoch, view.target_epoch] if epochs else []), len(view.members)]
-    print_table(tool, [("GROUP", 15), ("COORDINATOR (ID)", 25), ("STATE", 15), *epochs, ("#MEMBERS", 8)], [cells])
+    node, members = view.coordinator, len(view.members)
+    cells = [view.group_id, f"{node.host}:{node.port} ({node.node_id})", view.state, view.epoch, view.target_epoch]
+    print_table(tool, _STATE, [[*cells, members]], verbose=["GROUP-EPOCH", "ASSIGNMENT-EPOCH"])
     tool.result.append(
-        {"group_id": view.group_id, "state": view.state, "member_count": len(view.members)}
-        | {"coordinator": {"node_id": node.node_id, "host": node.host, "port": node.port}}
+        {"group_id": view.group_id, "state": view.state, "member_count": members, "coordinator": address_of(node)}
         | {"group_epoch": view.epoch, "assignment_epoch": view.target_epoch}
     )
 
 
 async def _delete(tool: Tool, client: Client) -> None:
-    listed = await _listed(client)
+    listed = await states_of(client, "share")
     groups = list(listed) if tool.options.all_groups else list(dict.fromkeys(tool.options.group))
     unknown = "Group '{}' is not a share group."
     failed = await delete_listed_groups(client, groups, listed, kind="share", unknown=unknown)
@@ -169,7 +155,7 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
         unknown = "Encounter some unknown error: " if isinstance(error, TimedOut) else ""
         tool.print(f"\nError: {unknown}{error.java if unknown else error}")
     rows = [(topic, "Successful" if found[topic] is None else f"Error: {found[topic]}") for topic in found]
-    print_table(tool, [("TOPIC", 30), ("STATUS", 15)], rows)
+    print_table(tool, {"TOPIC": 30, "STATUS": 15}, rows)
     tool.result = [{"topic": topic, "error": None if error is None else str(error)} for topic, error in found.items()]
 
 
@@ -185,17 +171,14 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
         raise ToolUsageError(str(error)) from None
     if state not in INACTIVE:
         raise ToolUsageError(f"Share group '{group}' is not empty.")
-    partitions: list[TopicPartition]
-    if given(tool, "topic"):
+    if tool.given("topic"):
         partitions = await partitions_within(client, parse_topics(tool.options.topic))
     else:
         partitions = list(await share_group_starts(client, group))
     found = await targets(tool, client, scenario_of(tool, _SCENARIOS), partitions, {})
     if tool.options.execute:
         await alter_share_group_starts(client, group, found)
-    rows = [(group, *partition, offset) for partition, offset in found.items()]
-    print_table(tool, [("GROUP", 30), ("TOPIC", 30), ("PARTITION", 10), ("NEW-OFFSET", 15)], rows)
-    tool.result = [dict(zip(("group_id", "topic", "partition", "new_offset"), row, strict=True)) for row in rows]
+    print_plans(tool, {group: found}, with_group=False)
 
 
 _DONE_BY = {

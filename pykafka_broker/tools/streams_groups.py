@@ -17,23 +17,25 @@ from pykafka_broker.client.groups import (
     coordinator_of,
     describe_streams_group,
     internal_topics,
-    list_groups,
     tasks_of,
 )
-from pykafka_broker.client.leaders import by_topic, list_offsets
+from pykafka_broker.client.leaders import by_topic
 from pykafka_broker.client.topics import delete_topics
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup, Member, TaskIds
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, given, one_of, only_with, required
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.group_commands import (
     INACTIVE,
+    Row,
     add_group_flags,
     add_scenarios,
+    address_of,
     check_group_flags,
-    connect,
     delete_listed_groups,
     delete_offsets_of_group,
+    execute,
+    offsets_at,
     parse_topics,
     partitions_within,
     print_deleted,
@@ -43,21 +45,28 @@ from pykafka_broker.tools.group_commands import (
     print_table,
     reset,
     scenario_of,
+    states_of,
     wanted,
     whole_number,
-    why,
 )
 
 # -- tables
 
 
-Row = dict[str, object]
+_STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "STATE": 25, "GROUP-EPOCH": 15, "TARGET-ASSIGNMENT-EPOCH": 25}
+_STATE |= {"#MEMBERS": 10}
+_MEMBERS = {"GROUP": 15, "TARGET-ASSIGNMENT-EPOCH": 25, "TOPOLOGY-EPOCH": 15, "MEMBER": 15, "MEMBER-PROTOCOL": 15}
+_MEMBERS |= {"MEMBER-EPOCH": 15, "PROCESS": 15, "CLIENT-ID": 15, "ASSIGNMENTS": 15}
+_OFFSETS = {"GROUP": 15, "TOPIC": 15, "PARTITION": 10, "CURRENT-OFFSET": 15, "LEADER-EPOCH": 15, "LOG-END-OFFSET": 15}
+_OFFSETS |= {"OFFSET-LAG": 15}
+_VERBOSE = {"GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH", "TOPOLOGY-EPOCH", "MEMBER-PROTOCOL", "MEMBER-EPOCH"}
+_VERBOSE |= {"CURRENT-OFFSET", "LEADER-EPOCH", "LOG-END-OFFSET"}
 
 
-async def describe(tool: Tool, client: Client, group_ids: Sequence[str]) -> None:
+async def _describe(tool: Tool, client: Client) -> None:
     """Print the offsets, members or states of groups. Raises ClientError."""
     tool.result = []
-    for group_id in group_ids:
+    for group_id in await _group_ids(tool, client):
         group = await describe_streams_group(client, group_id)
         if tool.options.state is not None:
             _state(tool, group, await coordinator_of(client, group_id))
@@ -72,15 +81,13 @@ async def describe(tool: Tool, client: Client, group_ids: Sequence[str]) -> None
 def _state(tool: Tool, group: DescribedGroup, node: BrokerNode) -> None:
     if group.group_state == "Empty":
         tool.print(f"\nError: Streams group '{group.group_id}' has no active members.")
-    epochs = [("GROUP-EPOCH", 15), ("TARGET-ASSIGNMENT-EPOCH", 25)] if tool.options.verbose else []
-    columns = [("GROUP", 15), ("COORDINATOR (ID)", 25), ("STATE", 25), *epochs, ("#MEMBERS", 10)]
-    row: list[object] = [group.group_id, f"{node.host}:{node.port} ({node.node_id})", group.group_state]
-    row += [group.group_epoch, group.assignment_epoch] if epochs else []
-    print_table(tool, columns, [[*row, len(group.members)]], apart=False)
+    row = [group.group_id, f"{node.host}:{node.port} ({node.node_id})", group.group_state, group.group_epoch]
+    cells = [*row, group.assignment_epoch, len(group.members)]
+    print_table(tool, _STATE, [cells], apart=False, verbose=_VERBOSE)
     tool.result.append(
         {"group_id": group.group_id, "state": group.group_state, "member_count": len(group.members)}
-        | {"coordinator": {"node_id": node.node_id, "host": node.host, "port": node.port}}
-        | {"group_epoch": group.group_epoch, "target_assignment_epoch": group.assignment_epoch}
+        | {"coordinator": address_of(node), "group_epoch": group.group_epoch}
+        | {"target_assignment_epoch": group.assignment_epoch}
     )
 
 
@@ -88,15 +95,10 @@ def _members(tool: Tool, group: DescribedGroup) -> None:
     rows: list[list[object]] = []
     for each in group.members:
         protocol = "classic" if each.is_classic else "streams"
-        epochs = [group.assignment_epoch, each.topology_epoch], [protocol, each.member_epoch]
-        before, after = epochs if tool.options.verbose else ([], [])
-        last = [each.process_id, each.client_id, _spelt(each, with_target=tool.options.verbose)]
-        rows.append([group.group_id, *before, each.member_id, *after, *last])
-        tool.result.append(_member(group, each))
-    before_columns = [("TARGET-ASSIGNMENT-EPOCH", 25), ("TOPOLOGY-EPOCH", 15)] if tool.options.verbose else []
-    after_columns = [("MEMBER-PROTOCOL", 15), ("MEMBER-EPOCH", 15)] if tool.options.verbose else []
-    columns = [("GROUP", 15), *before_columns, ("MEMBER", 15), *after_columns, ("PROCESS", 15), ("CLIENT-ID", 15)]
-    print_table(tool, [*columns, ("ASSIGNMENTS", 15)], rows, apart=False)
+        row = [group.group_id, group.assignment_epoch, each.topology_epoch, each.member_id, protocol, each.member_epoch]
+        rows.append([*row, each.process_id, each.client_id, _spelt(each, with_target=tool.options.verbose)])
+        tool.result.append(_member(group, each, protocol))
+    print_table(tool, _MEMBERS, rows, apart=False, verbose=_VERBOSE)
 
 
 def _spelt(member: Member, *, with_target: bool) -> str:
@@ -110,7 +112,7 @@ def _tasks(tasks: list[TaskIds]) -> str:
     return " ".join(f"{each.subtopology_id}:[{','.join(map(str, each.partitions))}];" for each in tasks)
 
 
-def _member(group: DescribedGroup, member: Member) -> Row:
+def _member(group: DescribedGroup, member: Member, protocol: str) -> Row:
     def told(tasks: dict[str, list[TaskIds]]) -> Row:
         return {
             kind.lower(): [{"subtopology": each.subtopology_id, "partitions": each.partitions} for each in of]
@@ -123,7 +125,7 @@ def _member(group: DescribedGroup, member: Member) -> Row:
         "process_id": member.process_id,
         "client_id": member.client_id,
         "host": member.client_host,
-        "protocol": "classic" if member.is_classic else "streams",
+        "protocol": protocol,
         "member_epoch": member.member_epoch,
         "topology_epoch": member.topology_epoch,
         "target_assignment_epoch": group.assignment_epoch,
@@ -136,26 +138,17 @@ async def _offsets(tool: Tool, client: Client, group: DescribedGroup) -> None:
     """Print the offsets of a group; without a commit the lag is the whole partition."""
     committed = await committed_offsets(client, group.group_id)
     partitions = active_partitions(group)
-    firsts = await list_offsets(client, dict.fromkeys(partitions, EARLIEST)) if partitions else {}
-    ends = await list_offsets(client, dict.fromkeys(partitions, LATEST)) if partitions else {}
+    firsts, ends = await offsets_at(client, partitions, EARLIEST), await offsets_at(client, partitions, LATEST)
     rows: list[Row] = []
     for partition in partitions:
-        for found in (firsts[partition], ends[partition]):
-            if isinstance(found, ClientError):
-                raise found
-        offset, end = committed.get(partition), ends[partition].offset
+        offset, end = committed.get(partition), ends[partition]
         rows.append(
-            {"group_id": group.group_id, "topic": partition[0], "partition": partition[1]}
-            | {"current_offset": offset and offset.offset}
+            {"group_id": group.group_id, **partition._asdict(), "current_offset": offset and offset.offset}
             | {"leader_epoch": None if offset is None or offset.leader_epoch < 0 else offset.leader_epoch}
-            | {"log_end_offset": end, "lag": end - (firsts[partition].offset if offset is None else offset.offset)}
+            | {"log_end_offset": end, "lag": end - (firsts[partition] if offset is None else offset.offset)}
         )
     tool.result += rows
-    columns = [("GROUP", 15), ("TOPIC", 15), ("PARTITION", 10)]
-    if tool.options.verbose:
-        columns += [("CURRENT-OFFSET", 15), ("LEADER-EPOCH", 15), ("LOG-END-OFFSET", 15)]
-    shown = [list(row.values()) if tool.options.verbose else [*list(row.values())[:3], row["lag"]] for row in rows]
-    print_table(tool, [*columns, ("OFFSET-LAG", 15)], shown, apart=False)
+    print_table(tool, _OFFSETS, [row.values() for row in rows], apart=False, verbose=_VERBOSE)
 
 
 # -- the tool
@@ -163,35 +156,28 @@ async def _offsets(tool: Tool, client: Client, group: DescribedGroup) -> None:
 
 _ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "NotReady", "Stable", "Assigning", "Reconciling", "Dead")
-_LISTING = ("list", "delete")
 
 
 def options(parser: ToolParser) -> None:
-    add = parser.add_argument
+    add = parser.option
     add_group_flags(parser, "streams groups", offsets="the lag", topics="input-topic")
     add_scenarios(parser)
-    add("--export", action="store_true", help="print what was reset to as CSV")
-    add("--delete-internal-topic", action="append", metavar="TOPIC", help="after a reset, delete this topic")
-    add("--delete-all-internal-topics", action="store_true", help="delete the application's own topics, too")
+    add("--export", "print what was reset to as CSV")
+    add("--delete-internal-topic TOPIC ...", "after a reset, delete this topic")
+    add("--delete-all-internal-topics", "delete the application's own topics, too")
 
 
 async def run(tool: Tool) -> int:
-    action = one_of(tool, *_ACTIONS)
-    required(tool, "bootstrap_server")
+    action = tool.one_of(*_ACTIONS)
+    tool.required("bootstrap_server")
     _check(tool, action)
-    try:
-        async with connect(tool) as client:
-            await _DONE_BY[action](tool, client)
-    except ClientError as error:
-        reason = why(error, action, _LISTING)
-        return tool.fail(f"\nError: Executing streams group command failed due to {reason}", error)
-    return 0
+    return await execute(tool, action, _DONE_BY, "streams")
 
 
 def _check(tool: Tool, action: str) -> None:
     """Check which flags go together. Raises ToolUsageError."""
     try:
-        for flag in filter(lambda name: given(tool, name), ("timeout", "to_offset", "shift_by")):
+        for flag in filter(lambda name: tool.given(name), ("timeout", "to_offset", "shift_by")):
             whole_number(tool, flag)
     except ClientError as error:
         raise ToolUsageError(str(error)) from None
@@ -199,9 +185,9 @@ def _check(tool: Tool, action: str) -> None:
     if action != "reset_offsets" and (tool.options.execute or tool.options.dry_run):
         raise ToolUsageError("Only --reset-offsets accepts --execute or --dry-run")
     groups = "--group" if action == "delete_offsets" else "--all-groups, --group"
-    if action != "list" and not (given(tool, "group") or (tool.options.all_groups and action != "delete_offsets")):
+    if action != "list" and not (tool.given("group") or (tool.options.all_groups and action != "delete_offsets")):
         raise ToolUsageError(f"--{action.replace('_', '-')} takes one of these options: {groups}")
-    if action == "delete_offsets" and not (given(tool, "input_topic") or tool.options.all_input_topics):
+    if action == "delete_offsets" and not (tool.given("input_topic") or tool.options.all_input_topics):
         raise ToolUsageError("--delete-offsets takes one of these options: --all-input-topics, --input-topic")
     if action == "delete_offsets" and len(tool.options.group) > 1:
         raise ToolUsageError("--delete-offsets supports only one --group at a time")
@@ -209,33 +195,24 @@ def _check(tool: Tool, action: str) -> None:
 
 
 def _check_internal_topics(tool: Tool, action: str) -> None:
-    only_with(tool, "delete_all_internal_topics", "delete", "reset_offsets")
-    only_with(tool, "delete_internal_topic", "reset_offsets")
+    tool.only_with("delete_all_internal_topics", "delete", "reset_offsets")
+    tool.only_with("delete_internal_topic", "reset_offsets")
     for flag in ("delete_all_internal_topics", "delete_internal_topic"):
         if action == "reset_offsets":
-            only_with(tool, flag, "execute")
-
-
-async def _listed(client: Client, states: Sequence[str] = ()) -> dict[str, str]:
-    """Return the state of each streams group, or of the groups in any of the states."""
-    return {each.group_id: each.group_state for each in await list_groups(client, states, ["streams"])}
+            tool.only_with(flag, "execute")
 
 
 async def _group_ids(tool: Tool, client: Client) -> list[str]:
-    return list(await _listed(client)) if tool.options.all_groups else sorted(set(tool.options.group))
+    return list(await states_of(client, "streams")) if tool.options.all_groups else sorted(set(tool.options.group))
 
 
 async def _list(tool: Tool, client: Client) -> None:
     states = wanted(tool.options.state, _STATES, "state")
-    print_groups(tool, list((await _listed(client, states)).items()))
-
-
-async def _describe(tool: Tool, client: Client) -> None:
-    await describe(tool, client, await _group_ids(tool, client))
+    print_groups(tool, list((await states_of(client, "streams", states)).items()))
 
 
 async def _delete(tool: Tool, client: Client) -> None:
-    listed = await _listed(client)
+    listed = await states_of(client, "streams")
     groups = list(listed) if tool.options.all_groups else list(dict.fromkeys(tool.options.group))
     own: dict[str, list[str]] = {}
     if tool.options.delete_all_internal_topics:
@@ -291,7 +268,7 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
     scenario = scenario_of(tool)
     if not tool.options.execute and not tool.options.dry_run:
         raise ToolUsageError("--reset-offsets takes the option: --execute or --dry-run")
-    if not given(tool, "input_topic") and not tool.options.all_input_topics and scenario != "from_file":
+    if not tool.given("input_topic") and not tool.options.all_input_topics and scenario != "from_file":
         raise ToolUsageError("One of the reset scopes should be defined: --all-input-topics, --input-topic.")
     groups = await _group_ids(tool, client)
     plans: dict[str, dict[TopicPartition, int]] = {}

@@ -24,7 +24,7 @@ from pykafka_broker.protocol.enums import ConfigResourceType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
 from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text
-from pykafka_broker.tools.frame import Tool, ToolParser, given, matcher, never_with, one_of, only_with, required
+from pykafka_broker.tools.frame import Tool, ToolParser, matcher
 
 # -- descriptions
 
@@ -202,43 +202,36 @@ _MAX_REPLICATION_FACTOR = 32767
 
 
 def options(parser: ToolParser) -> None:
-    add = parser.add_argument
+    add = parser.option
     parser.add_connection()
-    add("--list", action="store_true", help="list topics")
-    add("--describe", action="store_true", help="what there is of topics: their partitions, replicas, configs")
-    add("--create", action="store_true", help="create a topic")
-    add("--alter", action="store_true", help="give topics more partitions")
-    add("--delete", action="store_true", help="delete topics")
-    add("--topic", metavar="NAME", help="the topic; all but --create take a regular expression")
-    add("--topic-id", metavar="ID", help="describe the topic with this id")
-    add("--partitions", type=integer, metavar="N", help="how many partitions; without it as many as the broker gives")
-    add(
-        "--replication-factor",
-        type=integer,
-        metavar="N",
-        help="how many replicas of each; without it as the broker does",
-    )
-    add("--replica-assignment", metavar="1:2,2:3,...", help="the brokers of each partition, the leader first")
-    add("--config", action="append", default=[], metavar="KEY=VALUE", help="a config of the new topic; may be repeated")
+    add("--list", "list topics")
+    add("--describe", "what there is of topics: their partitions, replicas, configs")
+    add("--create", "create a topic")
+    add("--alter", "give topics more partitions")
+    add("--delete", "delete topics")
+    add("--topic NAME", "the topic; all but --create take a regular expression")
+    add("--topic-id ID", "describe the topic with this id")
+    add("--partitions N", "how many partitions; without it as many as the broker gives", type=integer)
+    add("--replication-factor N", "how many replicas of each; without it as the broker does", type=integer)
+    add("--replica-assignment 1:2,2:3,...", "the brokers of each partition, the leader first")
+    add("--config KEY=VALUE ...", "a config of the new topic; may be repeated", default=[])
     add("--delete-config", action="append", help="no more supported, as in Kafka: see pykafka-broker configs")
-    add("--if-exists", action="store_true", help="with --describe, --alter, --delete: no error if it does not exist")
-    add("--if-not-exists", action="store_true", help="with --create: no error if it exists")
-    add("--exclude-internal", action="store_true", help="without the topics of the broker itself")
-    add("--topics-with-overrides", action="store_true", help="only topics with configs of their own")
-    add("--under-replicated-partitions", action="store_true", help="only partitions with replicas out of sync")
-    add("--under-min-isr-partitions", action="store_true", help="only those with less in sync than the minimum")
-    add("--at-min-isr-partitions", action="store_true", help="only those with just the minimum in sync")
-    add("--unavailable-partitions", action="store_true", help="only partitions without a leader")
-    limit = "--partition-size-limit-per-response"
-    add(
-        limit, dest="limit", type=integer, default=PARTITIONS_IN_AN_ANSWER, metavar="N", help="partitions in one answer"
-    )
+    add("--if-exists", "with --describe, --alter, --delete: no error if it does not exist")
+    add("--if-not-exists", "with --create: no error if it exists")
+    add("--exclude-internal", "without the topics of the broker itself")
+    add("--topics-with-overrides", "only topics with configs of their own")
+    add("--under-replicated-partitions", "only partitions with replicas out of sync")
+    add("--under-min-isr-partitions", "only those with less in sync than the minimum")
+    add("--at-min-isr-partitions", "only those with just the minimum in sync")
+    add("--unavailable-partitions", "only partitions without a leader")
+    size = {"type": integer, "default": PARTITIONS_IN_AN_ANSWER}
+    add("--partition-size-limit-per-response N", "partitions in one answer", dest="limit", **size)
 
 
 async def run(tool: Tool) -> int:
     _check(tool)
     client = tool.connect()
-    act = _RUN[one_of(tool, *_ACTIONS)]
+    act = _RUN[tool.one_of(*_ACTIONS)]
     try:
         async with client:
             await act(tool, client)
@@ -249,26 +242,26 @@ async def run(tool: Tool) -> int:
 
 def _check(tool: Tool) -> None:
     """Check which flags go together. Raises ToolUsageError."""
-    action = one_of(tool, *_ACTIONS)
+    action = tool.one_of(*_ACTIONS)
     if action not in ("list", "describe"):
-        required(tool, "topic")
-    only_with(tool, "partitions", "create", "alter")
-    only_with(tool, "replication_factor", "create")
-    only_with(tool, "replica_assignment", "create", "alter")
-    only_with(tool, "config", "create")
-    if given(tool, "delete_config"):
+        tool.required("topic")
+    tool.only_with("partitions", "create", "alter")
+    tool.only_with("replication_factor", "create")
+    tool.only_with("replica_assignment", "create", "alter")
+    tool.only_with("config", "create")
+    if tool.given("delete_config"):
         tool.warn(_NO_DELETED_CONFIG)
     for flag in (*_FILTERS, "topics_with_overrides"):
-        only_with(tool, flag, "describe")
-    only_with(tool, "if_exists", "describe", "alter", "delete")
-    only_with(tool, "if_not_exists", "create")
-    only_with(tool, "exclude_internal", "list", "describe")
+        tool.only_with(flag, "describe")
+    tool.only_with("if_exists", "describe", "alter", "delete")
+    tool.only_with("if_not_exists", "create")
+    tool.only_with("exclude_internal", "list", "describe")
     if action == "create":
-        never_with(tool, "replica_assignment", "partitions", "replication_factor")
+        tool.never_with("replica_assignment", "partitions", "replication_factor")
     for flag in _FILTERS:
-        never_with(tool, flag, "topics_with_overrides")
+        tool.never_with(flag, "topics_with_overrides")
     if action == "alter":
-        required(tool, "partitions")
+        tool.required("partitions")
 
 
 async def _list(tool: Tool, client: Client) -> None:

@@ -12,10 +12,10 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Chunk
 from pykafka_broker.client.errors import AuthenticationFailed, ClientError
 from pykafka_broker.client.group_consumer import GroupConsumer
-from pykafka_broker.client.properties import integer, read_properties
+from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.enums import TopicPartition
-from pykafka_broker.records.record import Record
-from pykafka_broker.tools.frame import Tool, ToolParser, never_with, required
+from pykafka_broker.records.record import BatchRecord
+from pykafka_broker.tools.frame import Tool, ToolParser
 from pykafka_broker.tools.verifiable_producer import Events, text
 
 _POLL_MS = 1_000
@@ -23,25 +23,25 @@ _POLL_MS = 1_000
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.add_argument("--topic", metavar="TOPIC", help="whose records are read")
-    parser.add_argument("--group-id", metavar="GROUP", help="of which it is a member")
-    parser.add_argument("--group-protocol", default="classic", metavar="PROTOCOL", help="classic or consumer")
-    parser.add_argument("--group-remote-assignor", metavar="NAME", help="assignor of the group coordinator")
-    parser.add_argument("--group-instance-id", metavar="ID", help="of a static member")
-    parser.add_argument("--max-messages", type=integer, default=-1, metavar="NUMBER", help="how many; -1: without end")
-    parser.add_argument("--session-timeout", type=integer, metavar="MS", help="of a member by the classic protocol")
-    parser.add_argument("--verbose", action="store_true", help="tell of each record")
-    parser.add_argument("--enable-autocommit", action="store_true", help="commit from time to time only")
+    parser.option("--topic TOPIC", "whose records are read")
+    parser.option("--group-id GROUP", "of which it is a member")
+    parser.option("--group-protocol PROTOCOL", "classic or consumer", default="classic")
+    parser.option("--group-remote-assignor NAME", "assignor of the group coordinator")
+    parser.option("--group-instance-id ID", "of a static member")
+    parser.option("--max-messages NUMBER", "how many; -1: without end", type=integer, default=-1)
+    parser.option("--session-timeout MS", "of a member by the classic protocol", type=integer)
+    parser.option("--verbose", "tell of each record")
+    parser.option("--enable-autocommit", "commit from time to time only")
     parser.add_argument("--reset-policy", default="earliest", choices=("earliest", "latest", "none"), help="where a "
                         "partition without an offset begins")  # fmt: skip
-    parser.add_argument("--assignment-strategy", metavar="CLASS", help="RangeAssignor or RoundRobinAssignor")
-    parser.add_argument("--consumer.config", dest="consumer_config", metavar="FILE", help="as --command-config")
+    parser.option("--assignment-strategy CLASS", "RangeAssignor or RoundRobinAssignor")
+    parser.option("--consumer.config FILE", "as --command-config", dest="consumer_config")
 
 
 async def run(tool: Tool) -> int:
     options = tool.options
-    required(tool, "bootstrap_server", "topic", "group_id")
-    never_with(tool, "command_config", "consumer_config")
+    tool.required("bootstrap_server", "topic", "group_id")
+    tool.never_with("command_config", "consumer_config")
     async with Client(options.bootstrap_server, _properties(tool)) as client:
         reader = _Reader(tool, client)
         told = {"on_assigned": reader.assigned, "on_revoked": reader.revoked}
@@ -59,8 +59,7 @@ async def run(tool: Tool) -> int:
 
 def _properties(tool: Tool) -> dict[str, str]:
     options = tool.options
-    path = options.command_config or options.consumer_config
-    found = {} if path is None else read_properties(path)
+    found = tool.properties("command_config", "consumer_config")
     found |= {
         "group.id": options.group_id,
         "group.protocol": options.group_protocol,
@@ -103,7 +102,7 @@ class _Reader:
 
     def _consumed(self, chunks: list[Chunk]) -> dict[TopicPartition, int]:
         """Report the records; returns the offsets after the last records."""
-        records: dict[TopicPartition, list[Record]] = {}
+        records: dict[TopicPartition, list[BatchRecord]] = {}
         for chunk in chunks:
             records.setdefault(chunk.partition, []).extend(chunk.records)
         told, count = [], sum(map(len, records.values()))

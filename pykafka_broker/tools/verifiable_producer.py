@@ -16,8 +16,8 @@ from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.properties import integer, long, read_properties
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, never_with, required
+from pykafka_broker.client.properties import integer, long
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.statistics import ThroughputThrottler
 
 # -- events
@@ -51,27 +51,25 @@ _LATEST_MS = 2**53  # leaves room for later timestamps
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    parser.add_argument("--topic", metavar="TOPIC", help="where the records go")
-    parser.add_argument("--max-messages", type=integer, default=-1, metavar="NUMBER", help="how many; -1: without end")
-    parser.add_argument("--throughput", type=integer, default=-1, metavar="RECORDS/S", help="at most so many a second")
+    parser.option("--topic TOPIC", "where the records go")
+    parser.option("--max-messages NUMBER", "how many; -1: without end", type=integer, default=-1)
+    parser.option("--throughput RECORDS/S", "at most so many a second", type=integer, default=-1)
     parser.add_argument(
         "--acks", type=integer, default=-1, choices=(0, 1, -1), help="how many replicas have to have it"
     )
-    parser.add_argument("--producer.config", dest="producer_config", metavar="FILE", help="as --command-config")
-    parser.add_argument("--message-create-time", type=long, default=-1, metavar="MS", help="of the first; they rise")
-    parser.add_argument("--value-prefix", type=integer, metavar="NUMBER", help="stands before each value, with a dot")
-    parser.add_argument("--repeating-keys", type=integer, metavar="NUMBER", help="keys from 0 on, up to this one")
+    parser.option("--producer.config FILE", "as --command-config", dest="producer_config")
+    parser.option("--message-create-time MS", "of the first; they rise", type=long, default=-1)
+    parser.option("--value-prefix NUMBER", "stands before each value, with a dot", type=integer)
+    parser.option("--repeating-keys NUMBER", "keys from 0 on, up to this one", type=integer)
 
 
 async def run(tool: Tool) -> int:
     options = tool.options
-    required(tool, "bootstrap_server", "topic")
-    never_with(tool, "command_config", "producer_config")
+    tool.required("bootstrap_server", "topic")
+    tool.never_with("command_config", "producer_config")
     if options.message_create_time > _LATEST_MS:
         raise ToolUsageError(f"--message-create-time has to be at most {_LATEST_MS}")
-    path = options.command_config or options.producer_config
-    properties = {} if path is None else read_properties(path)
-    properties |= {"acks": str(options.acks), "retries": "0"}
+    properties = tool.properties("command_config", "producer_config") | {"acks": str(options.acks), "retries": "0"}
     if options.acks != -1:
         properties["enable.idempotence"] = "false"
     async with Client(options.bootstrap_server, properties) as client:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.requests.controller_router import ControllerRouter
+from pykafka_broker.broker.requests.controller_routes import ControllerRouter
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.cluster.features import SUPPORTED
 from pykafka_broker.config import BrokerConfig

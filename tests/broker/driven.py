@@ -12,11 +12,10 @@ from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
 from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.requests.emulated_router import new_router
-from pykafka_broker.broker.requests.router import PendingReply, Pieces
+from pykafka_broker.broker.requests.router import PendingReply, new_router
 from pykafka_broker.broker.services import Endpoint, Services
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.broker.waiting.purgatory import Purgatory
+from pykafka_broker.broker.waiting.future import Purgatory
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -26,6 +25,7 @@ from pykafka_broker.log.jobs import Submit, run_inline
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.peers import Peers
+from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.requests.emulated_router import new_router
-from pykafka_broker.broker.requests.router import PendingReply
+from pykafka_broker.broker.requests.router import PendingReply, new_router
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig

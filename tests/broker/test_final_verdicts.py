@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.api.add_partitions_to_txn import add_partitions_to_txn
-from pykafka_broker.broker.api.end_txn import end_txn
 from pykafka_broker.broker.api.init_producer_id import init_producer_id
+from pykafka_broker.broker.api.transactions import add_partitions_to_txn, end_txn
 from pykafka_broker.broker.coordinators.add_partitions_to_txn import Question
 from pykafka_broker.broker.waiting.future import Future, Lost
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE

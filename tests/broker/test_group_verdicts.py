@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.api.classic_groups import join_group
 from pykafka_broker.broker.api.consumer_group_heartbeat import consumer_group_heartbeat
+from pykafka_broker.broker.api.group_offsets import offset_commit, offset_fetch
 from pykafka_broker.broker.api.heartbeat import heartbeat
-from pykafka_broker.broker.api.join_group import join_group
-from pykafka_broker.broker.api.offset_commit import offset_commit
-from pykafka_broker.broker.api.offset_fetch import offset_fetch
 from pykafka_broker.broker.api.share_group_heartbeat import share_group_heartbeat
-from pykafka_broker.broker.api.share_group_state import read
+from pykafka_broker.broker.api.share_group_state import read_state
 from pykafka_broker.broker.waiting.future import Future, Lost, TooLate
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.groups.offsets import no_change_record
@@ -246,7 +245,7 @@ def test_a_share_state_is_read_by_who_still_keeps_it(tmp_path: Path, others: tup
     if others:
         log.fetched_by(ANOTHER_NODE, log.log.log_end_offset, broker.now)
     request = ReadShareGroupStateRequest("s", [ReadStateData(topic_id, [PartitionData(0, 0)])])
-    answer = read(broker.services, broker.context(ApiKey.READ_SHARE_GROUP_STATE, 0), request)
+    answer = read_state(broker.services, broker.context(ApiKey.READ_SHARE_GROUP_STATE, 0), request)
     assert (isinstance(answer, Future) and not answer.done) is rests
     if rests:
         log.fetched_by(ANOTHER_NODE, log.log.log_end_offset, broker.now)

@@ -9,7 +9,7 @@ import pytest
 
 from bench.fair_groups import share
 from pykafka_broker.broker.partitions import replicas as replicas_module
-from pykafka_broker.broker.waiting.slices import Slices
+from pykafka_broker.broker.waiting.future import Slices
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

@@ -13,7 +13,7 @@ import pytest
 
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.slices import PARTITIONS_A_SLICE, Slices, are_many, shares
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Slices, are_many, shares
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segment import LogSegment
@@ -34,9 +34,9 @@ from pykafka_broker.protocol.messages.produce_request import PartitionProduceDat
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, ZSTD
+from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.header import HEADER_SIZE, write_crc
-from pykafka_broker.records.message_set import iter_messages
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 from tests.broker.api.real_broker import RealBroker
 from tests.broker.support import NOW, LightBroker, batch
 
@@ -367,7 +367,7 @@ def test_many_are_more_than_a_slice_takes() -> None:
 def test_a_look_up_by_time_in_a_bomb_takes_small_steps_and_little_memory(tmp_path: Path) -> None:
     broker = TurningBroker(tmp_path)
     broker.add("t", 20)
-    records = [Record(0, NOW, None, bytes(32 << 20)), Record(1, NOW + 5, None, b"v")]
+    records = [BatchRecord(0, NOW, None, bytes(32 << 20)), BatchRecord(1, NOW + 5, None, b"v")]
     bomb = build_batch(records, codec=ZSTD)
     for number in range(20):
         broker.partition_log("t", number).append(bytearray(bomb), NOW)

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.slices import Slices
+from pykafka_broker.broker.waiting.future import Future, Slices
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Message
 from tests.broker.api.real_broker import RealBroker

@@ -13,9 +13,7 @@ import pykafka_broker
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.effects import (
     EFFECTS,
-    HONOURED_BROKER,
-    HONOURED_GROUP,
-    HONOURED_TOPIC,
+    HONOURED,
     REFUSED,
     REFUSED_TOPIC,
     effect_of,
@@ -85,13 +83,13 @@ def test_every_key_has_one_effect(scope: str) -> None:
 
 
 def test_lists_name_keys_that_exist() -> None:
-    assert broker_keys().keys() >= HONOURED_BROKER | REFUSED.keys()
-    assert topic_keys().keys() >= HONOURED_TOPIC | REFUSED_TOPIC.keys()
-    assert group_keys().keys() >= HONOURED_GROUP
-    assert not HONOURED_BROKER & REFUSED.keys()
+    assert broker_keys().keys() >= HONOURED["broker"] | REFUSED.keys()
+    assert topic_keys().keys() >= HONOURED["topic"] | REFUSED_TOPIC.keys()
+    assert group_keys().keys() >= HONOURED["group"]
+    assert not HONOURED["broker"] & REFUSED.keys()
 
 
-@pytest.mark.parametrize("name", sorted((HONOURED_BROKER - READ_HERE) | HONOURED_TOPIC | HONOURED_GROUP))
+@pytest.mark.parametrize("name", sorted((HONOURED["broker"] - READ_HERE) | HONOURED["topic"] | HONOURED["group"]))
 def test_an_honoured_key_is_read_somewhere(name: str) -> None:
     assert is_read(name)
 

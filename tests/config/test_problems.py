@@ -88,6 +88,7 @@ NO_LISTENER = (
     [
         ({}, []),
         ({"listeners": "PLAINTEXT://0.0.0.0:9092", "advertised.listeners": "PLAINTEXT://example.com:9092"}, []),
+        ({"listeners": "PLAINTEXT://:9092"}, []),
         ({"controller.quorum.voters": "", "controller.quorum.bootstrap.servers": "127.0.0.1:9093"}, []),
         ({"controller.quorum.voters": ""}, [NO_QUORUM]),
         ({"controller.quorum.voters": "2@h:1,1@h:2"}, [VOTER]),

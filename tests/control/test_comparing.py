@@ -70,7 +70,7 @@ def test_what_is_named_has_to_be_there(record: RecordAnswer, wanted: ExpectedRec
 
 
 def test_a_value_that_is_there_twice_is_a_mistake() -> None:
-    with pytest.raises(Problem, match="value is there twice"):
+    with pytest.raises(Problem, match="both value and value_base64 are given"):
         ExpectedMatcher(ExpectedRecord(value="v", value_base64="dg=="))
 
 

@@ -11,8 +11,7 @@ import pytest
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply, served_versions
 from pykafka_broker.broker.requests.routes import ROUTES
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
 from pykafka_broker.control.traffic.faults import Action, FaultTable, Match, Rule

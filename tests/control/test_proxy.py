@@ -87,7 +87,7 @@ def test_faults_of_the_proxy_meet_clients_of_the_broker_behind(behind: KafkaBrok
 
 
 def test_what_needs_a_broker_is_not_there(proxy: Proxy) -> None:
-    with pytest.raises(ControlError, match="is for a broker, and this is none"):
+    with pytest.raises(ControlError, match="a proxy has no operation"):
         proxy.create_topic("none")
     assert proxy.control.call("GET", "/healthz") == {"status": "ok"}
 

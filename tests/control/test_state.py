@@ -566,6 +566,25 @@ def test_one_that_is_damaged_is_not_restored(broker: KafkaBroker) -> None:
     assert values(broker, "t") == ["1", "2", "3"]
 
 
+def test_a_restart_on_the_old_data_that_fails_too_is_told_and_another_snapshot_helps() -> None:
+    with KafkaBroker() as broker:
+        broker.create_topic("t")
+        broker.produce("t", ["1"])
+        broker.snapshot("good")
+        broker.snapshot("damaged")
+        for folder in (broker.data_dir / "snapshots" / "damaged", broker.data_dir):
+            (folder / "meta.properties").unlink()
+            (folder / "meta.properties").write_text("version=7\n")
+        with pytest.raises(ControlError, match="nor does the broker start on its old data") as refused:
+            broker.restore("damaged")
+        assert refused.value.status == 500
+        assert "as before" not in str(refused.value)
+        broker.restore("good")
+        assert values(broker, "t") == ["1"]
+        broker.produce("t", ["2"])
+        assert values(broker, "t") == ["1", "2"]
+
+
 def test_what_was_restored_outlives_a_kill() -> None:
     with KafkaBroker() as broker:
         broker.create_topic("t")

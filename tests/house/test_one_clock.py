@@ -16,7 +16,7 @@ PACKAGE = "pykafka_broker"
 CLOCKS = {"time", "datetime"}
 FILE_TIMES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns", "st_atime", "getmtime", "getctime"}
 MAY_READ = {
-    "pykafka_broker.server.system_clock": "sets the broker's clock",
+    "pykafka_broker.server.event_loop": "sets the broker's clock",
     "pykafka_broker.cli.log": "a command of its own, without a broker",
     "pykafka_broker.cli.format": "a command of its own, without a broker",
     "pykafka_broker.tools.consumer_perf_test": "writes times as its user wants them",
@@ -25,7 +25,6 @@ MAY_READ = {
     "pykafka_broker.control.observed_router": "how long a request took, which is nothing that the broker goes by",
     "pykafka_broker.testing.data": "takes a time that a test has, waits for brokers in other processes",
     "pykafka_broker.testing.cluster_data": "takes a time that a test has",
-    "pykafka_broker.testing.cluster_nodes": "takes a time that a test has",
     "pykafka_broker.testing.traffic": "takes a time that a test has",
     "pykafka_broker.testing.security_spec": "how long certificates and tokens are good; a file's timestamp",
     "pykafka_broker.testing.cluster": "the timestamp of a file that a broker begins with",
@@ -49,9 +48,8 @@ MAY_WAIT = {
     "pykafka_broker.server.accepting": "until other processes have given back descriptors or memory",
     "pykafka_broker.server.tls_listener": "CPU time of what nothing else can end",
     "pykafka_broker.server.link": "what another process does takes real time",
-    "pykafka_broker.control.control": "how long a test waits for the broker",
+    "pykafka_broker.control.control": "how long a test waits for the broker, and for a coordinator",
     "pykafka_broker.control.http": "how long a client of the control API may be silent",
-    "pykafka_broker.control.inside": "the pause until a coordinator is asked again",
     "pykafka_broker.control.observed_router": "a fault whose delay is meant to be real",
     "pykafka_broker.registry.topic": "until another node of the cluster has told something",
     "pykafka_broker.log.uncreated_logs": "until a thread has done something, without a limit",

@@ -10,8 +10,16 @@ from pathlib import Path
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig, TopicConfig
-from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import Buffer, DiskUsage, FileHandle, FileLock, FileStat, FileSystem, OsFileSystem
+from pykafka_broker.log.filesystem import (
+    Buffer,
+    DiskUsage,
+    FileCache,
+    FileHandle,
+    FileLock,
+    FileStat,
+    FileSystem,
+    OsFileSystem,
+)
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.log.loading import Offsets, create_log, load_log
 from pykafka_broker.log.manager import LogManager
@@ -61,7 +69,7 @@ def topic_config(**overrides: object) -> TopicConfig:
     """`topic_config(segment_bytes=1000)`: sizes below what a user may set are allowed here."""
     config = TopicConfig.resolve(BrokerConfig({}), {"file.delete.delay.ms": "60000"})
     copy = TopicConfig.__new__(TopicConfig)
-    for name in TopicConfig.__slots__:
+    for name in TopicConfig.__annotations__:
         setattr(copy, name, overrides.get(name, getattr(config, name)))
     return copy
 

@@ -10,10 +10,17 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.log import checkpoints
-from pykafka_broker.log.checkpoints import LOST, MIGRATING, UNASSIGNED, CheckpointWriter, is_reserved, read_offsets
+from pykafka_broker.log.checkpoints import (
+    LOST,
+    MIGRATING,
+    UNASSIGNED,
+    CheckpointWriter,
+    LeaderEpochs,
+    is_reserved,
+    read_offsets,
+)
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Job, run_inline
-from pykafka_broker.log.leader_epochs import LeaderEpochs
 from tests.log.support import TOPIC_ID, FailingFileSystem, kafka_data
 
 FS = OsFileSystem()

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.log.files import CachedFile, FileCache, FileSlice
-from pykafka_broker.log.filesystem import FileHandle, OsFileSystem
+from pykafka_broker.log.filesystem import CachedFile, FileCache, FileHandle, FileSlice, OsFileSystem
 
 
 def files(path: Path, count: int, limit: int) -> tuple[FileCache, list[CachedFile]]:

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.log.files import CachedFile, FileCache
-from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.filesystem import CachedFile, FileCache, OsFileSystem
 from pykafka_broker.log.index import OffsetIndex
 
 BASE = 1000

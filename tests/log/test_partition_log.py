@@ -10,7 +10,7 @@ import pytest
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.filesystem import FileCache
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.files import FileCache
+from pykafka_broker.log.filesystem import FileCache
 from pykafka_broker.log.loading import Offsets, load_log, recover_folder
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogManager

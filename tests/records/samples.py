@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER, HEADER_SIZE, write_crc
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 TIMES = st.one_of(st.integers(1_700_000_000_000, 1_700_000_100_000), st.integers(-1, 3), INT64)
@@ -24,17 +24,17 @@ HEADERS = st.lists(st.tuples(st.text(max_size=5), NULLABLE_BYTES), max_size=3)
 @st.composite
 def record_lists(
     draw: st.DrawFn, *, headers: st.SearchStrategy[Any] = HEADERS, contiguous: bool = False
-) -> list[Record]:
+) -> list[BatchRecord]:
     offset = draw(st.integers(0, 2**40))
     gap = st.just(1) if contiguous else st.one_of(st.just(1), st.integers(1, 10_000))
     records = []
     for _ in range(draw(st.integers(1, 8))):
-        records.append(Record(offset, draw(TIMES), draw(NULLABLE_BYTES), draw(NULLABLE_BYTES), draw(headers)))
+        records.append(BatchRecord(offset, draw(TIMES), draw(NULLABLE_BYTES), draw(NULLABLE_BYTES), draw(headers)))
         offset += draw(gap)
     return records
 
 
-def plain_records(count: int = 5) -> list[Record]:
+def plain_records(count: int = 5) -> list[BatchRecord]:
     """Records of the common form and of others: long, null, empty, with headers."""
     kinds: list[dict[str, Any]] = [
         {"key": b"key", "value": b"value"},
@@ -42,12 +42,12 @@ def plain_records(count: int = 5) -> list[Record]:
         {"key": b"k" * 70, "value": None},
         {"key": b"", "value": b""},
     ]
-    return [Record(i, 1_000 + 50 * i, **kinds[i % len(kinds)]) for i in range(count)]
+    return [BatchRecord(i, 1_000 + 50 * i, **kinds[i % len(kinds)]) for i in range(count)]
 
 
 def with_payload(payload: bytes | bytearray, count: int, **fields: int) -> bytearray:
     """A batch whose header is in order around whatever stands behind it."""
-    batch = build_batch([Record(0, fields.get("base_timestamp", 0))])[:HEADER_SIZE] + payload
+    batch = build_batch([BatchRecord(0, fields.get("base_timestamp", 0))])[:HEADER_SIZE] + payload
     values = list(HEADER.unpack_from(batch))
     values[1], values[6], values[12] = len(batch) - 12, count - 1, count
     HEADER.pack_into(batch, 0, *values)

@@ -9,18 +9,18 @@ import pytest
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.control import ABORT, build_control_batch, read_control_type, read_end_transaction_marker
 from pykafka_broker.records.errors import InvalidRecord
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 
 @pytest.mark.parametrize("key", [None, b"", b"\0\0\0", b"\xff\xff\0\0"])
 def test_a_key_that_names_no_type(key: bytes | None) -> None:
     with pytest.raises(InvalidRecord, match="key of"):
-        read_control_type(Record(0, 0, key))
+        read_control_type(BatchRecord(0, 0, key))
 
 
 def test_types_and_versions_to_come() -> None:
-    assert read_control_type(Record(0, 0, struct.pack(">hh", 0, 99))) == 99
-    assert read_control_type(Record(0, 0, struct.pack(">hh", 4, ABORT) + b"more")) == ABORT
+    assert read_control_type(BatchRecord(0, 0, struct.pack(">hh", 0, 99))) == 99
+    assert read_control_type(BatchRecord(0, 0, struct.pack(">hh", 4, ABORT) + b"more")) == ABORT
     assert read_end_transaction_marker(build_control_batch(99, b"", offset=0, timestamp=0)) is None
 
 
@@ -38,5 +38,5 @@ def test_a_later_version_of_a_marker_is_read_as_far_as_it_is_known() -> None:
 
 
 def test_batches_without_a_marker() -> None:
-    assert read_end_transaction_marker(build_batch([Record(0, 0, b"\0\0\0\0", b"\0\0\0\0\0\0")])) is None
-    assert read_end_transaction_marker(build_batch([], base_offset=0, last_offset_delta=0, control=True)) is None
+    assert read_end_transaction_marker(build_batch([BatchRecord(0, 0, b"\0\0\0\0", b"\0\0\0\0\0\0")])) is None
+    assert read_end_transaction_marker(build_batch([], base_offset=0, control=True)) is None

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.log.compaction.filter import empty_batch, rewrite
+from pykafka_broker.log.compaction.latest import marked_places, records_bytes
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import CODEC_NAMES, NONE, decompress
 from pykafka_broker.records.control import (
@@ -21,10 +23,24 @@ from pykafka_broker.records.control import (
     read_control_type,
     read_end_transaction_marker,
 )
-from pykafka_broker.records.conversion import from_v2, to_v2, with_codec
-from pykafka_broker.records.header import HEADER_SIZE, check_crc, read_header, set_max_timestamp
-from pykafka_broker.records.message_set import MessageEntry, build_message_set, iter_entries, iter_messages
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.conversion import (
+    MessageEntry,
+    build_message_set,
+    from_v2,
+    iter_entries,
+    iter_messages,
+    to_v2,
+    with_codec,
+)
+from pykafka_broker.records.header import (
+    HEADER_SIZE,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    check_crc,
+    read_header,
+    set_max_timestamp,
+)
+from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.steps import at_once
 
 GOLDEN = dict(line.split() for line in (Path(__file__).parent / "golden" / "batches.txt").read_text().splitlines())
@@ -45,7 +61,7 @@ def pattern(size: int) -> bytes:
 
 def sample(
     magic: int = 2, timestamp: int | None = None, offsets: tuple[int, ...] = (100, 101, 102, 105, 106)
-) -> list[Record]:
+) -> list[BatchRecord]:
     """The records of the Java program as a reader of format `magic` sees them; `timestamp` is LogAppendTime's."""
     fields = [
         (TIME, b"key", b"value"),
@@ -57,7 +73,7 @@ def sample(
     records = []
     for offset, (time, key, value) in zip(offsets, fields, strict=True):
         seen = -1 if magic == 0 else time if timestamp is None else timestamp
-        records.append(Record(offset, seen, key, value, HEADERS if magic == 2 and key == b"only a key" else []))
+        records.append(BatchRecord(offset, seen, key, value, HEADERS if magic == 2 and key == b"only a key" else []))
     return records
 
 
@@ -119,28 +135,20 @@ def test_base_timestamp_of_a_delete_horizon_and_of_odd_times() -> None:
     batch = golden("delete-horizon")
     assert read_header(batch).delete_horizon_ms == TIME + 500
     assert list(iter_records(batch)) == sample()
-    assert build_batch(sample(), partition_leader_epoch=7, delete_horizon_ms=TIME + 500) == batch
+    plain = build_batch(sample(), partition_leader_epoch=7)
+    header = read_header(plain)
+    data = records_bytes(plain, header)
+    assert rewrite(header, data, marked_places(data, b"\1" * header.count), TIME + 500) == batch
     for name, times in (("no-timestamps", (-1, -1)), ("far-timestamps", (2**63 - 1, -1, 0, 2**62))):
-        records = [Record(100 + i, time, b"k", b"v") for i, time in enumerate(times)]
+        records = [BatchRecord(100 + i, time, b"k", b"v") for i, time in enumerate(times)]
         assert list(iter_records(golden(name))) == records
         assert build_batch(records) == golden(name)
 
 
 def test_a_batch_that_compaction_emptied() -> None:
     batch = golden("empty")
-    built = build_batch(
-        [],
-        base_offset=100,
-        last_offset_delta=6,
-        max_timestamp=TIME,
-        transactional=True,
-        codec=CODEC_NAMES.index("lz4"),
-        producer_id=4000,
-        producer_epoch=3,
-        base_sequence=9,
-        partition_leader_epoch=7,
-    )
-    assert built == batch
+    attributes = TRANSACTIONAL_BIT | CODEC_NAMES.index("lz4")
+    assert empty_batch(BatchHeader(100, 999, 7, 2, 0, attributes, 6, TIME, TIME, 4000, 3, 9, 7)) == batch
     assert list(iter_records(batch)) == []
 
 
@@ -209,7 +217,7 @@ def test_message_sets_are_written(name: str) -> None:
 def test_values_of_many_compressed_blocks(name: str) -> None:
     magic = int(name[1])
     read = iter_records if magic == 2 else iter_messages
-    assert list(read(golden(name))) == [Record(100, -1 if magic == 0 else TIME, None, pattern(100_000))]
+    assert list(read(golden(name))) == [BatchRecord(100, -1 if magic == 0 else TIME, None, pattern(100_000))]
 
 
 @pytest.mark.parametrize("kind", ["create", "append"])
@@ -247,7 +255,7 @@ def test_down_conversion(name: str, kind: str, magic: int) -> None:
 @pytest.mark.parametrize("target", CODEC_NAMES)
 @pytest.mark.parametrize("source", CODEC_NAMES)
 def test_recompression_leaves_all_else_as_it_was(source: str, target: str) -> None:
-    records = [Record(100 + i, TIME - i, b"k", pattern(i)) for i in range(300)]
+    records = [BatchRecord(100 + i, TIME - i, b"k", pattern(i)) for i in range(300)]
     codec = CODEC_NAMES.index(target)
     fields: dict[str, Any] = {"producer_id": 4000, "producer_epoch": 3, "base_sequence": 5, "transactional": True}
     batch = build_batch(records, codec=CODEC_NAMES.index(source), **fields)

@@ -13,9 +13,9 @@ from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, compress
+from pykafka_broker.records.conversion import build_message_set, iter_entries, iter_messages
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
-from pykafka_broker.records.message_set import build_message_set, iter_entries, iter_messages
-from pykafka_broker.records.record import Headers, Record
+from pykafka_broker.records.record import BatchRecord, Headers
 from pykafka_broker.steps import at_once
 from tests.records.samples import outcome, plain_records, record_lists
 
@@ -23,13 +23,13 @@ LEGACY = st.tuples(st.integers(0, 1), st.integers(NONE, LZ4))
 NO_HEADERS: st.SearchStrategy[Headers] = st.just([])
 
 
-def as_seen(records: list[Record], magic: int) -> list[Record]:
-    return [Record(r.offset, r.timestamp if magic else -1, r.key, r.value) for r in records]
+def as_seen(records: list[BatchRecord], magic: int) -> list[BatchRecord]:
+    return [BatchRecord(r.offset, r.timestamp if magic else -1, r.key, r.value) for r in records]
 
 
 @given(record_lists(headers=NO_HEADERS), LEGACY)
 @settings(max_examples=200)
-def test_round_trip(records: list[Record], form: tuple[int, int]) -> None:
+def test_round_trip(records: list[BatchRecord], form: tuple[int, int]) -> None:
     magic, codec = form
     raw = at_once(build_message_set(records, magic, codec=codec))
     assert list(iter_messages(raw)) == as_seen(records, magic)
@@ -54,7 +54,7 @@ def test_a_second_opinion_both_ways(magic: int, codec: int) -> None:
     messages = list(iter_messages(bytes(builder.build())))
     if magic and codec:  # its wrapper is at offset 0, as a producer's may be
         assert [m.offset for m in messages] == list(range(-19, 1))
-        messages = [Record(m.offset + 19, m.timestamp, m.key, m.value) for m in messages]
+        messages = [BatchRecord(m.offset + 19, m.timestamp, m.key, m.value) for m in messages]
     assert messages == records
 
 
@@ -130,7 +130,7 @@ def test_what_can_not_stand_there(raw: bytes, message_text: str, kind: type[Exce
 
 
 def test_growth_is_bounded_over_all_wrappers() -> None:
-    raw = b"".join(at_once(build_message_set([Record(i, 0, None, bytes(5_000))], 1, codec=GZIP)) for i in range(4))
+    raw = b"".join(at_once(build_message_set([BatchRecord(i, 0, None, bytes(5_000))], 1, codec=GZIP)) for i in range(4))
     assert len(list(iter_messages(raw, max_bytes=20_200))) == 4
     with pytest.raises(CorruptBatch, match="grows beyond"):
         list(iter_messages(raw, max_bytes=20_000))

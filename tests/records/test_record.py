@@ -13,17 +13,17 @@ from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchB
 from pykafka_broker.records.builder import build_batch, varint
 from pykafka_broker.records.compression import LZ4, ZSTD
 from pykafka_broker.records.control import read_end_transaction_marker
-from pykafka_broker.records.conversion import UnsupportedConversion, from_v2
-from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch
+from pykafka_broker.records.conversion import from_v2
+from pykafka_broker.records.errors import CorruptBatch, InvalidRecord, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import HEADER_SIZE, check_crc, read_header
-from pykafka_broker.records.record import Record, iter_records, read_varint
+from pykafka_broker.records.record import BatchRecord, iter_records, read_varint
 from pykafka_broker.steps import at_once
 from tests.records.samples import INT64, outcome, plain_records, record_lists, with_payload
 
 
 @given(record_lists(), st.integers(0, ZSTD))
 @settings(max_examples=200)
-def test_round_trip(records: list[Record], codec: int) -> None:
+def test_round_trip(records: list[BatchRecord], codec: int) -> None:
     batch = build_batch(records, codec=codec)
     check_crc(batch, read_header(batch))
     assert list(iter_records(batch)) == records
@@ -31,7 +31,7 @@ def test_round_trip(records: list[Record], codec: int) -> None:
 
 
 @given(record_lists(contiguous=True), st.integers(0, ZSTD))
-def test_kafka_python_reads_what_is_built(records: list[Record], codec: int) -> None:
+def test_kafka_python_reads_what_is_built(records: list[BatchRecord], codec: int) -> None:
     theirs = DefaultRecordBatch(bytes(build_batch(records, codec=codec)))
     assert theirs.validate_crc()
     read = [(r.offset, r.key, r.value, r.headers) for r in theirs]
@@ -39,12 +39,12 @@ def test_kafka_python_reads_what_is_built(records: list[Record], codec: int) -> 
 
 
 @given(record_lists(contiguous=True), st.integers(0, ZSTD))
-def test_what_kafka_python_builds_is_read(records: list[Record], codec: int) -> None:
+def test_what_kafka_python_builds_is_read(records: list[BatchRecord], codec: int) -> None:
     builder = DefaultRecordBatchBuilder(2, codec, False, -1, -1, -1, 1 << 30)
     first, time = records[0].offset, 1_700_000_000_000
     for record in records:
         builder.append(record.offset - first, time + record.offset, record.key, record.value, record.headers)
-    expected = [Record(r.offset - first, time + r.offset, r.key, r.value, r.headers) for r in records]
+    expected = [BatchRecord(r.offset - first, time + r.offset, r.key, r.value, r.headers) for r in records]
     assert list(iter_records(bytes(builder.build()))) == expected
 
 
@@ -52,16 +52,16 @@ def test_what_kafka_python_builds_is_read(records: list[Record], codec: int) -> 
 def test_sizes_around_a_longer_varint(size: int) -> None:
     """The loop takes sizes of two bytes; cut off there, some of three bytes look like a sound record."""
     for record in (
-        Record(0, 0, bytes(size), b""),
-        Record(0, 0, None, bytes(size)),
-        Record(0, 0, b"k", bytes(size - 5)),
+        BatchRecord(0, 0, bytes(size), b""),
+        BatchRecord(0, 0, None, bytes(size)),
+        BatchRecord(0, 0, b"k", bytes(size - 5)),
     ):
         assert list(iter_records(build_batch([record]))) == [record]
 
 
 def test_a_header_key_that_is_not_utf8_survives() -> None:
     name = b"\xff\x80ok".decode("utf-8", "surrogateescape")
-    batch = build_batch([Record(0, 0, None, None, [(name, b"v")])])
+    batch = build_batch([BatchRecord(0, 0, None, None, [(name, b"v")])])
     assert b"\xff\x80ok" in batch
     assert next(iter_records(batch)).headers == [(name, b"v")]
 
@@ -87,7 +87,7 @@ def test_every_cut_of_the_records_is_invalid(count: int) -> None:
 def test_damaged_records_are_read_or_refused_and_all_paths_agree(data: st.DataObject) -> None:
     """A base timestamp of 2**62 sends every record through the strict reader; the loop must not be more lenient."""
     base = 1 << 62
-    records = [Record(r.offset, r.timestamp - 1_000, r.key, r.value, r.headers) for r in plain_records()]
+    records = [BatchRecord(r.offset, r.timestamp - 1_000, r.key, r.value, r.headers) for r in plain_records()]
     payload = build_batch(records)[HEADER_SIZE:]
     for _ in range(data.draw(st.integers(1, 3))):
         position = data.draw(st.integers(0, len(payload) - 1))
@@ -120,7 +120,7 @@ def test_a_changed_byte_anywhere_is_no_more_than_corrupt(data: st.DataObject) ->
     outcome(lambda: [read_end_transaction_marker(batch)])
     try:
         outcome(lambda: [at_once(from_v2(batch, 1, max_bytes=1 << 16))])
-    except UnsupportedConversion:
+    except UnsupportedCompression:
         assert read_header(batch).codec == ZSTD
 
 
@@ -169,14 +169,14 @@ def test_what_kafka_takes_can_be_read() -> None:
 
 
 def test_offsets_beyond_int64_are_refused() -> None:
-    batch = bytearray(build_batch([Record(0, 0)]))
+    batch = bytearray(build_batch([BatchRecord(0, 0)]))
     batch[0:8] = (2**63 - 1).to_bytes(8, "big")
     with pytest.raises(InvalidRecord, match="leaves no room"):
         iter_records(batch)
 
 
 def test_growth_is_bounded() -> None:
-    batch = build_batch([Record(0, 0, None, bytes(100_000))], codec=LZ4)
+    batch = build_batch([BatchRecord(0, 0, None, bytes(100_000))], codec=LZ4)
     assert len(list(iter_records(batch, max_bytes=100_100))) == 1
     with pytest.raises(CorruptBatch, match="beyond 1000"):
         iter_records(batch, max_bytes=1_000)
@@ -195,7 +195,7 @@ def test_varints(value: int) -> None:
 
 
 def test_records_compare_by_content() -> None:
-    assert Record(1, 2, b"k", b"v") == Record(1, 2, b"k", b"v", [])
-    assert Record(1, 2, b"k", b"v") != Record(1, 2, b"k", None)
-    assert Record() != (0, -1, None, None, [])
-    assert repr(Record(1, 2, b"k")) == "Record(1, 2, b'k', None, [])"
+    assert BatchRecord(1, 2, b"k", b"v") == BatchRecord(1, 2, b"k", b"v", [])
+    assert BatchRecord(1, 2, b"k", b"v") != BatchRecord(1, 2, b"k", None)
+    assert BatchRecord() != (0, -1, None, None, [])
+    assert repr(BatchRecord(1, 2, b"k")) == "BatchRecord(offset=1, timestamp=2, key=b'k', value=None, headers=[])"

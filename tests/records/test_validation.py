@@ -18,10 +18,19 @@ from pykafka_broker.records import validation
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, LZ4, NONE, ZSTD, compress
 from pykafka_broker.records.errors import CorruptBatch, InvalidRecord
-from pykafka_broker.records.fast_validation import NEVER, Passed, pass_common, pass_one
 from pykafka_broker.records.header import HEADER_SIZE, read_header, write_crc
-from pykafka_broker.records.record import Record, iter_records
-from pykafka_broker.records.validation import WITHOUT_KEY, RecordCheck, RecordLimits, TimeSearch, sound_at_once
+from pykafka_broker.records.record import BatchRecord, iter_records
+from pykafka_broker.records.validation import (
+    NEVER,
+    WITHOUT_KEY,
+    Passed,
+    RecordCheck,
+    RecordLimits,
+    TimeSearch,
+    pass_common,
+    pass_one,
+    sound_at_once,
+)
 from pykafka_broker.steps import at_once
 from tests.records.samples import plain_records, record_lists, with_payload
 
@@ -47,7 +56,7 @@ def found(batch: bytearray, limits: RecordLimits) -> Any:
 
 def test_the_greatest_time_and_records_without_a_key() -> None:
     times = [50, 70, 70, 20, 60]
-    records = [Record(i, time, None if i in (1, 4) else b"k", b"v") for i, time in enumerate(times)]
+    records = [BatchRecord(i, time, None if i in (1, 4) else b"k", b"v") for i, time in enumerate(times)]
     for codec in range(5):
         assert check(build_batch(records, codec=codec)).max_timestamp == 70
         refused = check(build_batch(records, codec=codec), KEYED).refused
@@ -74,11 +83,11 @@ shapes = st.tuples(
 @given(st.lists(shapes, min_size=1, max_size=4), st.sampled_from([NONE, LZ4, ZSTD]), st.data())
 def test_many_at_once_are_judged_as_one_by_one(parts: list[Any], codec: int, data: st.DataObject) -> None:
     """Runs of one shape, a few bytes of which are changed."""
-    records: list[Record] = []
+    records: list[BatchRecord] = []
     for count, last, size, key, headers in parts:
         for number in range(count):
             time = 1_000_000 + last * number // count
-            records.append(Record(len(records), time, key, bytes(size), [("h", b"v")] * headers))
+            records.append(BatchRecord(len(records), time, key, bytes(size), [("h", b"v")] * headers))
     payload = build_batch(records)[HEADER_SIZE:]
     for _ in range(data.draw(st.integers(0, 3))):
         payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
@@ -114,7 +123,7 @@ def test_a_record_alone_is_judged_as_one_of_many(shape: Any, keyed: bool, data: 
 
 
 def test_a_wrong_number_among_many_is_seen_where_the_codec_changes() -> None:
-    records = [Record(i, 0, None, b"v") for i in range(50)]
+    records = [BatchRecord(i, 0, None, b"v") for i in range(50)]
     payload = build_batch(records)[HEADER_SIZE:]
     payload[len(payload) // 50 * 30 + 3] = 0
     sample = with_payload(payload, 50)
@@ -128,7 +137,7 @@ def one_by_one(data: bytes, position: int, index: int, end: int, *rest: Any, **f
 
 def test_records_of_one_shape_cost_a_few_looks() -> None:
     """9,000 records: were each looked at by itself, the looks would not do."""
-    data = bytes(build_batch([Record(i, i // 100, None, bytes(100)) for i in range(9000)])[HEADER_SIZE - 1 :])
+    data = bytes(build_batch([BatchRecord(i, i // 100, None, bytes(100)) for i in range(9000)])[HEADER_SIZE - 1 :])
     position, number, high, _ = pass_common(data, 1, 0, 9000, (0, 1000), 0, 800, keyed=False, counted=True)
     assert (number, position, high) == (9000, len(data), 89)
 
@@ -136,7 +145,7 @@ def test_records_of_one_shape_cost_a_few_looks() -> None:
 @pytest.mark.parametrize("codec", [GZIP, ZSTD])
 def test_a_bomb_is_worked_off_in_small_steps_and_in_little_memory(codec: int) -> None:
     size = 64 << 20
-    bomb = build_batch([Record(0, 0, None, bytes(size))])[HEADER_SIZE:]
+    bomb = build_batch([BatchRecord(0, 0, None, bytes(size))])[HEADER_SIZE:]
     packed = gzip.compress(bomb) if codec == GZIP else zstandard.compress(bomb)
     batch = with_payload(packed, 1)
     batch[22] = codec
@@ -151,13 +160,13 @@ def test_a_bomb_is_worked_off_in_small_steps_and_in_little_memory(codec: int) ->
 
 
 def test_a_record_of_many_headers_takes_many_steps() -> None:
-    record = Record(0, 0, None, b"v", [("h", b"")] * 50_000)
+    record = BatchRecord(0, 0, None, b"v", [("h", b"")] * 50_000)
     made = RecordCheck(batch := build_batch([record]), read_header(batch), ANY_TIME)
     assert sum(1 for _ in made.steps()) > 100
 
 
 def test_what_changes_its_codec_is_bounded() -> None:
-    batch = build_batch([Record(0, 0, None, bytes(2 << 20))], codec=ZSTD)
+    batch = build_batch([BatchRecord(0, 0, None, bytes(2 << 20))], codec=ZSTD)
     with pytest.raises(CorruptBatch, match="grow beyond"):
         check(batch, in_full=True)
 
@@ -178,7 +187,7 @@ def read(batch: bytearray, timestamp: int, start_offset: int) -> tuple[int, int]
 
 
 runs = st.builds(
-    lambda count, step, value: [Record(i, 1000 + i // step, None, bytes(value)) for i in range(count)],
+    lambda count, step, value: [BatchRecord(i, 1000 + i // step, None, bytes(value)) for i in range(count)],
     st.integers(1, 300),
     st.integers(1, 40),
     st.integers(0, 100),
@@ -188,7 +197,7 @@ runs = st.builds(
 @settings(max_examples=200, deadline=None)
 @given(st.one_of(runs, record_lists()), st.sampled_from([NONE, ZSTD]), st.booleans(), st.data())
 def test_the_first_record_at_or_after_a_time(
-    records: list[Record], codec: int, append_time: bool, data: st.DataObject
+    records: list[BatchRecord], codec: int, append_time: bool, data: st.DataObject
 ) -> None:
     options: dict[str, Any] = {"log_append_time": 1010} if append_time else {}
     batch = build_batch(records, codec=codec, **options)
@@ -198,6 +207,6 @@ def test_the_first_record_at_or_after_a_time(
 
 
 def test_nothing_is_read_after_what_was_found() -> None:
-    batch = build_batch([Record(i, i, None, b"v") for i in range(2000)])
+    batch = build_batch([BatchRecord(i, i, None, b"v") for i in range(2000)])
     batch[-1] = 0xFF
     assert searched(batch, 1990, 0) == (1990, 1990)

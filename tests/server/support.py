@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from pykafka_broker.server.readiness import new_event_loop
+from pykafka_broker.server.event_loop import new_event_loop
 
 
 def run(scenario: Callable[[], Awaitable[None]]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import threading
+from concurrent.futures import wait
 from typing import Any
 
 import pytest
@@ -134,6 +136,14 @@ def counted(config: BrokerConfig) -> ConnectionQuota:
     return quota
 
 
+def follow(quota: ConnectionQuota, config: BrokerConfig) -> None:
+    """Apply limits, the looked-up addresses too."""
+    quota.follow(config)
+    if quota._lookup is not None:
+        wait([quota._lookup], timeout=20)
+    quota.follow(config)
+
+
 def come_at_once(quota: ConnectionQuota, now: int) -> int:
     """How many may come before one has to wait."""
     for number in range(10_000):
@@ -201,7 +211,7 @@ def test_changes_at_run_time_are_heeded() -> None:
         },
         {},
     )
-    quota.follow(changed)
+    follow(quota, changed)
     assert not quota.full(HERE)
     assert quota.enter("10.0.0.1", HERE) == 1
     assert [quota.enter("127.0.0.1", HERE) for _ in range(4)] == [None, None, None, 3]
@@ -237,13 +247,40 @@ def test_limits_of_a_listener_hold_beside_those_of_all() -> None:
 
 
 def test_a_host_that_nobody_knows(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    def unknown(host: str) -> str:
+    def unknown(host: str, port: None, **kinds: int) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    monkeypatch.setattr(socket, "gethostbyname", unknown)
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
     with pytest.raises(ConfigError, match=r"max\.connections\.per\.ip\.overrides: nowhere: Name or service not known"):
         ConnectionQuota(config(max_connections_per_ip_overrides="nowhere:1"), now=0)
     quota = counted(config(max_connections="7"))
     with caplog.at_level(logging.WARNING):
-        quota.follow(config().with_dynamic({"max.connections.per.ip.overrides": "nowhere:1"}, {}))
+        follow(quota, config().with_dynamic({"max.connections.per.ip.overrides": "nowhere:1"}, {}))
     assert "nowhere" in caplog.text
+
+
+def test_a_host_has_its_first_address_of_ipv4_or_else_of_ipv6(monkeypatch: pytest.MonkeyPatch) -> None:
+    def known(host: str, port: None, **kinds: int) -> Any:
+        six = (socket.AF_INET6, socket.SOCK_STREAM, 6, "", ("::7", 0, 0, 0))
+        return [six] if host == "six" else [six, (socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", 0))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", known)
+    quota = counted(config(max_connections_per_ip_overrides="both:0,six:0"))
+    assert [quota.enter(host, HERE) for host in ("10.0.0.7", "::7", "10.0.0.8")] == [0, 0, None]
+
+
+def test_hosts_that_are_set_at_run_time_are_looked_up_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+
+    def slow(host: str, port: None, **kinds: int) -> Any:
+        go_on.wait(20)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", 0))]
+
+    quota = counted(config())
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    changed = config().with_dynamic({"max.connections.per.ip.overrides": "slow:0"}, {})
+    quota.follow(changed)
+    assert quota.enter("10.0.0.7", HERE) is None
+    go_on.set()
+    follow(quota, changed)
+    assert quota.enter("10.0.0.7", HERE) == 0

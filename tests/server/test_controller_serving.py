@@ -12,12 +12,11 @@ from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
 from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
-from pykafka_broker.server.event_loop import EventLoop
+from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import Link
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.server import Server
 from pykafka_broker.server.serving import new_uuid, start_broker, told_of
-from pykafka_broker.server.system_clock import SystemClock
 from tests.server.support import run, until
 
 

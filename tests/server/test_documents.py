@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.server.documents import Documents, fetched
-from pykafka_broker.server.event_loop import EventLoop
-from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.event_loop import EventLoop, SystemClock
 
 
 class Site:

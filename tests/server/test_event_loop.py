@@ -11,11 +11,15 @@ from typing import Any
 import pytest
 
 from pykafka_broker.server import event_loop as event_loop_module
-from pykafka_broker.server.channel import Channel
-from pykafka_broker.server.event_loop import KEPT_BYTES, MOST_KEPT, EventLoop, ResponseBatch
-from pykafka_broker.server.framing import FrameReader
-from pykafka_broker.server.readiness import new_event_loop
-from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.channel import Channel, FrameReader
+from pykafka_broker.server.event_loop import (
+    KEPT_BYTES,
+    MOST_KEPT,
+    EventLoop,
+    ResponseBatch,
+    SystemClock,
+    new_event_loop,
+)
 from pykafka_broker.server.transport import PlainTransport
 
 

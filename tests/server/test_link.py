@@ -19,10 +19,9 @@ from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatResponse
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
-from pykafka_broker.server.event_loop import EventLoop
+from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import Link, LinkSettings, LinkState
 from pykafka_broker.server.link_peers import LinkPeers
-from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.testing import KafkaBroker
 from tests.server.support import run, until
 

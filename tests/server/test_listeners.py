@@ -92,6 +92,22 @@ def test_listeners_that_contradict_each_other(settings: dict[str, str], message:
     assert str(refused.value).startswith(message)
 
 
+def test_in_a_cluster_a_listener_without_a_host_has_the_name_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.getfqdn", lambda: "here.example")
+    member = {
+        "process.roles": "broker",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": "101@127.0.0.1:9093",
+        "listeners": "PLAINTEXT://:9092,TWO://:9094",
+        "advertised.listeners": "PLAINTEXT://:9095",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TWO:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+    assert made(**member) == [
+        ("PLAINTEXT", "0.0.0.0", 9092, ("here.example", 9095)),
+        ("TWO", "0.0.0.0", 9094, ("here.example", 9094)),
+    ]
+
+
 def test_controllers_may_be_advertised() -> None:
     found = made(
         listeners="PLAINTEXT://:1,CONTROLLER://:2",

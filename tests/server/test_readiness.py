@@ -9,9 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pykafka_broker.server.event_loop import EventLoop
-from pykafka_broker.server.readiness import new_event_loop
-from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.event_loop import EventLoop, SystemClock, new_event_loop
 from pykafka_broker.server.transport import READ, WRITE
 
 

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykafka_broker.server.framing import BufferPool, LimitedFrameReader, RequestMemory
+from pykafka_broker.server.channel import LimitedFrameReader, RequestMemory
+from pykafka_broker.server.event_loop import BufferPool
 
 SCRATCH = 64
 

@@ -20,17 +20,15 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.requests.router import PendingReply
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.purgatory import Parked, Purgatory
+from pykafka_broker.broker.waiting.future import Future, Parked, Purgatory
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.errors import FrameError
 from pykafka_broker.server.connection import Connection
-from pykafka_broker.server.event_loop import EventLoop
+from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.server import Server, security_of
-from pykafka_broker.server.system_clock import SystemClock
 from pykafka_broker.server.tls_listener import TlsListener
 from pykafka_broker.server.transport import PlainTransport
 from tests.security.tls.certificates import server_certificate

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.event_loop import SystemClock
 
 
 def test_it_stands_still_until_it_ticks_and_goes_on_steadily_whatever_becomes_of_the_wall_clock(
@@ -14,7 +14,7 @@ def test_it_stands_still_until_it_ticks_and_goes_on_steadily_whatever_becomes_of
 ) -> None:
     wall, steady = 1_700_000_000.0, 5.0
     monkeypatch.setattr(
-        "pykafka_broker.server.system_clock.time", SimpleNamespace(time=lambda: wall, monotonic=lambda: steady)
+        "pykafka_broker.server.event_loop.time", SimpleNamespace(time=lambda: wall, monotonic=lambda: steady)
     )
     clock = SystemClock()
     assert (clock.now, clock.wall) == (1_700_000_000_000, 1_700_000_000_000)

@@ -21,10 +21,10 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.waiting.purgatory import Purgatory
+from pykafka_broker.broker.waiting.future import Purgatory
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.server import tls_listener as handshakes
-from pykafka_broker.server.readiness import new_event_loop
+from pykafka_broker.server.event_loop import new_event_loop
 from pykafka_broker.server.tls_listener import TlsListener, TooLong, cpu_limit
 from tests.security.tls.certificates import Issued, authority, server_certificate, subject
 from tests.server.support import run, until

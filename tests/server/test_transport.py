@@ -15,10 +15,8 @@ from typing import Any
 import pytest
 
 from pykafka_broker import system
-from pykafka_broker.server.channel import Channel
-from pykafka_broker.server.event_loop import EventLoop
-from pykafka_broker.server.framing import FrameReader
-from pykafka_broker.server.system_clock import SystemClock
+from pykafka_broker.server.channel import Channel, FrameReader
+from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.transport import READ, WRITE, PlainTransport, as_java_writes, has_come, plain_address
 from tests.server.support import run, until
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pykafka_broker.errors import FrameError
-from pykafka_broker.log.files import FileSlice
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.peers import Address, Peer
 from pykafka_broker.server.link import Link, LinkSettings, LinkState
 from pykafka_broker.server.link_codec import Greeting

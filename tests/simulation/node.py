@@ -14,11 +14,10 @@ from typing import Any
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.requests.controller_router import ControllerRouter
-from pykafka_broker.broker.requests.emulated_router import new_router
-from pykafka_broker.broker.requests.router import PendingReply
+from pykafka_broker.broker.requests.controller_routes import ControllerRouter
+from pykafka_broker.broker.requests.router import PendingReply, new_router
 from pykafka_broker.broker.setup import NO_SETUP, Setup
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.cluster.formatting import FormatRequest, StorageFormatter
 from pykafka_broker.cluster.formatting import StorageNode as FormatNode
 from pykafka_broker.config import BrokerConfig

@@ -61,7 +61,7 @@ def appends_unanswered_batches_twice(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def adds_no_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    decide = "pykafka_broker.broker.api.create_partitions.decide"
+    decide = "pykafka_broker.cluster.topics.create_partitions"
     monkeypatch.setattr(decide, lambda *args: create_partitions(*args)._replace(records=[]))
 
 

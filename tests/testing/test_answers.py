@@ -1,4 +1,5 @@
-"""The types on the face of the testing package: they are those of the control API, and none of them says nothing."""
+"""The types on the face of the testing package: the answers of the control API are all there, and each type says what
+a value is."""
 
 from __future__ import annotations
 
@@ -6,14 +7,12 @@ import ast
 import dataclasses
 import inspect
 from collections.abc import Iterator
-from typing import NotRequired, get_args, get_origin, get_type_hints, is_typeddict
+from typing import is_typeddict
 
 import pytest
 
 from pykafka_broker import testing
-from pykafka_broker.control import groups_view
-from pykafka_broker.control.api import cluster, faults, incidents, requests, state, topics, waits
-from pykafka_broker.control.traffic import readable
+from pykafka_broker.control import answers as control_answers
 from pykafka_broker.testing import answers
 from pykafka_broker.testing.aio import cluster_nodes as aio_cluster_nodes
 from pykafka_broker.testing.aio import controlled as aio_controlled
@@ -22,23 +21,6 @@ from pykafka_broker.testing.cluster_nodes import ClusterClock, ClusterFault, Clu
 from pykafka_broker.testing.controlled import BrokerClock
 from pykafka_broker.testing.traffic import Fault, Faults
 
-ANSWERS = {
-    answers.Topic: topics.TopicAnswer,
-    answers.PartitionState: cluster.PartitionStateAnswer,
-    answers.LogSize: incidents.LogSizeAnswer,
-    answers.Member: groups_view.MemberAnswer,
-    answers.CommittedPartition: groups_view.CommittedPartitionAnswer,
-    answers.GroupSummary: groups_view.GroupSummaryAnswer,
-    answers.Group: groups_view.GroupDetails,
-    answers.Transaction: waits.TransactionDetails,
-    answers.Connection: requests.Connected,
-    answers.SeenRequest: readable.SeenRequestAnswer,
-    answers.FaultState: faults.FaultAnswer,
-    answers.ChaosState: faults.ChaosStateAnswer,
-    answers.Snapshot: state.SnapshotAnswer,
-    answers.Node: cluster.NodeAnswer,
-    answers.ClusterState: cluster.Cluster,
-}
 CLASSES = (
     testing.KafkaBroker,
     testing.KafkaCluster,
@@ -60,20 +42,10 @@ UNTYPED = {
 TELLS_NOTHING = {"Any", "object", "dict", "list", "tuple", "Mapping", "Sequence"}
 
 
-@pytest.mark.parametrize("kind", ANSWERS, ids=lambda kind: str(kind.__name__))
-def test_an_answer_has_the_fields_of_the_control_api(kind: type) -> None:
-    told = {field.name: field.type for field in dataclasses.fields(ANSWERS[kind])}
-    typed = get_type_hints(kind, include_extras=True)
-    added = {name for name, each in typed.items() if name not in told and get_origin(each) is NotRequired}
-    assert typed.keys() - added == told.keys()
-    assert added <= {"node_id", "nodes"}, "what a cluster adds"
-    hints = get_type_hints(ANSWERS[kind])
-    for name in told:
-        assert _shape(typed[name]) == _shape(hints[name]), name
-
-
-def test_every_answer_is_compared() -> None:
-    assert {each for each in vars(answers).values() if is_typeddict(each)} == ANSWERS.keys()
+def test_every_answer_of_the_control_api_has_a_name_for_tests() -> None:
+    shown = [kind for name in answers.__all__ if is_typeddict(kind := getattr(answers, name))]
+    for answer in filter(is_typeddict, vars(control_answers).values()):
+        assert any(answer.__annotations__.items() <= kind.__annotations__.items() for kind in shown), answer
 
 
 @pytest.mark.parametrize("kind", CLASSES, ids=lambda kind: str(kind.__name__))
@@ -104,14 +76,3 @@ def _annotations(kind: type) -> Iterator[tuple[str, str, bool]]:
             yield f"{name}({each.name})", each.annotation, False
     if dataclasses.is_dataclass(kind):
         yield from ((field.name, str(field.type), True) for field in dataclasses.fields(kind))
-
-
-def _shape(kind: object) -> object:
-    """Return a type without what JSON does not tell: names of classes, limits of values, whether a field is there."""
-    if get_origin(kind) is NotRequired:
-        return _shape(get_args(kind)[0])
-    if kind in ANSWERS or dataclasses.is_dataclass(kind):
-        return dict
-    if arguments := get_args(kind):
-        return (str(get_origin(kind)), *sorted(map(str, map(_shape, arguments))))
-    return kind

@@ -131,7 +131,9 @@ def test_a_broker_that_does_not_lead_says_who_does(cluster: KafkaCluster) -> Non
         lambda: other.wait_for_record("elsewhere", value="1"),
     ]
     for ask in asks:
-        with pytest.raises(ControlError, match=f"broker {leader} leads elsewhere-0: ask that one, or the cluster"):
+        with pytest.raises(
+            ControlError, match=f"broker {leader} leads elsewhere-0: ask broker {leader}, or the cluster"
+        ):
             ask()
 
 
@@ -159,9 +161,9 @@ def test_a_file_of_lines_is_seeded_everywhere(cluster: KafkaCluster) -> None:
     assert cluster.topic("seeded")["config"] == {"retention.ms": "1000000"}
     cluster.assert_records("seeded", [str(number) for number in range(6)])
     assert cluster.lag("seeders") == 5
-    with pytest.raises(ControlError, match="line 2: it is not JSON"):
+    with pytest.raises(ControlError, match="line 2: the line is not JSON"):
         cluster.seed(["", "{"])
-    with pytest.raises(ControlError, match="line 1: it must be an object with a type"):
+    with pytest.raises(ControlError, match="line 1: the line must be an object with a type"):
         cluster.seed(["{}"])
 
 
@@ -431,7 +433,7 @@ def test_a_mistake_is_one_clear_line(cluster: KafkaCluster) -> None:
     mistakes: list[tuple[Callable[[], object], str]] = [
         (lambda: cluster.broker("1"), "a broker's id is a number, not '1': 1, 2, 3"),  # type: ignore[arg-type]
         (lambda: cluster.create_topic("x", 3, 1), r"config must be a dict of topic configs, not 1; replicas are"),  # type: ignore[arg-type]
-        (lambda: KafkaCluster({"a": 1}), "brokers must be how many there are"),  # type: ignore[arg-type]
+        (lambda: KafkaCluster({"a": 1}), "brokers must be a number of brokers"),  # type: ignore[arg-type]
         (lambda: KafkaCluster(config=["a=b"]), "config must be a dict, not"),  # type: ignore[arg-type]
         (lambda: cluster.wait_for_records("x", 1, timeout="5"), "timeout must be a number of seconds, not '5'"),  # type: ignore[arg-type]
     ]

@@ -15,7 +15,7 @@ import pytest
 
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.enums import TopicPartition
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.console_output import Consumed, RecordFormatter
 from pykafka_broker.tools.console_producer import LineReader, lines_of
@@ -118,7 +118,7 @@ def test_a_null_marker_is_no_name_of_a_header() -> None:
 )
 def test_what_bytes_mean(name: str, data: bytes, shown: bytes) -> None:
     formatter = RecordFormatter({"value.deserializer": f"org.apache.kafka.common.serialization.{name}"})
-    record = Record(0, 0, None, data)
+    record = BatchRecord(0, 0, None, data)
     assert formatter.text(Consumed(TopicPartition("t", 0), record, 0, 0)) == shown + b"\n"
     record.value = b"not these"
     with pytest.raises(ClientError):
@@ -128,7 +128,7 @@ def test_what_bytes_mean(name: str, data: bytes, shown: bytes) -> None:
 def shown_value(value: bytes | None, **properties: str) -> bytes:
     named = {name.replace("_", "."): text for name, text in properties.items()}
     formatter = RecordFormatter({f"value.{name}": text for name, text in named.items()})
-    return formatter.text(Consumed(TopicPartition("t", 0), Record(0, 0, None, value), 0, 0))
+    return formatter.text(Consumed(TopicPartition("t", 0), BatchRecord(0, 0, None, value), 0, 0))
 
 
 def test_deserializers_that_show_no_bytes() -> None:

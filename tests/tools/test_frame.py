@@ -11,13 +11,8 @@ from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import (
     Tool,
     ToolUsageError,
-    given,
     main,
     matcher,
-    never_with,
-    one_of,
-    only_with,
-    required,
     subscribed,
 )
 
@@ -132,30 +127,30 @@ def tool(**flags: Any) -> Tool:
 
 def test_a_flag_is_given_with_any_value_even_nought() -> None:
     run = tool(partitions=0, topic=None, list=False, config=[], name="")
-    assert [flag for flag in ("partitions", "topic", "list", "config", "name") if given(run, flag)] == [
+    assert [flag for flag in ("partitions", "topic", "list", "config", "name") if run.given(flag)] == [
         "partitions",
         "name",
     ]
 
 
 def test_one_action_is_needed() -> None:
-    assert one_of(tool(list=True, describe=False), "list", "describe") == "list"
+    assert tool(list=True, describe=False).one_of("list", "describe") == "list"
     for both in (True, False):
         with pytest.raises(ToolUsageError, match="exactly one action: --list or --describe"):
-            one_of(tool(list=both, describe=both), "list", "describe")
+            tool(list=both, describe=both).one_of("list", "describe")
 
 
 def test_flags_that_need_or_exclude_each_other() -> None:
     run = tool(if_exists=True, create=True, delete=False, topic=None)
-    assert one_of(run, "create", "delete") == "create"
+    assert run.one_of("create", "delete") == "create"
     with pytest.raises(ToolUsageError, match=r'"\[if-exists\]" can\'t be used with option "\[create\]"'):
-        only_with(run, "if_exists", "delete")
+        run.only_with("if_exists", "delete")
     with pytest.raises(ToolUsageError, match=r'"\[if-exists\]" can\'t be used with option "\[create\]"'):
-        never_with(run, "if_exists", "delete", "create")
+        run.never_with("if_exists", "delete", "create")
     with pytest.raises(ToolUsageError, match=r'Missing required argument "\[topic\]"'):
-        required(run, "create", "topic")
-    only_with(run, "if_exists", "create", "delete")
-    only_with(run, "topic", "delete")
+        run.required("create", "topic")
+    run.only_with("if_exists", "create", "delete")
+    run.only_with("topic", "delete")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pykafka_broker.protocol.stored.group_metadata_key import GroupMetadataKey
 from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataValue, MemberMetadata
 from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.tools.console_output import Consumed
 from pykafka_broker.tools.internal_records import FORMATTERS
 
@@ -19,7 +19,7 @@ TOLD = '{"key":{"type":1,"data":{"group":"g","topic":"t","partition":0}},"value"
 
 
 def text(key: bytes | None, value: bytes | None) -> str:
-    record = Record(0, 0, key, value)
+    record = BatchRecord(0, 0, key, value)
     return FORMATTERS["OffsetsMessageFormatter"](Consumed(TopicPartition("t", 0), record, 0, 0)).decode()
 
 
@@ -49,7 +49,7 @@ def test_what_can_not_be_read_is_an_error(key: bytes, value: bytes | None) -> No
 
 def test_bytes_as_long_as_an_id_are_bytes() -> None:
     member = MemberMetadata("m", subscription=bytes(16), assignment=b"")
-    record = Record(
+    record = BatchRecord(
         0, 0, b"\0\2" + GroupMetadataKey("g").encode(0), b"\0\4" + GroupMetadataValue(members=[member]).encode(4)
     )
     told = FORMATTERS["GroupMetadataMessageFormatter"](Consumed(TopicPartition("t", 0), record, 0, 0)).decode()

@@ -11,7 +11,7 @@ from interop.tools.steps import QUICK, UNREACHABLE, Step
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import build_batch
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 SETTINGS = {
     "transaction.partition.verification.enable": "false",  # or nothing could hang
@@ -39,7 +39,9 @@ def _hang(bootstrap: str) -> None:
         producer = client.call(InitProducerIdRequest(None, 60_000), 4)
         stale = int(time.time() * 1000) - 7_200_000
         identity = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
-        records = build_batch([Record(0, stale, None, b"hanging")], **identity, base_sequence=0, transactional=True)
+        records = build_batch(
+            [BatchRecord(0, stale, None, b"hanging")], **identity, base_sequence=0, transactional=True
+        )
         data = TopicProduceData("stuck", partition_data=[PartitionProduceData(0, bytes(records))])
         answer = client.call(ProduceRequest("lost", -1, 5_000, [data]), 9)
         assert answer.responses[0].partition_responses[0].error_code == 0

@@ -54,7 +54,7 @@ def answered(
     request: ApiVersionsRequest | None,
     ranges: Callable[[Services], list[ApiVersion]],
 ) -> ApiVersionsResponse | EncodedReply:
-    """The answer with these ranges."""
+    """Answer ApiVersions with the given ranges."""
     emulation = services.emulation_for(context.connection)
     if request is None:
         own = [key for key in ranges(services) if key.api_key == ApiKey.API_VERSIONS]
@@ -113,7 +113,7 @@ def _ranges(services: Services) -> list[ApiVersion]:
 
 
 def _ranges_of_both(metadata: MetadataFollower) -> list[ApiVersion]:
-    """What goes on to a controller is told in the versions that this one serves as well."""
+    """Return ranges where another node is the controller: forwarded APIs in versions served by both."""
     from pykafka_broker.broker.requests.controller_routes import FORWARDED  # few brokers have a controller elsewhere
 
     ranges = []

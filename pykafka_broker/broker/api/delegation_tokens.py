@@ -9,10 +9,12 @@ too, and may ask for a token of another owner (KIP-373).
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pykafka_broker.broker.requests.context import ANONYMOUS, RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer
+from pykafka_broker.broker.waiting.future import Answer, R
 from pykafka_broker.cluster import delegation_tokens as tokens
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.errors import ApiError
@@ -42,10 +44,9 @@ _NOT_ALLOWED = ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
 def create_delegation_token(
     services: Services, context: RequestContext, request: CreateDelegationTokenRequest
 ) -> Answer[CreateDelegationTokenResponse]:
-    requester = context.connection.principal
-    owner = (
-        f"{request.owner_principal_type}:{request.owner_principal_name}" if request.owner_principal_name else requester
-    )
+    owner = requester = context.connection.principal
+    if request.owner_principal_name:
+        owner = f"{request.owner_principal_type}:{request.owner_principal_name}"
     code = _refusal_of_creation(services, context, request, owner)
     if code:
         refused = CreateDelegationTokenResponse(
@@ -152,44 +153,43 @@ def _description(token: DelegationTokenRecord, secret_key: str, with_requester: 
 def renew_delegation_token(
     services: Services, context: RequestContext, request: RenewDelegationTokenRequest
 ) -> Answer[RenewDelegationTokenResponse]:
-    if not _may_ask(services, context):
-        return RenewDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
-    wall = services.clock.wall
-
-    def decide(controller: Controller, context: RequestContext, _: object) -> Decision[RenewDelegationTokenResponse]:
-        try:
-            decision = tokens.renew_token(
-                controller, context.connection.principal, request.hmac, request.renew_period_ms, wall
-            )
-        except ApiError as error:
-            return Decision([], RenewDelegationTokenResponse(error.code))
-        return Decision(decision.records, RenewDelegationTokenResponse(expiry_timestamp_ms=decision.reply))
-
-    return services.metadata.submit(context, request, decide)
+    period_ms, response = request.renew_period_ms, RenewDelegationTokenResponse
+    return _change_expiry(services, context, request, tokens.renew_token, period_ms, response)
 
 
 @handles(ApiKey.EXPIRE_DELEGATION_TOKEN)
 def expire_delegation_token(
     services: Services, context: RequestContext, request: ExpireDelegationTokenRequest
 ) -> Answer[ExpireDelegationTokenResponse]:
+    period_ms, response = request.expiry_time_period_ms, ExpireDelegationTokenResponse
+    return _change_expiry(services, context, request, tokens.expire_token, period_ms, response)
+
+
+def _change_expiry(
+    services: Services,
+    context: RequestContext,
+    request: RenewDelegationTokenRequest | ExpireDelegationTokenRequest,
+    change: Callable[[Controller, str, bytes, int, int], Decision[int]],
+    period_ms: int,
+    response: Callable[..., R],
+) -> Answer[R]:
+    """Have the controller decide on a new time of expiry, by `tokens.renew_token` or `tokens.expire_token`."""
     if not _may_ask(services, context):
-        return ExpireDelegationTokenResponse(_NOT_ALLOWED, expiry_timestamp_ms=-1)
+        return response(_NOT_ALLOWED, expiry_timestamp_ms=-1)
     wall = services.clock.wall
 
-    def decide(controller: Controller, context: RequestContext, _: object) -> Decision[ExpireDelegationTokenResponse]:
+    def decide(controller: Controller, context: RequestContext, _: object) -> Decision[R]:
         try:
-            decision = tokens.expire_token(
-                controller, context.connection.principal, request.hmac, request.expiry_time_period_ms, wall
-            )
+            decision = change(controller, context.connection.principal, request.hmac, period_ms, wall)
         except ApiError as error:
-            return Decision([], ExpireDelegationTokenResponse(error.code))
-        return Decision(decision.records, ExpireDelegationTokenResponse(expiry_timestamp_ms=decision.reply))
+            return Decision([], response(error.code))
+        return Decision(decision.records, response(expiry_timestamp_ms=decision.reply))
 
     return services.metadata.submit(context, request, decide)
 
 
 def _may_ask(services: Services, context: RequestContext) -> bool:
-    """Whether the client has authenticated, and not with a token."""
+    """Return whether the client has authenticated, and not with a token."""
     connection = context.connection
     if connection.forwarded:
         return not connection.by_token

@@ -22,11 +22,9 @@ from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Future
-from pykafka_broker.broker.waiting.purgatory import Parked
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Future, Parked, Steps
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.files import FileSlice
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.log.segments import MORE_THAN_A_SEGMENT
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import IsolationLevel

@@ -1,8 +1,8 @@
-"""InitProducerId v0-v6.
+"""InitProducerId v0-v6. Not in `transactions.py`, which producers without transactions need not import.
 
-Behaviour: without a transactional id it hands out a new producer id and never fails. With one it takes the
-transactional id over: whoever held it is fenced, and what it had open is aborted first (then CONCURRENT_TRANSACTIONS,
-and the client comes back).
+Behaviour: a request without a transactional id gets a new producer id and never fails. With a transactional id it takes
+the id over: the producer that held the id is fenced, and its open transaction is aborted first (the answer is then
+CONCURRENT_TRANSACTIONS, and the client comes back).
 Versions: 3 lets a producer go on with its id and epoch after an error (KIP-360), 4 knows PRODUCER_FENCED, 6 two-phase
 commit (KIP-939).
 """
@@ -21,7 +21,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 
-FENCED_FROM = 4
+_FENCED_FROM = 4
 
 
 @handles(ApiKey.INIT_PRODUCER_ID)
@@ -33,7 +33,7 @@ def init_producer_id(
     except ApiError as error:
         reply = ProducerReply(error.code)
     code = reply.error
-    if code is ErrorCode.PRODUCER_FENCED and context.api_version < FENCED_FROM:
+    if code is ErrorCode.PRODUCER_FENCED and context.api_version < _FENCED_FROM:
         code = ErrorCode.INVALID_PRODUCER_EPOCH
     response = InitProducerIdResponse(
         error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch
@@ -47,7 +47,7 @@ def init_producer_id(
 def _take_over(services: Services, context: RequestContext, request: InitProducerIdRequest) -> ProducerReply:
     _check_rights(services, context, request)
     expected = (request.producer_id, request.producer_epoch)
-    if (expected[0] == -1) != (expected[1] == -1):
+    if expected.count(-1) == 1:
         return ProducerReply(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
         return ProducerReply(ErrorCode.NONE, services.transactions.new_producer_id(), 0)
@@ -64,7 +64,7 @@ def _take_over(services: Services, context: RequestContext, request: InitProduce
 
 
 def _check_rights(services: Services, context: RequestContext, request: InitProducerIdRequest) -> None:
-    """Whoever may write to any topic may do so idempotently (KIP-679)."""
+    """Raise the denial of a client without the rights; a right to write to any topic is enough (KIP-679)."""
     rights, transactional_id = services.rights(context), request.transactional_id
     if transactional_id is not None:
         rights.require(AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id)

@@ -17,8 +17,7 @@ from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, when_committed
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.cluster.authorizer import NOT_ASKED
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, INTERNAL_TOPICS, name_problem
@@ -66,7 +65,7 @@ def metadata(
 
 
 def _once(asked: Iterable[MetadataRequestTopic]) -> Names:
-    """Each topic where it is named first."""
+    """Return each topic once, where the request names the topic first."""
     names: dict[str | bytes | None, tuple[str | None, bytes]] = {}
     for topic in asked:
         named = topic.name if topic.topic_id == ZERO_UUID else topic.topic_id  # whatever name stands beside an id
@@ -97,7 +96,7 @@ def _invalid(request: MetadataRequest) -> MetadataResponse:
 
 
 class _Answer:
-    """What one client is told, by what it may see."""
+    """The answer for a client, within the client's rights."""
 
     def __init__(self, services: Services, context: RequestContext, topic_operations: bool, by_id: bool) -> None:
         self._services = services
@@ -111,8 +110,9 @@ class _Answer:
         self._not_yet: set[str] = set()  # made by this request, and in the next one's answer
 
     def create_missing(self, names: Names) -> bool:
-        """Whether any were missing and could be asked for. A request that has an id is about ids: names in it are
-        neither made nor answered.
+        """Create missing topics; return whether any were missing and may be created.
+
+        A request with an id is about ids: its names are neither created nor answered.
         """
         topics = self._services.image.topics
         if self._is_by_id:
@@ -131,7 +131,7 @@ class _Answer:
         return bool(missing)
 
     def response(self, names: Names | None, cluster_operations: bool) -> Generator[None, None, MetadataResponse]:
-        """In steps where there are many partitions."""
+        """Make the response, in steps where topics have many partitions."""
         services, topics = self._services, list[MetadataResponseTopic]()
         if names is None:
             for topic in list(services.image.topics.values()):
@@ -201,7 +201,7 @@ class _Answer:
         )
 
     def _hide_unreachable(self, partitions: list[MetadataResponsePartition]) -> None:
-        """Leaders that have no address on the listener of the client: it could not ask them for anything."""
+        """Hide leaders without an address on the client's listener, which the client could not ask."""
         if self._reachable is None:
             self._reachable = {node[0] for node in self._services.nodes(self._context)}
         for partition in partitions:
@@ -219,10 +219,5 @@ def _partition(image: MetadataImage, partition: PartitionImage) -> MetadataRespo
         partition.leader_epoch,
         list(partition.replicas),
         list(partition.isr),
-        offline_replicas(image, partition),
+        [replica for replica in partition.replicas if image.is_offline(partition, replica)],
     )
-
-
-def offline_replicas(image: MetadataImage, partition: PartitionImage) -> list[int]:
-    """Replicas on brokers that are not there, or in directories that are not (KIP-858)."""
-    return [replica for replica in partition.replicas if image.is_offline(partition, replica)]

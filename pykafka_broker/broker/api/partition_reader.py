@@ -14,7 +14,7 @@ from pykafka_broker.broker.partitions.partition import NO_EPOCH, NotLeader, Part
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.files import FileSlice
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode

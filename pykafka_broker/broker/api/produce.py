@@ -37,9 +37,7 @@ from pykafka_broker.broker.partitions.partition import NotLeader, Partition
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Future, all_of, lost
-from pykafka_broker.broker.waiting.purgatory import Parked
-from pykafka_broker.broker.waiting.slices import Steps, shares
+from pykafka_broker.broker.waiting.future import Answer, Future, Parked, Steps, all_of, lost, shares
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import ApiKey

@@ -17,7 +17,7 @@ from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.replication.replica_news import ReplicaNews
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Steps
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode

@@ -1,41 +1,49 @@
 """ShareFetch v1-v2 (KIP-932).
 
-Behaviour: a request belongs to the member's share session: epoch 0 opens it, -1 ends it and frees what the member has.
-Acknowledgements that come along are taken first, and show when records have been looked for once: what a member gives
-back it gets with the same request only if there was nothing else and it waits. Records are handed out up to
-`max_records`, with the last log batch whole unless the member wants exactly so many; where any are wanted, the answer
-waits until there is something to hand out or `max_wait_ms` is over. A waiting fetch yields to the next request of its
-connection.
+Behaviour: a request belongs to the member's share session: epoch 0 opens the session, -1 ends it and frees the member's
+records. Acknowledgements of the request come first, and take effect when records have been looked for once: a member
+gets the records that it gives back with the same request only if there was nothing else and it waits. Records are
+handed out up to `max_records`, with the last log batch whole unless the member wants exactly so many; where any are
+wanted, the answer waits until there is something to hand out or `max_wait_ms` is over. A waiting fetch yields to the
+next request of its connection.
 Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how records are counted (KIP-1206).
+
+Rule of reading: records that are read are handed out at once, so nothing is read before the answer is certain to be
+sent. Of a long log only as much is read at a time as one answer is likely to hold. Partitions that can hand out records
+have equal parts of `max_bytes`, and the rest of a part is not given to others (Kafka:
+PartitionMaxBytesStrategy.UNIFORM). An answer exceeds the limits by its first batch alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from itertools import chain
+from typing import NamedTuple
 
-from pykafka_broker.broker.api.share_reader import ACQUIRE_MODES, Found, Refused, ShareReader
-from pykafka_broker.broker.api.share_requests import (
+from pykafka_broker.broker.api.share_acknowledge import (
     AckResult,
-    TopicPartition,
     acknowledge,
     acknowledgements,
     by_topic,
-    has_acknowledgements,
     may_read,
     member_of,
-    show_all,
 )
+from pykafka_broker.broker.coordinators.share_partitions import NotYet, SharePartitions
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, when_committed
-from pykafka_broker.broker.waiting.purgatory import Parked
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Parked, Steps, when_committed
 from pykafka_broker.cluster.authorizer import denial
-from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
-from pykafka_broker.coordinators.share.share_partition import AckBatch
-from pykafka_broker.coordinators.share.state import ShareKey
+from pykafka_broker.coordinators.share.sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    Member,
+    ShareSession,
+    TopicIdPartition,
+)
+from pykafka_broker.coordinators.share.share_partition import AckBatch, SharePartition
+from pykafka_broker.coordinators.share.state import ShareKey, StateRun, coalesced
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclResourceType
@@ -48,9 +56,182 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
     ShareFetchResponse,
 )
 
-_EMPTY = Refused(ErrorCode.NONE, None)
+CHUNK_BYTES = 1 << 20
+ACQUIRE_MODES = WHOLE_BATCHES, EXACTLY = 0, 1  # share_acquire_mode (KIP-1206)
+
+
+class RefusedPartition(NamedTuple):
+    """The error of a partition without records; equal errors of very many partitions share an object."""
+
+    error_code: int
+    error_message: str | None
+
+    @property
+    def acquired_records(self) -> tuple[AcquiredRecords, ...]:
+        return ()
+
+
+Found = dict[TopicIdPartition, PartitionData | RefusedPartition]
+
+
+class ShareReader:
+    """A reader of share partitions within the limits of a request."""
+
+    __slots__ = (
+        "_batch_size",
+        "_exactly",
+        "_group_id",
+        "_max_bytes",
+        "_max_records",
+        "_member_id",
+        "_shares",
+        "has_passed",
+    )
+
+    def __init__(self, shares: SharePartitions, most_bytes: int, member: Member, request: ShareFetchRequest) -> None:
+        """`most_bytes`: `fetch.max.bytes`."""
+        self._shares = shares
+        self._group_id, self._member_id = member
+        self._max_bytes = min(request.max_bytes, most_bytes)
+        self._max_records = request.max_records if self._max_bytes > 0 else 0
+        self._batch_size = request.batch_size
+        self._exactly = request.share_acquire_mode == EXACTLY
+        self.has_passed = False  # it has left behind what nobody gets, and there may be more
+
+    def _key(self, partition: TopicIdPartition) -> ShareKey:
+        return ShareKey(self._group_id, *partition)
+
+    def watched(self, partitions: Iterable[TopicIdPartition]) -> list[object]:
+        """Return the keys to watch for records: growing logs, and share partitions with locks."""
+        keys: list[object] = []
+        for partition in partitions:
+            key = self._key(partition)
+            keys.append(key)
+            with suppress(ApiError):
+                keys.append(self._shares.partition_of(key))
+        return keys
+
+    def has(self, partitions: Iterable[TopicIdPartition], min_bytes: int) -> bool:
+        """Return whether at least so many bytes, or only errors, can be handed out. Hands out nothing."""
+        limits = self._shares.limits(self._group_id)
+        wanted = max(1, min(min_bytes, self._max_bytes))
+        size = 0
+        failed = True
+        for topic_partition in partitions:
+            key = self._key(topic_partition)
+            try:
+                partition = self._shares.get(key)
+                failed = False
+                if partition.can_acquire(limits):
+                    size += min(self._shares.size(key, partition), self._max_bytes)
+            except NotYet:
+                failed = False
+            except ApiError:
+                continue
+            if size >= wanted:
+                return True
+        return failed
+
+    def _count_open(self, partitions: Collection[TopicIdPartition]) -> int:
+        """Count the partitions with room for records to hand out, whether or not the logs have any."""
+        if len(partitions) == 1 or self._max_bytes <= 0:
+            return 1
+        limits = self._shares.limits(self._group_id)
+        count = 0
+        for topic_partition in partitions:
+            with suppress(NotYet, ApiError):
+                count += self._shares.get(self._key(topic_partition)).can_acquire(limits)
+        return count
+
+    def read(self, partitions: Collection[TopicIdPartition], now: int) -> Found:
+        """Hand out records; the result has the partitions with records or an error."""
+        left_bytes, left_records = self._max_bytes, self._max_records
+        count = self._count_open(partitions)
+        part_bytes = max(1, left_bytes // max(1, count))
+        found: Found = {}
+        is_first = True
+        known: dict[RefusedPartition, RefusedPartition] = {}  # equal errors share one object
+        for topic_partition in partitions:
+            try:
+                data = self._read(topic_partition, min(part_bytes, left_bytes), left_records, is_first, now)
+            except NotYet:
+                continue
+            except ApiError as error:
+                uninitialized = error.code is ErrorCode.INVALID_REQUEST  # members get new metadata, and try again
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if uninitialized else error.code
+                why = RefusedPartition(code, error.message)
+                found[topic_partition] = known.setdefault(why, why)
+                continue
+            if data is not None:
+                found[topic_partition] = data
+                is_first = False
+                left_bytes -= len(data.records)
+                left_records -= sum(one.last_offset - one.first_offset + 1 for one in data.acquired_records)
+                if left_bytes <= 0 or left_records <= 0:
+                    break
+        return found
+
+    def _read(
+        self, topic_partition: TopicIdPartition, max_bytes: int, max_records: int, is_first: bool, now: int
+    ) -> PartitionData | None:
+        """Hand out records of a partition; the first batch may exceed `max_bytes` if `is_first`."""
+        key = self._key(topic_partition)
+        if max_records <= 0 or max_bytes <= 0:
+            self._shares.partition_of(key)  # refuse a missing partition, but not a missing state
+            return None
+        partition = self._shares.get(key)
+        pieces: list[memoryview] = []
+        acquired: list[StateRun] = []
+        while max_records > 0 and max_bytes > 0:
+            before = partition.next_fetch_offset
+            got, size = self._step(key, partition, max_bytes, max_records, is_first and not acquired, pieces, now)
+            acquired += got
+            max_bytes -= size
+            max_records -= sum(run.last - run.first + 1 for run in got)
+            self.has_passed |= partition.next_fetch_offset > before
+            # Go on where the step has read a whole chunk.
+            if partition.next_fetch_offset <= before or size < CHUNK_BYTES // 2:
+                break
+        if not acquired:
+            return None
+        self._shares.acquired(partition)
+        return PartitionData(
+            topic_partition[1],
+            records=b"".join(pieces) if len(pieces) > 1 else pieces[0],
+            acquired_records=[AcquiredRecords(run.first, run.last, run.deliveries) for run in coalesced(acquired)],
+        )
+
+    def _step(
+        self,
+        key: ShareKey,
+        partition: SharePartition,
+        max_bytes: int,
+        max_records: int,
+        min_one: bool,
+        pieces: list[memoryview],
+        now: int,
+    ) -> tuple[list[StateRun], int]:
+        """Read the log once; return the acquired records, and the bytes acquired, or else the bytes read."""
+        limits = self._shares.limits(self._group_id)
+        if not partition.can_acquire(limits):
+            return [], 0
+        found = self._shares.read(key, partition, min(max_bytes, CHUNK_BYTES), min_one)
+        if found is None and max_bytes > CHUNK_BYTES:  # a batch larger than a chunk
+            found = self._shares.read(key, partition, max_bytes, min_one)
+        if found is None:
+            return [], 0
+        got = partition.acquire(
+            self._member_id, found.batches, max_records, self._batch_size, self._exactly, limits, now
+        )
+        if not got:
+            return [], found.size
+        pieces.append(found.between(got[0].first, got[-1].last))
+        return got, len(pieces[-1])
+
+
+_EMPTY = RefusedPartition(ErrorCode.NONE, None)
 _NOTHING: list[AcquiredRecords] = []  # never changed
-_DENIAL = Refused(denial(AclResourceType.TOPIC).code, denial(AclResourceType.TOPIC).message)
+_DENIAL = RefusedPartition(denial(AclResourceType.TOPIC).code, denial(AclResourceType.TOPIC).message)
 
 
 @handles(ApiKey.SHARE_FETCH)
@@ -61,9 +242,9 @@ def share_fetch(services: Services, context: RequestContext, request: ShareFetch
 def _begun(
     services: Services, context: RequestContext, request: ShareFetchRequest
 ) -> Steps[Answer[ShareFetchResponse]]:
-    """What becomes of the session and of the acknowledgements, and then the fetch."""
-    acks: dict[TopicPartition, list[AckBatch]] = {}
-    if has_acknowledgements(request.topics):
+    """Update the session, accept the acknowledgements, and begin to fetch."""
+    acks: dict[TopicIdPartition, list[AckBatch]] = {}
+    if any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions):
         acks = acknowledgements(request.topics)
     try:
         member = member_of(services, context, request)
@@ -85,7 +266,8 @@ def _begun(
             attempt.resolve(session)
             first = attempt.at_first_sight() if taken and not is_strange else None
     finally:
-        show_all(taken)
+        for show in taken:
+            show()
     if attempt is None:
         services.shares.close_session(member, context.now)
         response = _response(services, member, {}, results)
@@ -103,7 +285,7 @@ def _begun(
 
 def _check(request: ShareFetchRequest, has_acks: bool) -> None:
     if request.is_renew_ack and (request.max_wait_ms or request.min_bytes or request.max_bytes or request.max_records):
-        raise ApiError(ErrorCode.INVALID_REQUEST)  # to renew is to ask for no records
+        raise ApiError(ErrorCode.INVALID_REQUEST)  # a request that renews locks may ask for no records
     if has_acks and request.share_session_epoch == INITIAL_EPOCH:
         raise ApiError(ErrorCode.INVALID_REQUEST)
 
@@ -111,7 +293,7 @@ def _check(request: ShareFetchRequest, has_acks: bool) -> None:
 def _session(
     services: Services, context: RequestContext, member: Member, request: ShareFetchRequest
 ) -> ShareSession | None:
-    """The member's session as it is after this request, None if the request ends it."""
+    """Return the member's session after the request, None if the request ends the session."""
     sessions, epoch = services.shares.sessions, request.share_session_epoch
     if epoch == FINAL_EPOCH:
         sessions.require(member)
@@ -122,7 +304,7 @@ def _session(
 
 
 def _update(session: ShareSession, request: ShareFetchRequest) -> None:
-    """Note what is read from now on."""
+    """Add the request's partitions to the session, and remove the forgotten partitions."""
     for topic in request.topics:
         topic_id = bytes(topic.topic_id)
         for one in topic.partitions:
@@ -134,21 +316,19 @@ def _update(session: ShareSession, request: ShareFetchRequest) -> None:
 
 
 def _reads(services: Services, context: RequestContext, session: ShareSession) -> bool:
-    """Whether it has a partition, but for numbers that its topic does not have, and topics that are denied."""
+    """Return whether the session has a readable partition, or a partition of a missing topic."""
     topics = services.image.topics_by_id
     return any(
-        ((topic := topics.get(topic_id)) is None or number in topic.partitions)
-        and may_read(services, context, topic_id)
-        for topic_id, number in session.partitions
+        ((topic := topics.get(topic_id)) is None or index in topic.partitions) and may_read(services, context, topic_id)
+        for topic_id, index in session.partitions
     )
 
 
 class ShareFetchAttempt:
-    """One share fetch, tried as often as something moves in its partitions."""
+    """A share fetch, repeated whenever something changes in the partitions."""
 
     __slots__ = (
         "_context",
-        "_deadline",
         "_denied",
         "_max_wait_ms",
         "_member",
@@ -165,22 +345,21 @@ class ShareFetchAttempt:
         context: RequestContext,
         member: Member,
         request: ShareFetchRequest,
-        results: dict[TopicPartition, AckResult],
+        results: dict[TopicIdPartition, AckResult],
     ) -> None:
         self._services = services
         self._context = context
         self._member = member
         self._results = results
         self._min_bytes = request.min_bytes
-        self._partitions: list[TopicPartition] = []
-        self._denied: dict[TopicPartition, Refused] = {}
+        self._partitions: list[TopicIdPartition] = []
+        self._denied: dict[TopicIdPartition, RefusedPartition] = {}
         wanted = request.min_bytes > 0 and request.max_bytes and request.max_records
         self._max_wait_ms = request.max_wait_ms if wanted else 0
         self._reader = ShareReader(services.shares.partitions, services.config.fetch_max_bytes, member, request)
-        self._deadline = 0
 
     def resolve(self, session: ShareSession) -> None:
-        """Find what is read."""
+        """Divide the session's partitions into readable and denied partitions."""
         for place in session.in_turn():
             if may_read(self._services, self._context, place[0]):
                 self._partitions.append(place)
@@ -188,41 +367,32 @@ class ShareFetchAttempt:
                 self._denied[place] = _DENIAL
 
     def begin(self) -> ShareFetchResponse | Parked:
-        """The answer, or a wait for it."""
-        self._deadline = self._services.clock.now + self._max_wait_ms
+        """Return the answer, or a wait for the answer."""
+        deadline = self._services.clock.now + self._max_wait_ms
         response = self.at_first_sight()
         if response is not None:
             return response
-        return Parked(self._deadline, keys=self._watched(), poll=self._poll, expire=self._answer, yields=True)
+        watched = self._reader.watched(self._partitions)
+        return Parked(deadline, keys=watched, poll=self._poll, expire=self._answer, yields=True)
 
     def at_first_sight(self) -> ShareFetchResponse | None:
-        """Return the answer, or None where it is worth waiting."""
+        """Return the answer, or None if waiting may bring more."""
         return self._poll(0) if self._max_wait_ms > 0 else self._answer(0)
 
     def _poll(self, now: int) -> ShareFetchResponse | None:
-        """Return the answer, or None while it is worth waiting."""
+        """Return the answer, or None while waiting may bring more."""
         if self._partitions and not self._reader.has(self._partitions, self._min_bytes):
             return None
         data = self._reader.read(self._partitions, self._services.clock.now)
-        if self._partitions and not (
-            any(one.acquired_records for one in data.values()) or self._hopeless(data) or self._reader.has_passed
-        ):
+        has_records = any(one.acquired_records for one in data.values())
+        all_failed = len(data) == len(self._partitions) and all(one.error_code for one in data.values())
+        if self._partitions and not (has_records or all_failed or self._reader.has_passed):
             return None
         return self._response(data)
 
     def _answer(self, now: int) -> ShareFetchResponse:
-        """Return the answer as things stand."""
+        """Return the answer with the available records."""
         return self._response(self._reader.read(self._partitions, self._services.clock.now))
-
-    def _watched(self) -> list[object]:
-        """The logs whose growth is waited for, and the share partitions whose locks may end."""
-        return self._reader.watched(self._partitions)
-
-    def _hopeless(self, data: Found) -> bool:
-        """Whether no partition can be read at all: then there is nothing to wait for."""
-        return all(topic_partition in data for topic_partition in self._partitions) and all(
-            one.error_code for one in data.values()
-        )
 
     def _response(self, data: Found) -> ShareFetchResponse:
         data.update(self._denied)
@@ -230,9 +400,9 @@ class ShareFetchAttempt:
 
 
 def _response(
-    services: Services, member: Member, data: Found, results: dict[TopicPartition, AckResult]
+    services: Services, member: Member, data: Found, results: dict[TopicIdPartition, AckResult]
 ) -> ShareFetchResponse:
-    """Return the answer: partitions with records, with an error, or whose acknowledgements have come along."""
+    """Return the answer: partitions with records, with an error, or with acknowledgements in the request."""
     places = chain(data, (place for place in results if place not in data))
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=services.shares.partitions.limits(member[0]).lock_ms,
@@ -241,14 +411,14 @@ def _response(
 
 
 def _topic(
-    data: Found, results: dict[TopicPartition, AckResult], topic_id: bytes, numbers: list[int]
+    data: Found, results: dict[TopicIdPartition, AckResult], topic_id: bytes, indexes: list[int]
 ) -> ShareFetchableTopicResponse:
     topic = ShareFetchableTopicResponse(topic_id)
-    for number in numbers:
-        part = data.get((topic_id, number), _EMPTY)
+    for index in indexes:
+        part = data.get((topic_id, index), _EMPTY)
         if not isinstance(part, PartitionData):
-            part = PartitionData(number, part.error_code, part.error_message, records=b"", acquired_records=_NOTHING)
-        result = results.get((topic_id, number))
+            part = PartitionData(index, part.error_code, part.error_message, records=b"", acquired_records=_NOTHING)
+        result = results.get((topic_id, index))
         if result is not None:
             part.acknowledge_error_code, part.acknowledge_error_message = result
         topic.partitions.append(part)

@@ -14,8 +14,7 @@ from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, when_committed
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.coordinators.share.share_group import ShareGroup
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -63,8 +62,9 @@ def _beat(
 
 
 def _initialize(services: Services, group_id: str) -> bool:
-    """Give a state to the partitions without one. Returns whether some have their state at once; members are assigned
-    the others with later heartbeats.
+    """Give a state to partitions without a state; return whether some have a state at once.
+
+    Members are assigned the other partitions with later heartbeats.
     """
     share = services.groups.coordinator.share
     if not share.uninitialized(group_id):

@@ -1,27 +1,167 @@
-"""Checks before the offsets of a share group are altered or deleted. Rule: the group must have no members, and
-only its coordinator changes what the share coordinator keeps.
+"""Offsets of share groups: DescribeShareGroupOffsets v0-v1, AlterShareGroupOffsets v0, DeleteShareGroupOffsets v0
+(KIP-932).
+
+Rule: a group whose offsets are altered or deleted must have no members, and only its coordinator changes what the share
+coordinator keeps.
+
+Describe: null topics are all that the group has begun to read. A partition that the group has not begun, or whose first
+offset is still to be found, has start offset -1; a group of another kind has no topics. Versions: 1 tells the lag
+(KIP-1226).
+
+Alter: a missing group is created. Partitions begin anew at the given offsets, whatever was delivered before, and -1
+lets share.auto.offset.reset decide again.
+
+Delete: the group must exist. It begins with a deleted topic as if it had never read the topic.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from pykafka_broker.broker.api.group_admin import delete_states
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Future, Steps, all_of, when_committed
+from pykafka_broker.cluster.authorizer import denial
+from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
-from pykafka_broker.coordinators.share.state import ShareKey
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT, ShareKey
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from pykafka_broker.protocol.messages.alter_share_group_offsets_response import (
+    AlterShareGroupOffsetsResponse,
+    AlterShareGroupOffsetsResponsePartition,
+    AlterShareGroupOffsetsResponseTopic,
+)
+from pykafka_broker.protocol.messages.delete_share_group_offsets_request import DeleteShareGroupOffsetsRequest
+from pykafka_broker.protocol.messages.delete_share_group_offsets_response import (
+    DeleteShareGroupOffsetsResponse,
+    DeleteShareGroupOffsetsResponseTopic,
+)
+from pykafka_broker.protocol.messages.describe_share_group_offsets_request import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+)
+from pykafka_broker.protocol.messages.describe_share_group_offsets_response import (
+    DescribeShareGroupOffsetsResponse,
+    DescribeShareGroupOffsetsResponseGroup,
+    DescribeShareGroupOffsetsResponsePartition,
+    DescribeShareGroupOffsetsResponseTopic,
+)
+from pykafka_broker.protocol.runtime import ZERO_UUID
 
-NOT_HOSTED = "This server does not host this topic-partition."
+_NO_LAG = -1
+_NOT_HOSTED = "This server does not host this topic-partition."
+_NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
-def empty_group(
+def _committed(services: Services, group_ids: Collection[str], keys: Collection[ShareKey]) -> Future[None]:
+    """Return the future of the commits of groups and of states of share partitions."""
+    committed = services.groups.committed(*group_ids)
+    return all_of(committed, services.shares.committed(keys)) if keys else committed
+
+
+# -- describe
+
+
+@handles(ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS)
+def describe_share_group_offsets(
+    services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
+) -> Answer[DescribeShareGroupOffsetsResponse]:
+    return services.slices.reply(_described(services, context, request))
+
+
+def _described(
+    services: Services, context: RequestContext, request: DescribeShareGroupOffsetsRequest
+) -> Steps[Answer[DescribeShareGroupOffsetsResponse]]:
+    groups = []
+    for wanted in request.groups:
+        try:
+            if not is_enabled(services.image.features):
+                raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+            services.authorise(context, AclOperation.DESCRIBE, AclResourceType.GROUP, wanted.group_id)
+            if wanted.group_id:
+                services.groups.require(wanted.group_id)
+            topics = yield from _described_topics(services, context, wanted)
+            groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, topics))
+        except ApiError as error:
+            groups.append(DescribeShareGroupOffsetsResponseGroup(wanted.group_id, [], error.code, error.message))
+    keys = [
+        ShareKey(group.group_id, topic.topic_id, partition.partition_index)
+        for group in groups
+        for topic in group.topics
+        for partition in topic.partitions
+    ]
+    committed = _committed(services, [group.group_id for group in request.groups], keys)
+    return when_committed(DescribeShareGroupOffsetsResponse(groups=groups), committed)
+
+
+def _described_topics(
+    services: Services, context: RequestContext, wanted: DescribeShareGroupOffsetsRequestGroup
+) -> Steps[list[DescribeShareGroupOffsetsResponseTopic]]:
+    are_named = wanted.topics is not None
+    if wanted.topics is not None:
+        asked = [(topic.topic_name, list(topic.partitions)) for topic in wanted.topics]
+    else:
+        group = services.groups.coordinator.groups.get(wanted.group_id)
+        known = group.initialized if isinstance(group, ShareGroup) else {}
+        asked = [(name, sorted(indexes)) for name, indexes in known.values()]
+    topics = []
+    for name, indexes in asked:
+        topic_id, partitions = services.image.topic_id(name) or ZERO_UUID, []
+        if services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, name, log=are_named):
+            for index in indexes:
+                key = ShareKey(wanted.group_id, topic_id, index)
+                partitions.append((yield from _described_partition(services, key, name)))
+        elif are_named:
+            error, topic_id = denial(AclResourceType.TOPIC), ZERO_UUID
+            for index in indexes:
+                result = DescribeShareGroupOffsetsResponsePartition(index, UNINITIALIZED)
+                result.error_code, result.error_message = error.code, error.message
+                partitions.append(result)
+        else:
+            continue
+        topics.append(DescribeShareGroupOffsetsResponseTopic(name, topic_id, partitions))
+    return topics
+
+
+def _described_partition(
+    services: Services, key: ShareKey, topic: str
+) -> Steps[DescribeShareGroupOffsetsResponsePartition]:
+    result = DescribeShareGroupOffsetsResponsePartition(key.partition, UNINITIALIZED)
+    if services.image.partition(topic, key.partition) is None:
+        return result
+    state = yield from services.shares.summary(key)
+    if state is None:
+        return result
+    result.leader_epoch = state.leader_epoch
+    result.start_offset = state.start_offset
+    result.lag = _NO_LAG
+    if state.start_offset != UNINITIALIZED and state.complete_count != UNKNOWN_COUNT:
+        end = yield from services.shares.end_offset(topic, key.partition)
+        if end >= 0:
+            result.lag = end - state.start_offset - state.complete_count  # below 0 if the start was set behind the end
+    return result
+
+
+# -- alter and delete
+
+
+def _checked_group(
     services: Services, context: RequestContext, operation: AclOperation, group_id: str
 ) -> Steps[ShareGroup | None]:
-    """Return the group, or None if there is none of that name, once it is certain that this node is its coordinator.
-    Raises what forbids a change of its offsets.
+    """Return the group without members, or None without a group, once the node is certainly the coordinator.
+
+    Raises:
+        ApiError: the offsets of the group can't be changed.
     """
     if not is_enabled(services.image.features):
         raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
@@ -29,12 +169,12 @@ def empty_group(
     if not group_id:
         raise ApiError(ErrorCode.INVALID_GROUP_ID, "The group id is invalid.")
     services.groups.require(group_id)
-    _empty(services, group_id)
+    _empty_group(services, group_id)
     yield from services.groups.confirmed(group_id)
-    return _empty(services, group_id)
+    return _empty_group(services, group_id)
 
 
-def _empty(services: Services, group_id: str) -> ShareGroup | None:
+def _empty_group(services: Services, group_id: str) -> ShareGroup | None:
     if group_id not in services.groups.coordinator.groups:
         return None
     group = services.groups.coordinator.share.group(group_id)
@@ -43,15 +183,156 @@ def _empty(services: Services, group_id: str) -> ShareGroup | None:
     return group
 
 
-def delete_states(services: Services, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
-    """Delete a group's states of these partitions; return whose states went. The group's records say before that their
-    topics are being deleted, and after a failure that all is as it was.
-    """
-    host, share = services.groups, services.groups.coordinator.share
-    host.apply(share.delete_topics(group_id, topics))
+@handles(ApiKey.ALTER_SHARE_GROUP_OFFSETS)
+def alter_share_group_offsets(
+    services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
+) -> Answer[AlterShareGroupOffsetsResponse]:
+    return services.slices.reply(_altered(services, context, request), outlives_client=True)
+
+
+def _altered(
+    services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
+) -> Steps[Answer[AlterShareGroupOffsetsResponse]]:
+    denied: dict[str, ApiError] = {}
+    done: Topics = {}
     try:
-        return (yield from services.shares.forget_topics(group_id, topics))
-    except ApiError:
+        group = yield from _checked_group(services, context, AclOperation.READ, request.group_id)
+        for each in request.topics:
+            try:
+                services.topic(context, AclOperation.READ, each.topic_name)
+            except ApiError as error:
+                denied[each.topic_name] = error
+        allowed = [each for each in request.topics if each.topic_name not in denied]
+        altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed, done)))
+    except ApiError as error:
+        return AlterShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    topics = [
+        _denied(services, each, denied[each.topic_name]) if each.topic_name in denied else next(altered)
+        for each in request.topics
+    ]
+    keys = [ShareKey(request.group_id, topic_id, index) for topic_id, (_, indexes) in done.items() for index in indexes]
+    committed = _committed(services, [request.group_id], keys)
+    return when_committed(AlterShareGroupOffsetsResponse(responses=topics), committed)
+
+
+def _alter_allowed(
+    services: Services,
+    group_id: str,
+    group: ShareGroup | None,
+    allowed: list[AlterShareGroupOffsetsRequestTopic],
+    done: Topics,
+) -> Steps[list[AlterShareGroupOffsetsResponseTopic]]:
+    """Alter the offsets of readable topics, and add altered partitions to `done`.
+
+    The group's records say before that the partitions are being initialized, under an epoch that fences earlier
+    attempts: an attempt that arrives late would take the new offsets back. Members that join meanwhile initialize
+    nothing.
+    """
+    host, share, topics = services.groups, services.groups.coordinator.share, services.image.topics
+    tried: Topics = {
+        topics[each.topic_name].id: (
+            each.topic_name,
+            frozenset(one.partition_index for one in each.partitions) & topics[each.topic_name].partitions.keys(),
+        )
+        for each in allowed
+        if each.topic_name in topics and each.partitions
+    }
+    epoch = FIRST_GROUP_EPOCH
+    if tried:
+        fenced = group is not None and host.has_replicas(group_id)
+        effects = share.initialize(group_id, tried, fenced=fenced)
+        host.apply(effects)
+        epoch, group = effects.reply, share.group(group_id)
+        group.attempts += 1
+    results = []
+    try:
+        if tried and host.has_replicas(group_id):
+            yield host.committed(group_id)
+        for each in allowed:
+            results.append((yield from _alter(services, group_id, epoch, each, done)))
+    finally:
+        if tried and group is not None:
+            group.attempts -= 1
+    if tried:
         host.require(group_id)
-        host.apply(share.initialized(group_id, {}, topics))
-        raise
+        host.apply(share.initialized(group_id, tried, done))
+    return results
+
+
+def _alter(
+    services: Services, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics
+) -> Steps[AlterShareGroupOffsetsResponseTopic]:
+    topic_id = services.image.topic_id(wanted.topic_name) or ZERO_UUID
+    results, altered = [], set()
+    for one in wanted.partitions:
+        result = AlterShareGroupOffsetsResponsePartition(one.partition_index)
+        try:
+            key = ShareKey(group_id, topic_id, one.partition_index)
+            yield from services.shares.begin(key, epoch, one.start_offset)
+            altered.add(one.partition_index)
+        except ApiError as error:
+            result.error_code = error.code
+            hosted = error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            result.error_message = error.message if hosted else _NOT_HOSTED
+        results.append(result)
+    if altered:
+        done[topic_id] = (wanted.topic_name, frozenset(altered))
+    return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)
+
+
+def _denied(
+    services: Services, wanted: AlterShareGroupOffsetsRequestTopic, error: ApiError
+) -> AlterShareGroupOffsetsResponseTopic:
+    """Return the refusal of a topic, with the topic's id all the same, as by Kafka."""
+    topic_id = services.image.topic_id(wanted.topic_name) or ZERO_UUID
+    indexes = (each.partition_index for each in wanted.partitions)
+    results = [AlterShareGroupOffsetsResponsePartition(index, error.code, error.message) for index in indexes]
+    return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)
+
+
+@handles(ApiKey.DELETE_SHARE_GROUP_OFFSETS)
+def delete_share_group_offsets(
+    services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
+) -> Answer[DeleteShareGroupOffsetsResponse]:
+    return services.slices.reply(_deleted(services, context, request), outlives_client=True)
+
+
+def _deleted(
+    services: Services, context: RequestContext, request: DeleteShareGroupOffsetsRequest
+) -> Steps[Answer[DeleteShareGroupOffsetsResponse]]:
+    try:
+        group = yield from _checked_group(services, context, AclOperation.DELETE, request.group_id)
+        if group is None:
+            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {request.group_id} not found.")
+    except ApiError as error:
+        return DeleteShareGroupOffsetsResponse(error_code=error.code, error_message=error.message)
+    keys: list[ShareKey] = []
+    results = []
+    for topic in request.topics:
+        result = DeleteShareGroupOffsetsResponseTopic(topic.topic_name, ZERO_UUID)
+        try:
+            yield from _delete(services, context, group, result, keys)
+        except ApiError as error:
+            result.error_code, result.error_message = error.code, error.message
+        results.append(result)
+    committed = _committed(services, [request.group_id], keys)
+    return when_committed(DeleteShareGroupOffsetsResponse(responses=results), committed)
+
+
+def _delete(
+    services: Services,
+    context: RequestContext,
+    group: ShareGroup,
+    result: DeleteShareGroupOffsetsResponseTopic,
+    keys: list[ShareKey],
+) -> Steps[None]:
+    """Delete a group's offsets of the topic in `result`, and add the keys of deleted states to `keys`."""
+    services.topic(context, AclOperation.READ, result.topic_name)
+    topic = services.image.topics.get(result.topic_name)
+    if topic is None:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOT_HOSTED)
+    if topic.id not in group.initialized:
+        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, _NOTHING_TO_DELETE)
+    result.topic_id = topic.id
+    keys += yield from delete_states(services, group.group_id, {topic.id: group.initialized[topic.id]})
+    services.groups.apply(services.groups.coordinator.share.forget_topics(group.group_id, {topic.id}))

@@ -1,8 +1,8 @@
 """InitializeShareGroupState v0, ReadShareGroupState v0, WriteShareGroupState v0-v1, DeleteShareGroupState v0,
 ReadShareGroupStateSummary v0-v1 (KIP-932).
 
-Behaviour: brokers of a cluster ask these of the share coordinator. Each share partition is answered by itself, and
-deleting or summing up what is not there is no error.
+Behaviour: brokers of a cluster ask the share coordinator for these. Each share partition is answered by itself, and to
+delete or sum up a missing state is no error.
 Versions: 1 of WriteShareGroupState and ReadShareGroupStateSummary know how many records behind the start are done.
 """
 
@@ -15,28 +15,23 @@ from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Future, R, when_committed
+from pykafka_broker.broker.waiting.future import Answer, R, when_committed
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages import (
-    delete_share_group_state_response,
-    initialize_share_group_state_response,
-    read_share_group_state_response,
-    read_share_group_state_summary_response,
-    write_share_group_state_response,
-)
+from pykafka_broker.protocol.messages import delete_share_group_state_response as deleted
+from pykafka_broker.protocol.messages import initialize_share_group_state_response as initialized
+from pykafka_broker.protocol.messages import read_share_group_state_response as read
+from pykafka_broker.protocol.messages import read_share_group_state_summary_response as summed_up
+from pykafka_broker.protocol.messages import write_share_group_state_response as written
 from pykafka_broker.protocol.messages.delete_share_group_state_request import DeleteShareGroupStateRequest
 from pykafka_broker.protocol.messages.initialize_share_group_state_request import InitializeShareGroupStateRequest
 from pykafka_broker.protocol.messages.read_share_group_state_request import ReadShareGroupStateRequest
 from pykafka_broker.protocol.messages.read_share_group_state_summary_request import ReadShareGroupStateSummaryRequest
-from pykafka_broker.protocol.messages.write_share_group_state_request import (
-    StateBatch,
-    WriteShareGroupStateRequest,
-)
+from pykafka_broker.protocol.messages.write_share_group_state_request import WriteShareGroupStateRequest
 
 StateRequest = (
     InitializeShareGroupStateRequest
@@ -46,13 +41,12 @@ StateRequest = (
     | ReadShareGroupStateSummaryRequest
 )
 _STATE_BATCH_BYTES = 20
-_SMALL_BYTES = 4096  # of which nobody asks whether they fit into a record
+_SMALL_BYTES = 4096  # always fit into a record
 _TOO_LARGE = (
     "Unable to write share group state: The request included a message larger than the max message size the server "
     "will accept."
 )
-# Kafka says the same of these to everybody.
-_WORDS = {
+_MESSAGES = {
     ErrorCode.FENCED_STATE_EPOCH: "The share coordinator rejected the request because the share-group state epoch did "
     "not match.",
     ErrorCode.FENCED_LEADER_EPOCH: "The leader epoch in the request is older than the epoch on the broker.",
@@ -64,157 +58,121 @@ def _answer(
     services: Services,
     context: RequestContext,
     request: StateRequest,
-    module: Any,
-    result: str,
-    ask: Callable[[ShareKey, Any], Any],
-) -> list[Any]:
-    """One result for each topic, with what `ask` says of each of its partitions; none without a group. Only brokers may
-    ask.
-    """
-    if not request.topics:
-        return []
-    services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-    refused = None if is_enabled(services.image.features) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    act: Callable[[ShareKey, Any], Any],
+    partition_result: Callable[..., Any],
+    topic_result: Callable[[bytes, list[Any]], Any],
+    response: Callable[[list[Any]], R],
+) -> Answer[R]:
+    """Answer a broker's request share partition by share partition; a request without a group gets no results.
 
-    def answer(key: ShareKey, asked: Any) -> Any:
+    Args:
+        act: does what is asked of a share partition, and returns the partition's result.
+        partition_result, topic_result, response: the classes of the answer.
+    """
+    refused = None
+    if request.topics:
+        services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
+        refused = None if is_enabled(services.image.features) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
+
+    def result(key: ShareKey, asked: Any) -> Any:
         try:
             if refused is not None:
                 raise refused
             if key.partition < 0:
                 raise ApiError(ErrorCode.INVALID_REQUEST, "The partition of a share state can't be negative.")
-            return ask(key, asked)
+            return act(key, asked)
         except ApiError as error:
-            message = error.message or _WORDS.get(error.code)
-            return module.PartitionResult(partition=key.partition, error_code=error.code, error_message=message)
+            message = error.message or _MESSAGES.get(error.code)
+            return partition_result(partition=key.partition, error_code=error.code, error_message=message)
 
-    topics: Iterable[Any] = request.topics if request.group_id else ()
-    return [
-        getattr(module, result)(
-            bytes(topic.topic_id),
-            [answer(ShareKey(request.group_id, bytes(topic.topic_id), one.partition), one) for one in topic.partitions],
-        )
-        for topic in topics
-    ]
-
-
-def _resting(services: Services, request: StateRequest, response: R) -> Answer[R]:
-    """An answer that tells of all share partitions of the request."""
+    keys: list[ShareKey] = []
+    results = []
     topics: Iterable[Any] = request.topics
-    keys = [
-        ShareKey(request.group_id, bytes(topic.topic_id), one.partition) for topic in topics for one in topic.partitions
-    ]
-    return when_committed(response, services.shares.committed(keys))
+    for topic in topics:
+        topic_id = bytes(topic.topic_id)
+        of_topic = [ShareKey(request.group_id, topic_id, asked.partition) for asked in topic.partitions]
+        keys += of_topic
+        if request.group_id:
+            results.append(topic_result(topic_id, list(map(result, of_topic, topic.partitions))))
+    return when_committed(response(results), services.shares.committed(keys))
 
 
 @handles(ApiKey.INITIALIZE_SHARE_GROUP_STATE)
-def initialize(
+def initialize_state(
     services: Services, context: RequestContext, request: InitializeShareGroupStateRequest
-) -> (
-    initialize_share_group_state_response.InitializeShareGroupStateResponse
-    | Future[initialize_share_group_state_response.InitializeShareGroupStateResponse]
-):
-    module = initialize_share_group_state_response
-
-    def ask(key: ShareKey, asked: Any) -> Any:
+) -> Answer[initialized.InitializeShareGroupStateResponse]:
+    def act(key: ShareKey, asked: Any) -> initialized.PartitionResult:
         services.shares.initialize(key, asked.state_epoch, asked.start_offset)
-        return module.PartitionResult(key.partition)
+        return initialized.PartitionResult(key.partition)
 
-    results = _answer(services, context, request, module, "InitializeStateResult", ask)
-    return _resting(services, request, module.InitializeShareGroupStateResponse(results))
+    kinds = initialized.PartitionResult, initialized.InitializeStateResult
+    return _answer(services, context, request, act, *kinds, initialized.InitializeShareGroupStateResponse)
 
 
 @handles(ApiKey.READ_SHARE_GROUP_STATE)
-def read(
+def read_state(
     services: Services, context: RequestContext, request: ReadShareGroupStateRequest
-) -> (
-    read_share_group_state_response.ReadShareGroupStateResponse
-    | Future[read_share_group_state_response.ReadShareGroupStateResponse]
-):
-    module, host = read_share_group_state_response, services.shares
-
-    def ask(key: ShareKey, asked: Any) -> Any:
-        state = host.read_here(key, asked.leader_epoch)
-        batches = [module.StateBatch(*run) for run in state.runs]
-        return module.PartitionResult(
+) -> Answer[read.ReadShareGroupStateResponse]:
+    def act(key: ShareKey, asked: Any) -> read.PartitionResult:
+        state = services.shares.read_here(key, asked.leader_epoch)
+        batches = [read.StateBatch(*run) for run in state.runs]
+        return read.PartitionResult(
             key.partition, state_epoch=state.state_epoch, start_offset=state.start_offset, state_batches=batches
         )
 
-    response = module.ReadShareGroupStateResponse(_answer(services, context, request, module, "ReadStateResult", ask))
-    return _resting(services, request, response)
+    kinds = read.PartitionResult, read.ReadStateResult
+    return _answer(services, context, request, act, *kinds, read.ReadShareGroupStateResponse)
 
 
 @handles(ApiKey.WRITE_SHARE_GROUP_STATE)
-def write(
+def write_state(
     services: Services, context: RequestContext, request: WriteShareGroupStateRequest
-) -> (
-    write_share_group_state_response.WriteShareGroupStateResponse
-    | Future[write_share_group_state_response.WriteShareGroupStateResponse]
-):
-    module, host, now = write_share_group_state_response, services.shares, context.now
-
-    def ask(key: ShareKey, asked: Any) -> Any:
-        if _are_too_many(services, asked.state_batches):
+) -> Answer[written.WriteShareGroupStateResponse]:
+    def act(key: ShareKey, asked: Any) -> written.PartitionResult:
+        size = len(asked.state_batches) * _STATE_BATCH_BYTES
+        if size > _SMALL_BYTES and size > services.topic_config(SHARE_GROUP_STATE).max_message_bytes:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, _TOO_LARGE)
         runs = [
             StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
             for batch in asked.state_batches
         ]
-        coordinator = host.known(key)
-        effects = coordinator.write(
+        effects = services.shares.known(key).write(
             key,
             asked.state_epoch,
             asked.leader_epoch,
             asked.start_offset,
             asked.delivery_complete_count,
             runs,
-            now,
+            context.now,
         )
-        host.apply(effects)
-        return module.PartitionResult(key.partition)
+        services.shares.apply(effects)
+        return written.PartitionResult(key.partition)
 
-    response = module.WriteShareGroupStateResponse(_answer(services, context, request, module, "WriteStateResult", ask))
-    return _resting(services, request, response)
-
-
-def _are_too_many(services: Services, batches: list[StateBatch]) -> bool:
-    """For one record."""
-    size = len(batches) * _STATE_BATCH_BYTES
-    return size > _SMALL_BYTES and size > services.topic_config(SHARE_GROUP_STATE).max_message_bytes
+    kinds = written.PartitionResult, written.WriteStateResult
+    return _answer(services, context, request, act, *kinds, written.WriteShareGroupStateResponse)
 
 
 @handles(ApiKey.DELETE_SHARE_GROUP_STATE)
-def delete(
+def delete_state(
     services: Services, context: RequestContext, request: DeleteShareGroupStateRequest
-) -> (
-    delete_share_group_state_response.DeleteShareGroupStateResponse
-    | Future[delete_share_group_state_response.DeleteShareGroupStateResponse]
-):
-    module = delete_share_group_state_response
-
-    def ask(key: ShareKey, asked: Any) -> Any:
+) -> Answer[deleted.DeleteShareGroupStateResponse]:
+    def act(key: ShareKey, asked: Any) -> deleted.PartitionResult:
         services.shares.delete(key)
-        return module.PartitionResult(key.partition)
+        return deleted.PartitionResult(key.partition)
 
-    response = module.DeleteShareGroupStateResponse(
-        _answer(services, context, request, module, "DeleteStateResult", ask)
-    )
-    return _resting(services, request, response)
+    kinds = deleted.PartitionResult, deleted.DeleteStateResult
+    return _answer(services, context, request, act, *kinds, deleted.DeleteShareGroupStateResponse)
 
 
 @handles(ApiKey.READ_SHARE_GROUP_STATE_SUMMARY)
 def read_summary(
     services: Services, context: RequestContext, request: ReadShareGroupStateSummaryRequest
-) -> (
-    read_share_group_state_summary_response.ReadShareGroupStateSummaryResponse
-    | Future[read_share_group_state_summary_response.ReadShareGroupStateSummaryResponse]
-):
-    module = read_share_group_state_summary_response
-
-    def ask(key: ShareKey, asked: Any) -> Any:
+) -> Answer[summed_up.ReadShareGroupStateSummaryResponse]:
+    def act(key: ShareKey, asked: Any) -> summed_up.PartitionResult:
         state = services.shares.known(key).summary(key)
         if state is None:
-            return module.PartitionResult(key.partition, start_offset=-1)
-        return module.PartitionResult(
+            return summed_up.PartitionResult(key.partition, start_offset=-1)
+        return summed_up.PartitionResult(
             key.partition,
             state_epoch=state.state_epoch,
             leader_epoch=state.leader_epoch,
@@ -222,5 +180,5 @@ def read_summary(
             delivery_complete_count=state.complete_count,
         )
 
-    results = _answer(services, context, request, module, "ReadStateSummaryResult", ask)
-    return _resting(services, request, module.ReadShareGroupStateSummaryResponse(results))
+    kinds = summed_up.PartitionResult, summed_up.ReadStateSummaryResult
+    return _answer(services, context, request, act, *kinds, summed_up.ReadShareGroupStateSummaryResponse)

@@ -52,7 +52,7 @@ def streams_group_heartbeat(
 
 
 def _problem(services: Services, context: RequestContext, topology: Topology) -> str | None:
-    """Return what is wrong with the names that a topology uses, in Kafka's words."""
+    """Return the problem with the names in a topology, in Kafka's words, or None."""
     may_hold(services, [one.subtopology_id for one in topology.subtopologies])
     names = mentioned(topology)
     may_hold(services, names)
@@ -67,7 +67,7 @@ def _problem(services: Services, context: RequestContext, topology: Topology) ->
 
 
 def _create(services: Services, context: RequestContext, topics: list[CreatableTopic]) -> str:
-    """Create internal topics, all of which the client must be allowed to create; returns what went wrong."""
+    """Create internal topics if the client may create all; return the problem, empty if none."""
     if not services.allows(context, AclOperation.CREATE, AclResourceType.CLUSTER, log=False):
         denied = [
             one.name

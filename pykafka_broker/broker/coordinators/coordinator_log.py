@@ -16,7 +16,7 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, check_crc, iter_batches
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 _READ_BYTES = 1 << 20
 _MOST_DECOMPRESSED = 32 << 20  # of one batch; others are served after each
@@ -96,7 +96,7 @@ def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
             offset = header.next_offset
 
 
-def replay_batch(header: BatchHeader, batch: memoryview, replay: Callable[[Record], object]) -> None:
+def replay_batch(header: BatchHeader, batch: memoryview, replay: Callable[[BatchRecord], object]) -> None:
     """Replay each record; a missing key counts as an empty key.
 
     Raises:

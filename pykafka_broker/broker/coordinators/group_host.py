@@ -18,8 +18,7 @@ from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
-from pykafka_broker.broker.waiting.future import Answer, Future, TooLate, when_committed
-from pykafka_broker.broker.waiting.slices import Steps
+from pykafka_broker.broker.waiting.future import Answer, Future, Steps, TooLate, when_committed
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.config.group import GroupConfig
@@ -38,7 +37,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import TxnOffse
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import NO_PRODUCER_ID
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 log = logging.getLogger(__name__)
 
@@ -109,7 +108,7 @@ class GroupHost:
                 replay_batch(header, batch, partial(self._replay, now=now, producer_id=producer_id))
             yield header.size
 
-    def _replay(self, record: Record, *, now: int, producer_id: int) -> None:
+    def _replay(self, record: BatchRecord, *, now: int, producer_id: int) -> None:
         decoded = decode(record.key or b"", record.value, GROUP_RECORDS)
         if decoded is not None:
             self.coordinator.replay(decoded, now, record.offset, producer_id)

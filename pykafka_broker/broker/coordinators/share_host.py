@@ -20,8 +20,7 @@ from pykafka_broker.broker.coordinators.share_partitions import NotYet, SharePar
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.waiting.future import DONE, Future, all_of
-from pykafka_broker.broker.waiting.slices import PARTITIONS_A_SLICE, Steps
+from pykafka_broker.broker.waiting.future import DONE, PARTITIONS_A_SLICE, Future, Steps, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
@@ -48,7 +47,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsResponse
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored_keys import SHARE_RECORDS
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 log = logging.getLogger(__name__)
 
@@ -354,7 +353,7 @@ class ShareHost:
             replay_batch(header, batch, partial(self._replay, written=header.max_timestamp))
             yield header.size
 
-    def _replay(self, record: Record, *, written: int) -> None:
+    def _replay(self, record: BatchRecord, *, written: int) -> None:
         known_at = min(written, self._node.clock.now)  # the clock may have been set back since
         decoded = decode(record.key or b"", record.value, SHARE_RECORDS)
         if decoded is None:

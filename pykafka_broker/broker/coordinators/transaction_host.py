@@ -49,7 +49,7 @@ from pykafka_broker.coordinators.transactions.transaction import TopicPartition,
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored_keys import TRANSACTION_RECORDS
-from pykafka_broker.records.record import Record
+from pykafka_broker.records.record import BatchRecord
 
 log = logging.getLogger(__name__)
 
@@ -83,9 +83,9 @@ class TransactionHost:
 
     def load(self, number: int, partition: Partition) -> Iterator[int]:
         """Read batch after batch, and replay the newest record of each transactional id; yields the size of each."""
-        newest: dict[bytes, Record] = {}
+        newest: dict[bytes, BatchRecord] = {}
 
-        def note(record: Record) -> None:
+        def note(record: BatchRecord) -> None:
             newest[record.key or b""] = record
 
         for header, batch in read_batches(partition.log):

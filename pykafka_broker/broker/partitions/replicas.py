@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, NotLeader, Partition, Replication
-from pykafka_broker.broker.waiting.slices import Slices, Steps
+from pykafka_broker.broker.waiting.future import Slices, Steps
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage, PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA

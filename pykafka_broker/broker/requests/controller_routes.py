@@ -1,15 +1,17 @@
-"""Which module answers which API on the listeners of a controller, and from which version to which.
+"""The APIs on the listeners of a controller: modules, versions, and the router.
 
-Rule: as in `routes.py`: what is not here is not served there, and the answer to ApiVersions is made from this table.
-What clients and controllers ask in the same way has the handler that clients have.
+Rule: as in `routes.py`: an API that is not in the table closes its connection, as with Kafka, and the answer to
+ApiVersions is made from the table. Requests that clients and controllers ask in the same way have the handlers of
+clients. Imported by a node that is a controller for other nodes.
 """
 
 from __future__ import annotations
 
 from collections import ChainMap
 
-from pykafka_broker.broker.requests.router import CLIENTS, Table
+from pykafka_broker.broker.requests.router import CLIENTS, Endpoint, Router, Table
 from pykafka_broker.broker.requests.routes import ROUTES, Route
+from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -47,26 +49,26 @@ _LIKE_CLIENTS = (
 
 CONTROLLER_ROUTES: dict[ApiKey, Route] = {
     **{key: ROUTES[key] for key in _LIKE_CLIENTS},
-    ApiKey.FETCH: Route("controller.raft", min_version=4),
-    ApiKey.FETCH_SNAPSHOT: Route("controller.raft"),
-    ApiKey.VOTE: Route("controller.votes"),
-    ApiKey.BEGIN_QUORUM_EPOCH: Route("controller.votes"),
-    ApiKey.END_QUORUM_EPOCH: Route("controller.votes"),
-    ApiKey.UPDATE_RAFT_VOTER: Route("controller.votes"),
-    ApiKey.API_VERSIONS: Route("controller.api_versions"),
-    ApiKey.DESCRIBE_CLUSTER: Route("controller.describe_cluster"),
+    ApiKey.FETCH: Route("controller.quorum", min_version=4),
+    ApiKey.FETCH_SNAPSHOT: Route("controller.quorum"),
+    ApiKey.VOTE: Route("controller.quorum"),
+    ApiKey.BEGIN_QUORUM_EPOCH: Route("controller.quorum"),
+    ApiKey.END_QUORUM_EPOCH: Route("controller.quorum"),
+    ApiKey.UPDATE_RAFT_VOTER: Route("controller.quorum"),
+    ApiKey.API_VERSIONS: Route("controller.nodes"),
+    ApiKey.DESCRIBE_CLUSTER: Route("controller.nodes"),
     ApiKey.ENVELOPE: Route("controller.envelope"),
-    ApiKey.BROKER_REGISTRATION: Route("controller.members", when_lost=_LOST),
-    ApiKey.BROKER_HEARTBEAT: Route("controller.members", when_lost=_LOST),
-    ApiKey.CONTROLLER_REGISTRATION: Route("controller.members", when_lost=_LOST),
-    ApiKey.ALTER_PARTITION: Route("controller.partitions", min_version=2, when_lost=_LOST, forwarded=True),
-    ApiKey.ALLOCATE_PRODUCER_IDS: Route("controller.partitions", when_lost=_LOST, forwarded=True),
-    ApiKey.ASSIGN_REPLICAS_TO_DIRS: Route("controller.partitions", when_lost=_LOST, forwarded=True),
+    ApiKey.BROKER_REGISTRATION: Route("controller.nodes", when_lost=_LOST),
+    ApiKey.BROKER_HEARTBEAT: Route("controller.nodes", when_lost=_LOST),
+    ApiKey.CONTROLLER_REGISTRATION: Route("controller.nodes", when_lost=_LOST, forwarded=True),
+    ApiKey.ALTER_PARTITION: Route("controller.nodes", min_version=2, when_lost=_LOST, forwarded=True),
+    ApiKey.ALLOCATE_PRODUCER_IDS: Route("controller.nodes", when_lost=_LOST, forwarded=True),
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: Route("controller.nodes", when_lost=_LOST, forwarded=True),
 }
 
 CONTROLLERS = Table(CONTROLLER_ROUTES, ChainMap({}, CLIENTS.handlers))
 
-# What an Envelope may carry: what clients ask of brokers and only a controller decides (KIP-590).
+# The requests in an Envelope: of clients to brokers, for decisions of a controller (KIP-590).
 FORWARDED = frozenset(
     [
         ApiKey.CREATE_TOPICS,
@@ -91,3 +93,12 @@ FORWARDED = frozenset(
         ApiKey.REMOVE_RAFT_VOTER,
     ]
 )
+
+
+class ControllerRouter(Router):
+    """The router of frames from brokers, other controllers and tools (Kafka: ControllerApis)."""
+
+    def _new_endpoint(self, api_key: int) -> Endpoint:
+        if api_key not in CONTROLLER_ROUTES:
+            raise FrameError(f"API key {api_key} is not served by a controller")
+        return Endpoint(ApiKey(api_key), CONTROLLERS)

@@ -1,23 +1,30 @@
-"""What is done so that a broker passes for an older release of Kafka.
+"""A broker that passes for an older release of Kafka.
 
-Rule: clients see the versions, the errors, the features and the config keys that the release had, and nothing of what
-came later. What a request of a version does is what it does here for clients of that age: it is the versions that a
-client is offered that make most of a release.
+Rule: clients see the versions, the errors, the features and the config keys of the release, and nothing that came
+later; a request that the release did not serve closes its connection, as with Kafka. A request of a version does here
+what it does for clients of that age: the versions on offer make most of a release. The brokers of a cluster have a
+listener of their own, where nothing is emulated. Imported where a release is emulated.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
-from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.broker.requests.router import Endpoint, PendingReply, Router
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import Fields, Message
+from pykafka_broker.protocol.runtime import Fields, Message, Pieces
 from pykafka_broker.releases.release import Release
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.services import Services
 
 Versions = tuple[int, int]
 
-# What was answered before there was a code of its own. Where the older one is too new as well, what stood before that.
+# The code that was answered before a code existed. Where the older code is too new as well, its own entry follows.
 _BEFORE: dict[ErrorCode, ErrorCode] = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.MESSAGE_TOO_LARGE,
@@ -49,36 +56,37 @@ _OWN_RANGE_FROM = (2, 4)  # of ApiVersions, in the answer to a version of it tha
 
 
 class Emulation:
-    """One broker as a release of Kafka."""
+    """The versions and error codes of a release of Kafka."""
 
     __slots__ = ("_last_error", "_told", "release", "versions")
 
     def __init__(self, release: Release) -> None:
         self.release = release
-        # Nothing is offered that has no schema here: there is nothing of that sort in a release so far.
+        # An API without a schema is not offered; no release has one so far.
         self.versions: dict[int, Versions] = {key: release.apis[key] for key in sorted(release.apis) if key in SPECS}
         self._last_error = release.last_error
         self._told = {int(code): self._older(code) for code in ErrorCode if code > release.last_error}
 
     @property
     def tells_own_range(self) -> bool:
-        """Whether a version of ApiVersions that is too new is answered with the range that will do."""
+        """Return whether too new a version of ApiVersions is answered with the range of the release."""
         return self.release.number >= _OWN_RANGE_FROM
 
     def features_epoch(self, applied_offset: int) -> int:
-        """Before 2.7 there were none (KIP-584), and with ZooKeeper they were never changed."""
+        """Return the epoch of the features: -1 before 2.7 (KIP-584); with ZooKeeper they never changed."""
+
         if self.release.features:
             return applied_offset
         return 0 if self.release.number >= _FEATURES_FROM else -1
 
     def _older(self, code: ErrorCode) -> ErrorCode:
-        """What this release sent instead of a code that it did not have."""
+        """Return the code that the release sent in the place of a newer code."""
         while code > self._last_error:
             code = _BEFORE.get(code, ErrorCode.UNKNOWN_SERVER_ERROR)
         return code
 
     def told(self, reply: Any, response_type: type[Message], version: int) -> Any:
-        """The answer as the release gave it: with no error code that came later."""
+        """Return the answer as the release gave it, without newer error codes."""
         if isinstance(reply, EncodedReply):
             response = response_type.decode(reply.body, version)
             return EncodedReply(response.encode(version)) if self._retell(response) else reply
@@ -86,7 +94,7 @@ class Emulation:
         return reply
 
     def _retell(self, value: Any) -> bool:
-        """Whether anything in there had to be changed."""
+        """Replace newer error codes in a response or a part of one; return whether there were any."""
         if isinstance(value, list):
             retold = [self._retell(item) for item in value if isinstance(item, Fields)]  # all of them, not the first
             return any(retold)
@@ -102,3 +110,37 @@ class Emulation:
             elif isinstance(field, list | Fields):
                 changed |= self._retell(field)
         return changed
+
+
+class EmulatedEndpoint(Endpoint):
+    """An API as a release served it."""
+
+    __slots__ = ("_emulation",)
+
+    def __init__(self, api_key: ApiKey, emulation: Emulation) -> None:
+        super().__init__(api_key)
+        self.min_version, self.max_version = emulation.versions[api_key]
+        self._emulation = emulation
+
+    def encode(self, context: RequestContext, reply: Any) -> Pieces:
+        return super().encode(context, self._emulation.told(reply, self.response_type, context.api_version))
+
+
+class EmulatedRouter(Router):
+    """The router of a broker that passes for a release."""
+
+    def __init__(self, services: Services, emulation: Emulation) -> None:
+        super().__init__(services)
+        self._emulation = emulation
+        self._between_brokers = Router(services)
+
+    def dispatch(self, connection: ConnectionContext, frame: memoryview | bytes) -> Pieces | PendingReply | None:
+        """Serve a frame, as `Router.dispatch` does."""
+        if self._services.emulation_for(connection) is None:
+            return self._between_brokers.dispatch(connection, frame)
+        return super().dispatch(connection, frame)
+
+    def _new_endpoint(self, api_key: int) -> Endpoint:
+        if api_key not in self._emulation.versions:
+            raise FrameError(f"API key {api_key} is unknown to Kafka {self._emulation.release.name}")
+        return EmulatedEndpoint(ApiKey(api_key), self._emulation)

@@ -1,15 +1,14 @@
-"""Requests of clients that only the controller decides, on their way there (KIP-590).
+"""Requests of clients on their way to the controller (KIP-590).
 
-Rule: the request goes as it came, with its own header, and with who asks from where; the answer is the controller's.
-What the process asks of itself goes as this node's own question.
-Whoever waits for it waits no longer than the request allows.
+Rule: a request goes as it came, with its own header, the client's principal and address; the answer is the
+controller's. Requests from inside the process go as this node's own. The client waits no longer than the request
+allows. Imported by a broker whose controllers are other nodes; nodes alone never need the envelope.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from struct import Struct
-from typing import Any
 
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.waiting.future import Future
@@ -35,7 +34,7 @@ def forward(ask: Ask, context: RequestContext, request: Message) -> Future[Messa
     answer: Future[Message] = Future()
     asked_ms = getattr(request, "timeout_ms", 0)
     timeout_ms = asked_ms if asked_ms > 0 else _TIMEOUT_MS
-    if context.connection.principal == INSIDE:  # nobody's but this node's own
+    if context.connection.principal == INSIDE:
         ask(request, lambda reply: _arrive(answer, _own_answer(reply)), timeout_ms)
     else:
         ask(sealed(context, request), lambda reply: _arrive(answer, _answer_in(context, reply)), timeout_ms)
@@ -50,7 +49,8 @@ def _arrive(future: Future[Message], answer: Message | ApiError) -> None:
 
 
 def sealed(context: RequestContext, request: Message) -> EnvelopeRequest:
-    """The request with its header, and whose it is."""
+    """Return the request in an envelope: with its header, the client's principal and address."""
+
     spec, version, connection = SPECS[context.api_key], context.api_version, context.connection
     pieces: Pieces = []
     header = RequestHeader(context.api_key, version, context.correlation_id, context.client_id)
@@ -80,13 +80,9 @@ def _answer_in(context: RequestContext, reply: Message | LinkError) -> Message |
         return ApiError(ErrorCode.UNSUPPORTED_VERSION)
     if envelope.error_code or envelope.response_data is None:
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
-    return _decoded(context, envelope.response_data)
-
-
-def _decoded(context: RequestContext, frame: Any) -> Message | ApiError:
     spec, version = SPECS[context.api_key], context.api_version
     try:
-        _, body = ResponseHeader.read(frame, 0, spec.response_header_version(version))
-        return spec.response_class().decode(memoryview(frame)[body:], version)
+        _, body = ResponseHeader.read(envelope.response_data, 0, spec.response_header_version(version))
+        return spec.response_class().decode(memoryview(envelope.response_data)[body:], version)
     except DecodeError:
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)

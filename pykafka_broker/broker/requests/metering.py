@@ -1,26 +1,28 @@
-"""What requests use of their clients' quotas.
+"""The requests of clients, counted against their quotas (Kafka: ClientRequestQuotaManager).
 
-Rule: a request is counted when it is answered, and the answer goes out first: it tells how long the client has to wait,
-and for so long nothing more is read from its connection (KIP-219), whether the client heeds it or not. A fetch that is
-above its quota gets an empty answer, and its bytes do not count. A request is charged with the time that the broker
-works for it and that its socket takes: for reading the request, and for sending the answer before it (KIP-124). Where
-nobody has a quota nothing of this is there: `Services.quotas` is None, and that is all that the router looks at.
+Rule: a request is counted when it is answered, and the answer goes out first: every answer with a throttle time tells
+how long the client has to wait, and for so long nothing more is read from the connection (KIP-219), whether the client
+waits or not. A fetch above the quota gets an empty answer, and its bytes do not count. A request is charged with the
+time of the broker's work and of the socket: for reading the request, and for sending the answer before (KIP-124).
+Without quotas this module is not imported: `Services.quotas` is None, and the router looks at nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.broker.requests.context import NO_CONNECTION, RequestContext
-from pykafka_broker.broker.requests.router import Endpoint, Pieces
-from pykafka_broker.broker.requests.throttled_answer import throttled
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.broker.requests.router import Endpoint
 from pykafka_broker.cluster.controller import Spend, unlimited
 from pykafka_broker.cluster.image import QuotaEntity
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
 from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
+from pykafka_broker.protocol.runtime import EncodeError, Pieces
 from pykafka_broker.security.quotas.client_quotas import (
     CONNECTIONS,
     FETCHED_BYTES,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.services import Services
     from pykafka_broker.security.hooks.quota_callback import HookedQuotas
 
+
 # Brokers ask these of each other.
 _EXEMPT = frozenset(
     (
@@ -49,15 +52,19 @@ _EXEMPT = frozenset(
     )
 )
 _FETCHES = frozenset((ApiKey.FETCH, ApiKey.SHARE_FETCH))
-# What may change topics, and the first version whose clients know THROTTLING_QUOTA_EXCEEDED. Metadata says nothing of
-# it: topics that are too many to be created stay missing.
+# APIs that may change topics, and the first version whose clients know THROTTLING_QUOTA_EXCEEDED. An answer to Metadata
+# says nothing of the quota: topics above the quota stay missing.
 _STRICT_FROM = {ApiKey.CREATE_TOPICS: 6, ApiKey.DELETE_TOPICS: 5, ApiKey.CREATE_PARTITIONS: 3, ApiKey.METADATA: 0}
+_FIELD = Struct(">i")
+_UNLIKELY = b"\x7f\x12\x34\x56"
 
 
 class MeteredContext(RequestContext):
-    """A request that is counted. began_ns: when what it does now has begun, None while it waits; spent_ns: what it has
-    done before took so long; is_replication: a follower's, which no quota holds up; mutations: what it may change of
-    topics, where that is limited.
+    """A request that is counted.
+
+    began_ns: the begin of its present work, None while the request waits; spent_ns: the time of its work before;
+    is_replication: a follower's, which no quota holds up; mutations: the limit of changes of topics, where there is a
+    limit.
     """
 
     __slots__ = ("began_ns", "bytes", "is_replication", "mutations", "spent_ns", "user")
@@ -76,7 +83,7 @@ class MeteredContext(RequestContext):
 
 
 class Metering:
-    """Counts the requests of one broker. `quotas` says what they may use."""
+    """Counts of the requests of a broker, against `quotas`."""
 
     def __init__(
         self, services: Services, quotas: ClientQuotas, addresses: AddressQuotas, hook: HookedQuotas | None = None
@@ -89,7 +96,7 @@ class Metering:
         self._endpoints: dict[int, MeteredEndpoint] = {}
 
     def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> bool:
-        """Other quotas hold from now on; whether there are any."""
+        """Replace the quotas; return whether there are any."""
         if self._hook is None:
             self.quotas.source = QuotaMetadata(client_quotas)
         else:
@@ -101,7 +108,7 @@ class Metering:
         return self._addresses.throttle_ms(host, self._clock.now)
 
     def metered(self, endpoint: Endpoint, context: RequestContext, size: int) -> tuple[Endpoint, RequestContext]:
-        """What takes the place of these for a request of `size` bytes. One from inside the process is not counted."""
+        """Return endpoint and context that count a request of `size` bytes; requests from inside are not counted."""
         connection = context.connection
         if connection.id == NO_CONNECTION or not connection.authenticated or endpoint.api_key in _EXEMPT:
             return endpoint, context
@@ -120,22 +127,22 @@ class Metering:
         return found, metered
 
     def works(self, context: MeteredContext) -> None:
-        """Something is done for it."""
+        """Begin to charge the request with time."""
         if context.began_ns is None:
             context.began_ns = self._services.nanoseconds()
 
     def rests(self, context: MeteredContext) -> None:
-        """That is over."""
+        """Charge the request with the time since `works`."""
         if context.began_ns is not None:
             context.spent_ns += self._services.nanoseconds() - context.began_ns
             context.began_ns = None
 
     def most_bytes(self, context: RequestContext) -> int | None:
-        """Of one fetch."""
+        """Return the limit of a fetch."""
         return self.quotas.most_bytes(FETCHED_BYTES, context.connection.principal, context.client_id or "")
 
     def answered(self, context: MeteredContext, answer_bytes: int) -> int:
-        """It has an answer, or needs none: returns for how long its client is held up."""
+        """Count an answered request; return for how long the client is muted."""
         api_key, now, quotas, user = context.api_key, self._clock.now, self.quotas, context.user
         self.rests(context)
         if context.is_replication:
@@ -154,8 +161,9 @@ class Metering:
         return throttle_ms
 
     def withheld(self, response: Any) -> Any:
-        """The empty answer in the place of that one. Records that a share group has been given stay its, and come
-        again when their lock ends, as with Kafka.
+        """Return the empty answer in the place of a fetch's.
+
+        Records acquired by a share group stay acquired, and come again when their lock ends, as with Kafka.
         """
         if isinstance(response, FetchResponse):
             return FetchResponse(session_id=self._services.fetch_sessions.withdraw(response.session_id))
@@ -166,7 +174,7 @@ class Metering:
 
 
 def metering_of(services: Services, hook: HookedQuotas | None) -> Metering:
-    """For a broker that has its first quotas, or a class that says which."""
+    """Return the metering of a broker with its first quotas, or with a class that decides about quotas."""
     config = services.config
     windows = Windows(config.quota_window_num, config.quota_window_size_seconds * 1000)
     controller_windows = Windows(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000)
@@ -216,3 +224,48 @@ class MeteredEndpoint(Endpoint):
     def waits(self, context: RequestContext) -> None:
         if isinstance(context, MeteredContext):
             self._metering.rests(context)
+
+
+def throttled(endpoint: Endpoint, context: RequestContext, reply: Any, pieces: Pieces, throttle_ms: int) -> Pieces:
+    """Return the answer with its throttle time; `pieces` are those of `reply` without."""
+    throttle_ms = min(throttle_ms, 0x7FFFFFFF)
+    if hasattr(reply, "throttle_time_ms"):
+        reply.throttle_time_ms = throttle_ms
+        try:
+            return endpoint.encode(context, reply)
+        finally:
+            reply.throttle_time_ms = 0  # the reply may be given again
+    if isinstance(reply, EncodedReply) and context.api_key == ApiKey.API_VERSIONS:  # the field stands behind a list
+        response, _ = endpoint.response_type.read(reply.body, 0, context.api_version)
+        return throttled(endpoint, context, response, [], throttle_ms)
+    return _patched(endpoint, context, pieces, throttle_ms)
+
+
+def _patched(endpoint: Endpoint, context: RequestContext, pieces: Pieces, throttle_ms: int) -> Pieces:
+    """Return encoded pieces with the throttle time: in most answers the first field; in that to Produce the last."""
+    at = _place(endpoint.response_type, context.api_version)
+    if at is None or len(pieces) == 1:
+        return pieces
+    number = 1 if at >= 0 else len(pieces) - 1  # the first one is the header
+    piece = bytearray(pieces[number])
+    start = at if at >= 0 else len(piece) + at
+    if start >= 0 and piece[start : start + 4] == bytes(4):
+        _FIELD.pack_into(piece, start, throttle_ms)
+        pieces[number] = piece
+    return pieces
+
+
+def _place(response_type: Any, version: int) -> int | None:
+    """Return the position of the throttle time in an answer: from the beginning, or from the end if negative."""
+    response = response_type()
+    if not hasattr(response, "throttle_time_ms"):
+        return None
+    (response.throttle_time_ms,) = _FIELD.unpack(_UNLIKELY)
+    try:
+        written: bytes = response.encode(version)
+    except EncodeError:
+        return None
+    at = written.find(_UNLIKELY)
+    if at < 0:
+        return None
+    return at - len(written) if response_type.API_KEY == ApiKey.PRODUCE else at

@@ -1,9 +1,9 @@
 """From a frame to a reply.
 
 Rule: whatever a request holds, this connection gets an answer or a `FrameError`, and no other connection notices.
-`except Exception` stands here, in `waiting.py`, `purgatory.py` and `slices.py` for the same reason: what a handler
-raises beyond `ApiError`, now or after a wait, is our bug, is logged with the request's header, and is answered with
-UNKNOWN_SERVER_ERROR.
+`except Exception` stands here and in `waiting/future.py` for the same reason: an exception of a handler that is no
+`ApiError`, now or after a wait, is our bug, is logged with the request's header, and is answered with
+UNKNOWN_SERVER_ERROR. A header that does not decode, or has more tagged fields than Kafka takes, is a `FrameError`.
 
 A handler module below `broker/api/` declares itself:
 
@@ -32,34 +32,33 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
-from pykafka_broker.broker.requests.failure import whole_request_failure
-from pykafka_broker.broker.requests.request_header import read_header_tail
 from pykafka_broker.broker.requests.routes import BETWEEN_NODES, ROUTES, Route
-from pykafka_broker.broker.waiting.future import Future, Lost, caught
-from pykafka_broker.broker.waiting.purgatory import Parked, Purgatory
+from pykafka_broker.broker.waiting.future import Future, Lost, Parked, Purgatory, caught
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import DecodeError, EncodeError
+from pykafka_broker.protocol.runtime import DecodeError, EncodeError, Fields, Message, Pieces, read_uvarint
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.services import Services
 
+
 log = logging.getLogger(__name__)
 
 Handler = Callable[[Any, RequestContext, Any], Any]
-Pieces = list[Any]  # bytes-like objects and file slices, to be sent in order
 
 _HEADER = Struct(">hhi")
+_CLIENT_ID_LENGTH = Struct(">h")
+_MOST_TAGS = 10_000
 _SIZE_AND_CORRELATION = Struct(">ii")
 _WITH_TAGS = Struct(">iiB")  # and no tagged fields
-_REFUSED = Route("")
+_UNSERVED = Route("")
 _MOST_REQUESTS = 256
 _REMEMBERED_BYTES = 4096  # of a request; few are longer, and what is kept must not be many bytes
 
 
 class Table(NamedTuple):
-    """The APIs of one kind of listener: where they are, and who answers them once their modules are there."""
+    """The APIs of one kind of listener: their routes, and the handlers of imported modules."""
 
     routes: Mapping[ApiKey, Route]
     handlers: MutableMapping[int, Handler]
@@ -79,7 +78,7 @@ def handles(api_key: ApiKey, table: Table = CLIENTS) -> Callable[[Handler], Hand
 
 
 class Endpoint:
-    """One API as this broker serves it: its versions, codec and handler."""
+    """An API as this broker serves it: versions, codec and handler."""
 
     __slots__ = (
         "_requests",
@@ -99,12 +98,11 @@ class Endpoint:
     )
 
     def __init__(self, api_key: ApiKey, table: Table = CLIENTS) -> None:
-        spec, route = SPECS[api_key], table.routes.get(api_key)
+        spec, route = SPECS[api_key], table.routes.get(api_key, _UNSERVED)
         self.api_key = api_key
-        if route is not None:
+        if route.module:
             importlib.import_module(f"pykafka_broker.broker.api.{route.module}")
-            handler = table.handlers[api_key]
-            self.handler = _placed(handler, route)
+            self.handler = _placed(table.handlers[api_key], route)
             self.min_version, self.max_version = served_versions(api_key, table.routes)
         else:
             self.handler = _refuse
@@ -116,14 +114,13 @@ class Endpoint:
         # The answer to ApiVersions is read before versions are agreed on: its header stays plain (KIP-511).
         self.response_flexible_from = never if api_key is ApiKey.API_VERSIONS else self.flexible_from
         self.header_v0 = api_key is ApiKey.CONTROLLED_SHUTDOWN
-        self.when_lost = _REFUSED.when_lost if route is None else route.when_lost
-        self.remembered = route is not None and route.remembered
-        self.decode = self._decode_once if route is not None and route.repeated else self.decode_anew
+        self.when_lost, self.remembered = route.when_lost, route.remembered
+        self.decode = self._decode_once if route.repeated else self.decode_anew
         self._requests: dict[tuple[int, bytes], Any] = {}  # by version and bytes, of what is repeated
         self.any_version = api_key is ApiKey.API_VERSIONS  # a version that we don't know is answered all the same
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:
-        """Length prefix and header as one piece, then the body's."""
+        """Return the answer: length prefix and header as one piece, then the pieces of the body."""
         version = context.api_version if self.min_version <= context.api_version <= self.max_version else 0
         pieces: Pieces = [b""]
         try:
@@ -138,13 +135,13 @@ class Endpoint:
         return pieces
 
     def needs_no_answer(self, context: RequestContext) -> None:
-        """In the place of `encode` where a client wants none."""
+        """Note that the client wants no answer; called in the place of `encode`."""
 
     def waits(self, context: RequestContext) -> None:
-        """The request goes on later."""
+        """Note that the request waits."""
 
     def decode_anew(self, frame: memoryview | bytes, body: int, version: int) -> Any:
-        """The request that begins there. Raises FrameError."""
+        """Return the request that begins at `body`. Raises FrameError."""
         try:
             request, end = self.read(frame, body, version)
         except DecodeError as error:
@@ -154,7 +151,7 @@ class Endpoint:
         return request
 
     def _decode_once(self, frame: memoryview | bytes, body: int, version: int) -> Any:
-        """The same for what clients ask again and again. It is not to be changed."""
+        """Return a request that clients repeat; it is kept, and must not be changed."""
         if len(frame) - body > _REMEMBERED_BYTES:
             return self.decode_anew(frame, body, version)
         key = (version, bytes(frame[body:]))
@@ -167,15 +164,46 @@ class Endpoint:
         return request
 
 
+def read_header_tail(frame: memoryview | bytes, api: Endpoint, version: int) -> tuple[str | None, int]:
+    """Return the client id and the position at which the body starts. Raises FrameError."""
+    if api.header_v0 and version == 0:
+        return None, 8
+    try:
+        (length,) = _CLIENT_ID_LENGTH.unpack_from(frame, 8)
+        position = 10 + length if length > 0 else 10
+        if position > len(frame) or length < -1:
+            raise FrameError(f"client id of {length} bytes in a request of {len(frame)}")
+        client_id = None if length < 0 else str(frame[10:position], "utf-8", "replace")
+        if version >= api.flexible_from:
+            has_none = position < len(frame) and frame[position] == 0
+            position = position + 1 if has_none else _skip_tagged_fields(frame, position)
+    except (StructError, DecodeError) as error:
+        raise FrameError(f"the header of a {api.api_key.name} request does not decode: {error}") from None
+    return client_id, position
+
+
+def _skip_tagged_fields(frame: memoryview | bytes, start: int) -> int:
+    count, position = read_uvarint(frame, start)
+    if count > _MOST_TAGS:
+        raise FrameError(f"{count} tagged fields in the header of a request; {_MOST_TAGS} are the most")
+    for _ in range(count):
+        _tag, position = read_uvarint(frame, position)
+        size, position = read_uvarint(frame, position)
+        position += size
+        if position > len(frame):
+            raise FrameError(f"a tagged field of {size} bytes in a request of {len(frame)}")
+    return position
+
+
 def _admitted(connection: ConnectionContext, api_key: int) -> bool:
-    """Whether a client that has not authenticated may ask this now. Raises FrameError."""
+    """Return whether a client that has not authenticated may ask now. Raises FrameError."""
     if connection.login is None:
         raise FrameError("the client has gone before it has authenticated")
     return connection.login.admits(api_key)
 
 
 def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview | bytes, body: int) -> Any:
-    """The answer to what was asked in the middle of an exchange of tokens."""
+    """Return the answer to a request in the middle of an exchange of tokens."""
     version = context.api_version
     readable = endpoint.min_version <= version <= endpoint.max_version and len(frame) - body <= _REMEMBERED_BYTES
     request = endpoint.decode_anew(frame, body, version) if readable else None
@@ -186,38 +214,26 @@ def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview 
 
 
 def _placed(handler: Handler, route: Route) -> Handler:
-    """Where it is served."""
-    if route.relayed:
-        return _relaying(handler)
-    return _submitting(handler) if route.forwarded else handler
-
-
-def _relaying(handler: Handler) -> Handler:
-    """What a controller knows best is answered here where this node is one."""
+    """Return a handler that leads to the controller where only the controller decides, or knows the answer best."""
+    if not (route.forwarded or route.relayed):
+        return handler
 
     @wraps(handler)
-    def relay(services: Services, context: RequestContext, request: Any) -> Any:
+    def placed(services: Services, context: RequestContext, request: Any) -> Any:
+        if route.forwarded:
+            return services.metadata.submit(context, request, handler)
         if services.node.metadata_follower is not None:
             return services.node.metadata_follower.relay(context, request)
         return handler(services, context, request)
 
-    return relay
-
-
-def _submitting(decide: Handler) -> Handler:
-    """What only a controller decides goes where the controller is."""
-
-    @wraps(decide)
-    def submit(services: Services, context: RequestContext, request: Any) -> Any:
-        return services.metadata.submit(context, request, decide)
-
-    return submit
+    return placed
 
 
 def _refuse(services: Services, context: RequestContext, request: Any) -> Any:
-    """An API of the protocol that this broker does not serve: whoever asks is told, where Kafka only hangs up. It hangs
-    up on what no client ever asks. What an emulated release offered is refused in words all the same, since clients
-    rely on the offer.
+    """Refuse an API of the protocol that this broker does not serve.
+
+    The client is told, where Kafka closes the connection; APIs between nodes close the connection here too. An API that
+    an emulated release offered is always refused in words, since clients rely on the offer.
     """
     if services.emulation is None and (services.own.refusals or context.api_key in BETWEEN_NODES):
         raise FrameError(f"API key {context.api_key} is not served")
@@ -225,42 +241,11 @@ def _refuse(services: Services, context: RequestContext, request: Any) -> Any:
 
 
 def served_versions(api_key: ApiKey, routes: Mapping[ApiKey, Route] = ROUTES) -> tuple[int, int]:
-    """The version range that is advertised and accepted."""
+    """Return the lowest and the highest version that are advertised and accepted."""
     route, spec = routes[api_key], SPECS[api_key]
     lowest = spec.min_version if route.min_version is None else route.min_version
     highest = spec.stable_max_version if route.max_version is None else route.max_version
     return lowest, highest
-
-
-class PendingReply:
-    """A request whose answer comes later, and what that needs. `future`: of the response, or of why there is none."""
-
-    __slots__ = ("context", "endpoint", "future", "request")
-
-    def __init__(self, future: Future[Any], endpoint: Endpoint, context: RequestContext, request: Any) -> None:
-        self.future = future
-        self.endpoint = endpoint
-        self.context = context
-        self.request = request
-
-    @property
-    def yields(self) -> bool:
-        """Whether the answer may be given early, with what there is."""
-        future = self.future
-        return isinstance(future, Parked) and future.yields
-
-    def response(self) -> Any:
-        """Return the response, once the future is done. Raises FrameError where the connection is to be closed."""
-        error = self.future.error
-        return self.future.result() if error is None else failure(self.endpoint, self.context, self.request, error)
-
-    def pieces(self) -> Pieces:
-        """Return what is sent; nothing where the response is None: the client wants no answer. Raises FrameError."""
-        response = self.response()
-        if response is None:
-            self.endpoint.needs_no_answer(self.context)
-            return []
-        return self.endpoint.encode(self.context, response)
 
 
 def failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Exception) -> Any:
@@ -277,10 +262,76 @@ def failure(endpoint: Endpoint, context: RequestContext, request: Any, error: Ex
     return whole_request_failure(endpoint.response_type, code, message, request, context.api_version)
 
 
-def _follow(purgatory: Purgatory, outer: Future[Any], answer: Future[Any]) -> None:
-    """Wait for `answer`, and for what it may lead to, in the name of `outer`.
+def whole_request_failure(
+    response_type: type[Message], code: ErrorCode, message: str | None, request: Any, version: int
+) -> Message:
+    """Return a response to `request` that says `code`; `request` is None where it could not be read.
 
-    These are no closures: those would hold each other, and the request, until the garbage collector comes by.
+    Raises:
+        FrameError: this version of the response has no room for the error.
+    """
+    response = response_type.failed(request, code, message)
+    if says(response, version, code):
+        return response
+    if request is not None:  # versions that have no field for the whole may have one for each item
+        response = response_type()
+        response.add_failed(request, code, message)
+        if says(response, version, code):
+            return response
+    raise FrameError(f"{code.name} has no place in a {response_type.__name__} v{version}")
+
+
+def says(response: Message, version: int, code: ErrorCode) -> bool:
+    """Return whether the client can see the error: a version may lack the field for it, silently or not."""
+    try:
+        return _holds(type(response).decode(response.encode(version), version), code)
+    except EncodeError:
+        return False
+
+
+def _holds(value: Any, code: ErrorCode) -> bool:
+    if isinstance(value, Fields):
+        return getattr(value, "error_code", None) == code or _holds(
+            [getattr(value, name) for name in value.__match_args__], code
+        )
+    return isinstance(value, list) and any(_holds(item, code) for item in value)
+
+
+class PendingReply:
+    """A request whose answer comes later. future: the response, or the reason for its absence."""
+
+    __slots__ = ("context", "endpoint", "future", "request")
+
+    def __init__(self, future: Future[Any], endpoint: Endpoint, context: RequestContext, request: Any) -> None:
+        self.future = future
+        self.endpoint = endpoint
+        self.context = context
+        self.request = request
+
+    @property
+    def yields(self) -> bool:
+        """Return whether the answer may be given early, with the records at hand."""
+        future = self.future
+        return isinstance(future, Parked) and future.yields
+
+    def response(self) -> Any:
+        """Return the response, once the future is done. Raises FrameError where the connection is to be closed."""
+        error = self.future.error
+        return self.future.result() if error is None else failure(self.endpoint, self.context, self.request, error)
+
+    def pieces(self) -> Pieces:
+        """Return the pieces to send, none for a client that wants no answer. Raises FrameError."""
+        response = self.response()
+        if response is None:
+            self.endpoint.needs_no_answer(self.context)
+            return []
+        return self.endpoint.encode(self.context, response)
+
+
+def _follow(purgatory: Purgatory, outer: Future[Any], answer: Future[Any]) -> None:
+    """Complete `outer` with `answer`, or with the future that `answer` leads to.
+
+    Closures would hold each other, and the request, until the garbage collector comes by.
     """
     arrived = partial(_arrived, purgatory, outer)
     if isinstance(answer, Parked) and not answer.done:
@@ -303,18 +354,18 @@ def _arrived(purgatory: Purgatory, outer: Future[Any], answer: Future[Any]) -> N
 
 
 class Router:
-    """Dispatches the frames of all connections of one broker."""
+    """A dispatcher of the frames of all connections of a broker (Kafka: KafkaApis)."""
 
     def __init__(self, services: Services) -> None:
         self._services = services
         self._endpoints: dict[int, Endpoint] = {}
 
     def serve(self, services: Services) -> None:
-        """From now on requests are those of another broker. Who waits for an answer of the one before gets it still."""
+        """Serve requests by another broker from now on; pending answers of the broker before still come."""
         self._services = services
 
     def dispatch(self, connection: ConnectionContext, frame: memoryview | bytes) -> Pieces | PendingReply | None:
-        """Serve one frame (without its length prefix). What is written into, as a produce request is, is no `bytes`.
+        """Serve a frame without its length prefix; a produce request is written into, so its frame is no `bytes`.
 
         Returns the pieces of the response with the length prefix, a `PendingReply`, or None where there is no answer.
         Raises `FrameError` where the bytes make no sense.
@@ -339,7 +390,7 @@ class Router:
             log.debug("%s %r", endpoint.api_key.name, context)
         if not connection.authenticated and not _admitted(connection, api_key):
             return endpoint.encode(context, _out_of_turn(endpoint, context, frame, body))
-        key: Hashable = None  # of an answer that may be known, or is worth to be
+        key: Hashable = None  # of an answer that may be kept
         if endpoint.remembered and services.remembers and len(frame) - body <= _REMEMBERED_BYTES:
             key = (api_key, version, services.audience(connection), bytes(frame[body:]))
             known = services.replies.get(services.image, key)
@@ -364,13 +415,13 @@ class Router:
         return endpoint.encode(context, reply)
 
     def _remembering(self, key: Hashable, reply: Any) -> Any:
-        """Keep an answer that is worth it, and return it."""
+        """Return the answer, which is kept for the next request with the same bytes if it is encoded."""
         if isinstance(reply, EncodedReply):
             self._services.replies.put(self._services.image, key, reply)
         return reply
 
     def answered(self, endpoint: Endpoint, context: RequestContext, request: Any) -> PendingReply:
-        """Serve a request that has never been a frame."""
+        """Serve a request from inside the process, which has never been a frame."""
         future: Future[Any] = Future()
         try:
             reply = endpoint.handler(self._services, context, request)
@@ -397,7 +448,7 @@ class Router:
     ) -> Pieces | PendingReply | None:
         """Answer when the handler's future is done, which may be now."""
         purgatory = self._services.purgatory
-        if isinstance(answer, Parked):  # which gives the response itself
+        if isinstance(answer, Parked):  # its result is the response itself
             future: Future[Any] = answer
             if not answer.done:
                 purgatory.park(answer)
@@ -411,4 +462,10 @@ class Router:
         return pending
 
 
-__all__ = ["CLIENTS", "Endpoint", "PendingReply", "Pieces", "Router", "Table", "handles", "served_versions"]
+def new_router(services: Services) -> Router:
+    """Return the router for the clients of a broker."""
+    if services.emulation is None:
+        return Router(services)
+    from pykafka_broker.broker.requests.emulation import EmulatedRouter
+
+    return EmulatedRouter(services, services.emulation)

@@ -1,8 +1,8 @@
-"""Which module answers which API, and from which version to which.
+"""The APIs on the listeners of a broker: modules and versions.
 
-Rule: an API that is not here is not served, and the answer to ApiVersions is made from this table alone. A module is
-imported at the first request for it, so that a start costs only what it uses. Versions are those of the merged schemas
-unless a route narrows them.
+Rule: an API that is not in the table is not served, and the answer to ApiVersions is made from the table alone. A
+module is imported at the first request for it, so that a start costs nothing for unused APIs. Versions are those of
+the merged schemas unless a route narrows them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 
 class Route(NamedTuple):
-    """One API.
+    """The way of an API to its handler.
 
     module: below `pykafka_broker.broker.api`; declares the handler with `@handles`.
-    relayed: a controller answers it, from what it knows: asked of another broker it goes there too.
-    forwarded: only a controller decides it. The handler is the decision, `(controller, context, request) -> Decision`,
+    relayed: a controller knows the answer best: another broker passes the request on.
+    forwarded: only a controller decides. The handler is the decision, `(controller, context, request) -> Decision`,
         and is carried out where the controller is (`MetadataSource.submit`).
-    when_lost: what is answered where the records that the answer rests on will not be committed.
-    remembered: who asks with the same bytes is given the same answer until the metadata changes, without asking the
-        handler, where that has returned an `EncodedReply`.
+    when_lost: the error where the records of the answer will not be committed.
+    remembered: a request with the same bytes gets the same answer until the metadata changes, without a call of the
+        handler, where the handler has returned an `EncodedReply`.
     repeated: clients ask with the same bytes again and again, so a request is decoded once. Only for handlers that
-        leave it as it is.
+        leave the request as it is.
     """
 
     module: str
@@ -42,63 +42,63 @@ _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 ROUTES: dict[ApiKey, Route] = {
     ApiKey.PRODUCE: Route("produce", when_lost=_STORAGE),
     ApiKey.FETCH: Route("fetch"),
-    ApiKey.LIST_OFFSETS: Route("list_offsets", repeated=True),
-    ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("offset_for_leader_epoch"),
-    ApiKey.DELETE_RECORDS: Route("delete_records"),
+    ApiKey.LIST_OFFSETS: Route("log_offsets", repeated=True),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("log_offsets"),
+    ApiKey.DELETE_RECORDS: Route("log_offsets"),
     ApiKey.METADATA: Route("metadata", when_lost=_STORAGE, remembered=True),
     ApiKey.SASL_HANDSHAKE: Route("sasl"),
     ApiKey.API_VERSIONS: Route("api_versions"),
-    ApiKey.CREATE_TOPICS: Route("create_topics", when_lost=_STORAGE, forwarded=True),
-    ApiKey.DELETE_TOPICS: Route("delete_topics", when_lost=_STORAGE, forwarded=True),
-    ApiKey.DESCRIBE_ACLS: Route("acls"),
-    ApiKey.CREATE_ACLS: Route("acls", when_lost=_STORAGE, forwarded=True),
-    ApiKey.DELETE_ACLS: Route("acls", when_lost=_STORAGE, forwarded=True),
-    ApiKey.DESCRIBE_CONFIGS: Route("describe_configs"),
+    ApiKey.CREATE_TOPICS: Route("topics", when_lost=_STORAGE, forwarded=True),
+    ApiKey.DELETE_TOPICS: Route("topics", when_lost=_STORAGE, forwarded=True),
+    ApiKey.DESCRIBE_ACLS: Route("access"),
+    ApiKey.CREATE_ACLS: Route("access", when_lost=_STORAGE, forwarded=True),
+    ApiKey.DELETE_ACLS: Route("access", when_lost=_STORAGE, forwarded=True),
+    ApiKey.DESCRIBE_CONFIGS: Route("configs"),
     ApiKey.SASL_AUTHENTICATE: Route("sasl"),
-    ApiKey.CREATE_PARTITIONS: Route("create_partitions", when_lost=_STORAGE, forwarded=True),
-    ApiKey.ELECT_LEADERS: Route("elect_leaders", when_lost=_STORAGE, forwarded=True),
-    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Route("partition_reassignments", when_lost=_STORAGE, forwarded=True),
-    ApiKey.LIST_PARTITION_REASSIGNMENTS: Route("partition_reassignments", relayed=True),
-    ApiKey.DESCRIBE_CLIENT_QUOTAS: Route("client_quotas"),
-    ApiKey.ALTER_CLIENT_QUOTAS: Route("client_quotas", when_lost=_STORAGE, forwarded=True),
-    ApiKey.DESCRIBE_QUORUM: Route("describe_quorum", relayed=True),
-    ApiKey.UPDATE_FEATURES: Route("update_features", when_lost=_STORAGE, forwarded=True),
-    ApiKey.DESCRIBE_CLUSTER: Route("describe_cluster"),
-    ApiKey.UNREGISTER_BROKER: Route("quorum_members", when_lost=_STORAGE, forwarded=True),
-    ApiKey.LIST_CONFIG_RESOURCES: Route("list_config_resources"),
-    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Route("describe_topic_partitions"),
-    ApiKey.ADD_RAFT_VOTER: Route("quorum_members", relayed=True),
-    ApiKey.REMOVE_RAFT_VOTER: Route("quorum_members", relayed=True),
+    ApiKey.CREATE_PARTITIONS: Route("topics", when_lost=_STORAGE, forwarded=True),
+    ApiKey.ELECT_LEADERS: Route("replicas", when_lost=_STORAGE, forwarded=True),
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: Route("replicas", when_lost=_STORAGE, forwarded=True),
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: Route("replicas", relayed=True),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: Route("access"),
+    ApiKey.ALTER_CLIENT_QUOTAS: Route("access", when_lost=_STORAGE, forwarded=True),
+    ApiKey.DESCRIBE_QUORUM: Route("cluster", relayed=True),
+    ApiKey.UPDATE_FEATURES: Route("cluster", when_lost=_STORAGE, forwarded=True),
+    ApiKey.DESCRIBE_CLUSTER: Route("cluster"),
+    ApiKey.UNREGISTER_BROKER: Route("cluster", when_lost=_STORAGE, forwarded=True),
+    ApiKey.LIST_CONFIG_RESOURCES: Route("configs"),
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: Route("topics"),
+    ApiKey.ADD_RAFT_VOTER: Route("cluster", relayed=True),
+    ApiKey.REMOVE_RAFT_VOTER: Route("cluster", relayed=True),
     ApiKey.INIT_PRODUCER_ID: Route("init_producer_id"),
-    ApiKey.ADD_PARTITIONS_TO_TXN: Route("add_partitions_to_txn"),
-    ApiKey.ADD_OFFSETS_TO_TXN: Route("add_offsets_to_txn"),
-    ApiKey.END_TXN: Route("end_txn"),
-    ApiKey.WRITE_TXN_MARKERS: Route("write_txn_markers", when_lost=_STORAGE),
-    ApiKey.TXN_OFFSET_COMMIT: Route("txn_offset_commit"),
-    ApiKey.DESCRIBE_PRODUCERS: Route("describe_producers"),
-    ApiKey.DESCRIBE_TRANSACTIONS: Route("describe_transactions"),
-    ApiKey.LIST_TRANSACTIONS: Route("list_transactions"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: Route("transactions"),
+    ApiKey.ADD_OFFSETS_TO_TXN: Route("transactions"),
+    ApiKey.END_TXN: Route("transactions"),
+    ApiKey.WRITE_TXN_MARKERS: Route("transaction_admin", when_lost=_STORAGE),
+    ApiKey.TXN_OFFSET_COMMIT: Route("transactions"),
+    ApiKey.DESCRIBE_PRODUCERS: Route("transaction_admin"),
+    ApiKey.DESCRIBE_TRANSACTIONS: Route("transaction_admin"),
+    ApiKey.LIST_TRANSACTIONS: Route("transaction_admin"),
     ApiKey.FIND_COORDINATOR: Route("find_coordinator", when_lost=_STORAGE),
-    ApiKey.JOIN_GROUP: Route("join_group"),
-    ApiKey.SYNC_GROUP: Route("sync_group"),
+    ApiKey.JOIN_GROUP: Route("classic_groups"),
+    ApiKey.SYNC_GROUP: Route("classic_groups"),
     ApiKey.HEARTBEAT: Route("heartbeat"),
-    ApiKey.LEAVE_GROUP: Route("leave_group"),
-    ApiKey.OFFSET_COMMIT: Route("offset_commit"),
-    ApiKey.OFFSET_FETCH: Route("offset_fetch"),
-    ApiKey.OFFSET_DELETE: Route("offset_delete"),
-    ApiKey.LIST_GROUPS: Route("list_groups"),
-    ApiKey.DESCRIBE_GROUPS: Route("describe_groups"),
-    ApiKey.DELETE_GROUPS: Route("delete_groups"),
-    ApiKey.ALTER_CONFIGS: Route("alter_configs", when_lost=_STORAGE),
-    ApiKey.INCREMENTAL_ALTER_CONFIGS: Route("alter_configs", when_lost=_STORAGE),
-    ApiKey.DESCRIBE_LOG_DIRS: Route("describe_log_dirs"),
-    ApiKey.ALTER_REPLICA_LOG_DIRS: Route("alter_replica_log_dirs", when_lost=_STORAGE),
+    ApiKey.LEAVE_GROUP: Route("classic_groups"),
+    ApiKey.OFFSET_COMMIT: Route("group_offsets"),
+    ApiKey.OFFSET_FETCH: Route("group_offsets"),
+    ApiKey.OFFSET_DELETE: Route("group_offsets"),
+    ApiKey.LIST_GROUPS: Route("group_admin"),
+    ApiKey.DESCRIBE_GROUPS: Route("group_admin"),
+    ApiKey.DELETE_GROUPS: Route("group_admin"),
+    ApiKey.ALTER_CONFIGS: Route("configs", when_lost=_STORAGE),
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: Route("configs", when_lost=_STORAGE),
+    ApiKey.DESCRIBE_LOG_DIRS: Route("replicas"),
+    ApiKey.ALTER_REPLICA_LOG_DIRS: Route("replicas", when_lost=_STORAGE),
     ApiKey.CONSUMER_GROUP_HEARTBEAT: Route("consumer_group_heartbeat"),
-    ApiKey.CONSUMER_GROUP_DESCRIBE: Route("consumer_group_describe"),
+    ApiKey.CONSUMER_GROUP_DESCRIBE: Route("group_admin"),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Route("streams_group_heartbeat"),
-    ApiKey.STREAMS_GROUP_DESCRIBE: Route("streams_group_describe"),
+    ApiKey.STREAMS_GROUP_DESCRIBE: Route("group_admin"),
     ApiKey.SHARE_GROUP_HEARTBEAT: Route("share_group_heartbeat"),
-    ApiKey.SHARE_GROUP_DESCRIBE: Route("share_group_describe"),
+    ApiKey.SHARE_GROUP_DESCRIBE: Route("group_admin"),
     ApiKey.SHARE_FETCH: Route("share_fetch"),
     ApiKey.SHARE_ACKNOWLEDGE: Route("share_acknowledge"),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: Route("share_group_state"),
@@ -106,18 +106,19 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.WRITE_SHARE_GROUP_STATE: Route("share_group_state"),
     ApiKey.DELETE_SHARE_GROUP_STATE: Route("share_group_state"),
     ApiKey.READ_SHARE_GROUP_STATE_SUMMARY: Route("share_group_state"),
-    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Route("describe_share_group_offsets"),
-    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Route("alter_share_group_offsets"),
-    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Route("delete_share_group_offsets"),
+    ApiKey.DESCRIBE_SHARE_GROUP_OFFSETS: Route("share_group_offsets"),
+    ApiKey.ALTER_SHARE_GROUP_OFFSETS: Route("share_group_offsets"),
+    ApiKey.DELETE_SHARE_GROUP_OFFSETS: Route("share_group_offsets"),
     ApiKey.CREATE_DELEGATION_TOKEN: Route("delegation_tokens", when_lost=_STORAGE),
     ApiKey.RENEW_DELEGATION_TOKEN: Route("delegation_tokens", when_lost=_STORAGE),
     ApiKey.EXPIRE_DELEGATION_TOKEN: Route("delegation_tokens", when_lost=_STORAGE),
     ApiKey.DESCRIBE_DELEGATION_TOKEN: Route("delegation_tokens"),
-    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Route("user_scram_credentials"),
-    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Route("user_scram_credentials", when_lost=_STORAGE, forwarded=True),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: Route("access"),
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: Route("access", when_lost=_STORAGE, forwarded=True),
 }
 
-# What only a controller is asked, and brokers by controllers of releases before 4.0.
+# Requests to a controller alone, and those of controllers of releases before 4.0 to brokers.
+
 BETWEEN_NODES = frozenset(
     [
         ApiKey.LEADER_AND_ISR,

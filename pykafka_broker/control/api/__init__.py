@@ -1,1 +1,1 @@
-"""The operations, by what they are about."""
+"""The operations, by subject."""

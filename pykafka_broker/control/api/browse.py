@@ -12,11 +12,11 @@ from typing import Annotated, Literal
 
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE
-from pykafka_broker.control.api.topics import raise_if
+from pykafka_broker.control.answers import GroupSummary
+from pykafka_broker.control.api.groups import all_groups, committed, summary, total_lag
+from pykafka_broker.control.api.topics import raise_if, topic_image
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.groups_view import GroupSummaryAnswer, all_groups, committed, summary, total_lag
-from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import ValueLimits
+from pykafka_broker.control.schema import Index, ValueLimits
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -24,14 +24,13 @@ from pykafka_broker.protocol.messages.describe_transactions_request import Descr
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from pykafka_broker.protocol.runtime import uuid_text
 
-From = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
 Piece = Annotated[int, ValueLimits(minimum=1, maximum=500)]
 SortedBy = Literal["name", "partitions", "records", "bytes"]
 
 
 @dataclass
 class TopicRow:
-    """A topic in a list. Records and bytes are counted in the logs on this node; `messages_in`, `bytes_in` and
+    """A topic in a list. Records and bytes are counted in the logs of the node; `messages_in`, `bytes_in` and
     `bytes_out` count the clients' traffic since the process began.
     """
 
@@ -90,7 +89,7 @@ def browse_topics(
     internal: bool = False,
     sort: SortedBy = "name",
     descending: bool = False,
-    offset: From = 0,
+    offset: Index = 0,
     limit: Piece = 100,
 ) -> TopicRows:
     """Return a piece of the list of topics, with names containing `search`."""
@@ -111,11 +110,9 @@ def browse_topics(
     return TopicRows(len(fitting), [_row(control, each) for each in fitting[offset : offset + limit]])
 
 
-def browse_topic(control: Control, topic: str, offset: From = 0, limit: Piece = 100) -> PartitionRows:
+def browse_topic(control: Control, topic: str, offset: Index = 0, limit: Piece = 100) -> PartitionRows:
     """Return a topic and a piece of the partitions."""
-    found = control.services.image.topics.get(topic)
-    if found is None:
-        raise Problem(404, f"there is no topic {topic}", code="UNKNOWN_TOPIC_OR_PARTITION")
+    found = topic_image(control, topic)
     numbers = sorted(found.partitions)[offset : offset + limit]
     rows = [_partition(control, found, found.partitions[each]) for each in numbers]
     internal = found.name in INTERNAL_TOPICS
@@ -192,7 +189,7 @@ class Overview:
 class GroupRow:
     """A group in a list, with the number of records left to read."""
 
-    group: GroupSummaryAnswer
+    group: GroupSummary
     lag: int
 
 
@@ -206,8 +203,8 @@ class GroupRows:
 
 @dataclass
 class TransactionRow:
-    """A transactional id and its transaction. `started_ms` is null where none is under way; `partitions` are those of
-    the transaction, by topic.
+    """A transactional id and its transaction. `started_ms` is null without an open transaction; `partitions` are
+    the partitions of the transaction, by topic.
     """
 
     transactional_id: str
@@ -249,7 +246,7 @@ def browse_overview(control: Control) -> Overview:
     )
 
 
-def browse_groups(control: Control, search: str = "", offset: From = 0, limit: Piece = 100) -> GroupRows:
+def browse_groups(control: Control, search: str = "", offset: Index = 0, limit: Piece = 100) -> GroupRows:
     """Return a piece of the list of groups, with names containing `search`."""
     fitting = [each for each in all_groups(control.services) if search.lower() in each.group_id.lower()]
     rows = [

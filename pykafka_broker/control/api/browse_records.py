@@ -1,7 +1,7 @@
-"""Records as the page shows them: with all that a log holds, and never more than a page of it.
+"""Records for the web page, a bounded piece of a log at a time.
 
-Rule: nothing is left out (control records, aborted and undecided transactions are there and say what they are), and
-nothing is read whole: the work of one request is bounded, long keys and values are cut, and between two reads the
+Rule: every record is shown, control records and records of aborted and open transactions too, with their kind. No log
+is read whole: the work of one request is bounded, long keys and values are cut, and between two reads the
 broker serves its clients. The answer says where reading stopped, so that the next request can go on there.
 """
 
@@ -16,19 +16,15 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.control.api.topics import raise_if
+from pykafka_broker.control.api.records import header_name
+from pykafka_broker.control.api.topics import listed_offsets, topic_image
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import Aborted, Outcome, outcome_of
-from pykafka_broker.control.schema import ValueLimits
-from pykafka_broker.protocol.messages.list_offsets_request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
+from pykafka_broker.control.schema import Index, Offset, ValueLimits
 from pykafka_broker.records.control import ABORT, COMMIT, read_control_type
 from pykafka_broker.records.header import BatchHeader, iter_batches
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 _READ_BYTES = 1 << 20
 _LONGEST_STRETCH = 5_000  # offsets
@@ -83,7 +79,7 @@ class RecordFilter(NamedTuple):
     value: bytes = b""
     control: bool = True
 
-    def fits(self, record: Record, header: BatchHeader) -> bool:
+    def fits(self, record: BatchRecord, header: BatchHeader) -> bool:
         if header.is_control:
             return self.control and not self.key and not self.value
         return self.key in (record.key or b"") and self.value in (record.value or b"")
@@ -181,7 +177,7 @@ async def scan_back(
     return Scanned(found, begin, begin <= log.log_start_offset)
 
 
-def find(partition: Partition, offset: int) -> Record | None:
+def find(partition: Partition, offset: int) -> BatchRecord | None:
     """Return the record at an offset, or None."""
     log = partition.log
     if not log.log_start_offset <= offset < partition.high_watermark:
@@ -196,7 +192,7 @@ def find(partition: Partition, offset: int) -> Record | None:
 
 
 def _browsed(
-    number: int, record: Record, header: BatchHeader, outcome: Outcome | None, cut_bytes: int
+    number: int, record: BatchRecord, header: BatchHeader, outcome: Outcome | None, cut_bytes: int
 ) -> BrowsedRecord:
     control = None
     if header.is_control:
@@ -208,7 +204,7 @@ def _browsed(
         "LogAppendTime" if header.log_append_time else "CreateTime",
         shown(record.key, cut_bytes),
         shown(record.value, cut_bytes),
-        [ShownHeader(_text(name), shown(value, cut_bytes)) for name, value in record.headers],
+        [ShownHeader(header_name(name), shown(value, cut_bytes)) for name, value in record.headers],
         control,
         outcome,
         header.producer_id,
@@ -218,13 +214,9 @@ def _browsed(
     )
 
 
-def _control_name(record: Record) -> str:
+def _control_name(record: BatchRecord) -> str:
     kind = read_control_type(record)
     return _CONTROL_NAMES.get(kind, f"control record of type {kind}")
-
-
-def _text(header: str) -> str:
-    return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def shown(data: bytes | memoryview | None, cut_bytes: int) -> Shown | None:
@@ -240,8 +232,6 @@ def shown(data: bytes | memoryview | None, cut_bytes: int) -> Shown | None:
     return Shown(len(data), cut, text=text)
 
 
-Number = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
-Offset = Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
 _MOST_RECORDS = 50_000
 _MOST_BYTES = 128 << 20
 _MOST_PARTITIONS = 500
@@ -286,7 +276,7 @@ class Decoded:
 async def browse_records(
     control: Control,
     topic: str,
-    partition: Number | None = None,
+    partition: Index | None = None,
     from_offset: Offset | None = None,
     from_time: Offset | None = None,
     offsets: str | None = None,
@@ -298,15 +288,11 @@ async def browse_records(
     limit: Annotated[int, ValueLimits(minimum=1, maximum=500)] = 100,
     cut_bytes: Annotated[int, ValueLimits(minimum=1, maximum=1 << 16)] = 1024,
 ) -> BrowsedPage:
-    """Return a page of a topic's records, of a partition or of all. It begins at an offset, at a time (epoch
-    milliseconds), or where the page before ended (`offsets`, as "partition:offset,..."); or it has the `newest`
-    records, or those `before` such offsets. `key` and `value` are texts that the records have to contain.
+    """Return a page of a topic's records, of a partition or of all. The page begins at an offset, at a time (epoch
+    milliseconds), or where the page before ended (`offsets`, as "partition:offset,..."); or the page has the `newest`
+    records, or the records `before` such offsets. `key` and `value` are texts that the records have to contain.
     """
-    image = control.services.image.topics.get(topic)
-    if image is None:
-        raise Problem(404, f"there is no topic {topic}", code="UNKNOWN_TOPIC_OR_PARTITION")
-    if partition is not None and partition not in image.partitions:
-        raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
+    image = topic_image(control, topic, partition)
     numbers = sorted(image.partitions) if partition is None else [partition]
     wanted = RecordFilter(key.encode(), value.encode(), control_records)
     if offsets is not None:
@@ -403,26 +389,23 @@ def _whole_runs(found: list[BrowsedRecord], limit: int) -> list[BrowsedRecord]:
 
 def _parse(offsets: str) -> dict[int, int]:
     if not re.fullmatch(r"\d{1,10}:\d{1,18}(,\d{1,10}:\d{1,18})*", offsets, re.ASCII):
-        raise Problem(400, "offsets must be as next_offsets told them: partition:offset,...")
+        raise Problem(400, "offsets must have the form of next_offsets: partition:offset,...")
     return {int(number): int(at) for number, at in (each.split(":") for each in offsets.split(","))}
 
 
 async def _at_time(control: Control, topic: str, numbers: list[int], time_ms: int) -> dict[int, int]:
     """Return the first offset of a time in each partition, or the partition's end."""
-    asked = [ListOffsetsPartition(partition_index=each, timestamp=time_ms) for each in numbers]
-    answer = await control.inside.ask(ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, asked)]))
-    begin = {}
-    for each in answer.topics[0].partitions:
-        raise_if(each.error_code)
-        end = control.services.replicas.readable(topic, each.partition_index).high_watermark
-        begin[each.partition_index] = end if each.offset == _FROM_THE_END else each.offset
+    begin = await listed_offsets(control, topic, numbers, time_ms)
+    for number, offset in begin.items():
+        if offset == _FROM_THE_END:
+            begin[number] = control.services.replicas.readable(topic, number).high_watermark
     return begin
 
 
 async def browse_decoded(
-    control: Control, topic: str, partition: Number, offset: Offset, part: Literal["key", "value"] = "value"
+    control: Control, topic: str, partition: Index, offset: Offset, part: Literal["key", "value"] = "value"
 ) -> Decoded:
-    """Return a record's key or value as JSON, by the schema that the first bytes name, or the header
+    """Return a record's key or value as JSON, by the schema named in the first bytes, or in the header
     `__value_schema_id` (of a key `__key_schema_id`). 404 where the schema registry has no such schema.
     """
     record = _record(control, topic, partition, offset)
@@ -441,7 +424,7 @@ async def browse_decoded(
     return Decoded(*found)
 
 
-def _record(control: Control, topic: str, partition: int, offset: int) -> Record:
+def _record(control: Control, topic: str, partition: int, offset: int) -> BatchRecord:
     record = find(control.services.replicas.readable(topic, partition), offset)
     if record is None:
         raise Problem(404, f"{topic}-{partition} has no record of offset {offset}")
@@ -451,10 +434,10 @@ def _record(control: Control, topic: str, partition: int, offset: int) -> Record
 def browse_record(
     control: Control,
     topic: str,
-    partition: Number,
+    partition: Index,
     offset: Offset,
     part: Literal["key", "value"] = "value",
-    from_byte: Number = 0,
+    from_byte: Index = 0,
     max_bytes: Annotated[int, ValueLimits(minimum=1, maximum=_MOST_BYTES_OF_A_PIECE)] = 1 << 16,
 ) -> BytesPiece:
     """Return a piece of a record's key or value, of any length."""

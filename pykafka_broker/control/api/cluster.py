@@ -1,66 +1,22 @@
-"""A cluster of several nodes as this node sees it, and incidents of it."""
+"""A cluster of several nodes in the view of the node, and incidents of the cluster."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
 
 from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.control.answers import Cluster, Node, PartitionState
+from pykafka_broker.control.api.topics import topic_image
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.schema import ValueLimits
+from pykafka_broker.control.schema import Index
 from pykafka_broker.control.state import SETTINGS, settings_taken_back
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import Address
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
-
-NodeId = Annotated[int, ValueLimits(minimum=0, maximum=0x7FFFFFFF)]
-Number = Annotated[int, ValueLimits(minimum=0, maximum=0x7FFFFFFF)]
-
-
-@dataclass
-class NodeAnswer:
-    """A broker: addresses for clients, rack, and whether the broker is fenced and hidden from clients.
-    `silent_ms` is the time since its last heartbeat, on the controller's clock; null where another node is the
-    controller.
-    """
-
-    node_id: int
-    listeners: dict[str, str]
-    rack: str | None
-    fenced: bool
-    silent_ms: int | None
-
-
-@dataclass
-class Cluster:
-    """The cluster as known to the node; `controller_id` is -1 while no leader of the metadata is known, and
-    `metadata_offset` is this node's position in the metadata log.
-    """
-
-    cluster_id: str
-    controller_id: int
-    metadata_offset: int
-    brokers: list[NodeAnswer]
-
-
-@dataclass
-class PartitionStateAnswer:
-    """The replicas of a partition: `leader` is -1 without a leader, `isr` are the replicas in sync. `log_start_offset`
-    and `high_watermark` are the bounds of consumers' reads; null where this node is not the leader.
-    """
-
-    topic: str
-    partition: int
-    leader: int
-    leader_epoch: int
-    replicas: list[int]
-    isr: list[int]
-    log_start_offset: int | None
-    high_watermark: int | None
 
 
 @dataclass
@@ -74,20 +30,20 @@ def cluster(control: Control) -> Cluster:
     """Return the brokers of the cluster."""
     services = control.services
     brokers = [
-        NodeAnswer(
-            each.id,
-            {name: f"{host}:{port}" for name, host, port, _ in each.endpoints},
-            each.rack,
-            each.fenced,
-            _silent_ms(services, each.id),
+        Node(
+            node_id=each.id,
+            listeners={name: f"{host}:{port}" for name, host, port, _ in each.endpoints},
+            rack=each.rack,
+            fenced=each.fenced,
+            silent_ms=_silent_ms(services, each.id),
         )
         for each in services.image.brokers.values()
     ]
     return Cluster(
-        services.cluster_id,
-        services.metadata.quorum.leader_id,
-        services.metadata.applied_offset,
-        sorted(brokers, key=lambda it: it.node_id),
+        cluster_id=services.cluster_id,
+        controller_id=services.metadata.quorum.leader_id,
+        metadata_offset=services.metadata.applied_offset,
+        brokers=sorted(brokers, key=lambda each: each["node_id"]),
     )
 
 
@@ -108,16 +64,16 @@ async def coordinator(control: Control, group: str | None = None, transactional_
     return Coordinator(found)
 
 
-def partition(control: Control, topic: str, partition: int) -> PartitionStateAnswer:
+def partition(control: Control, topic: str, partition: int) -> PartitionState:
     """Return a partition of a topic, as known to the node."""
     return _state(control, *_find(control, topic, partition))
 
 
-def move_leader(control: Control, topic: str, leader: NodeId, partition: Number = 0) -> PartitionStateAnswer:
+def move_leader(control: Control, topic: str, leader: Index, partition: Index = 0) -> PartitionState:
     """Make a replica in sync the leader of a partition. Served by the node leading the metadata."""
     found, state = _find(control, topic, partition)
     if leader not in state.isr:
-        raise Problem(409, f"{leader} is not in sync: {', '.join(map(str, state.isr)) or 'nobody'}")
+        raise Problem(409, f"broker {leader} is not in sync; in sync are {', '.join(map(str, state.isr)) or 'none'}")
     local = _leading(control)
     version = local.controller.partition_record_version()
     record = PartitionChangeRecord(partition, found.id, leader=leader)
@@ -145,8 +101,8 @@ def _leading(control: Control) -> MetadataLeader:
     return local
 
 
-def cut_off(control: Control, nodes: list[NodeId]) -> None:
-    """Lose the connections the node has made to the given nodes, and make no more; they do the same where no
+def cut_off(control: Control, nodes: list[Index]) -> None:
+    """Lose the node's connections to the given nodes, and make no more; the other nodes do the same where no
     connection shall be left. Nodes of earlier calls that are not named are in reach again.
     """
     cut = frozenset(nodes)
@@ -179,27 +135,22 @@ def _addresses(control: Control, node_id: int) -> set[tuple[str, int]]:
 
 
 def _find(control: Control, topic: str, partition: int) -> tuple[TopicImage, PartitionImage]:
-    found = control.services.image.topics.get(topic)
-    if found is None:
-        raise Problem(404, f"there is no topic {topic}")
-    state = found.partitions.get(partition)
-    if state is None:
-        raise Problem(404, f"topic {topic} has no partition {partition}")
-    return found, state
+    image = topic_image(control, topic, partition)
+    return image, image.partitions[partition]
 
 
-def _state(control: Control, topic: TopicImage, state: PartitionImage) -> PartitionStateAnswer:
+def _state(control: Control, topic: TopicImage, state: PartitionImage) -> PartitionState:
     try:
         led = control.services.replicas.leader(topic.name, state.partition)
     except ApiError:
         led = None
-    return PartitionStateAnswer(
-        topic.name,
-        state.partition,
-        state.leader,
-        state.leader_epoch,
-        list(state.replicas),
-        list(state.isr),
-        None if led is None else led.log.log_start_offset,
-        None if led is None else led.high_watermark,
+    return PartitionState(
+        topic=topic.name,
+        partition=state.partition,
+        leader=state.leader,
+        leader_epoch=state.leader_epoch,
+        replicas=list(state.replicas),
+        isr=list(state.isr),
+        log_start_offset=None if led is None else led.log.log_start_offset,
+        high_watermark=None if led is None else led.high_watermark,
     )

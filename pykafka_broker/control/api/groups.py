@@ -1,42 +1,37 @@
-"""Groups and their positions."""
+"""Groups: members, committed offsets, lag.
+
+Rule: groups are read from the coordinator as they are now, without a request, so that they can be looked at after every
+turn. Changes are requests of a client.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Any, Literal
 
-from pykafka_broker.control.api.topics import raise_if
+from pykafka_broker.broker.services import Services
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
+from pykafka_broker.control.answers import CommittedPartition, GroupDetails, GroupSummary, Member
+from pykafka_broker.control.api.topics import listed_offsets, raise_if, topic_image
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.groups_view import (
-    CommittedPartitionAnswer,
-    GroupDetails,
-    GroupSummaryAnswer,
-    all_groups,
-    committed,
-    details,
-    find_group,
-    summary,
-    total_lag,
-)
 from pykafka_broker.control.problems import Problem, did_you_mean
-from pykafka_broker.control.schema import ValueLimits
-from pykafka_broker.control.topic_watch import check_led_here, no_topic
+from pykafka_broker.control.reading import check_led_here
+from pykafka_broker.control.schema import Index, Offset
+from pykafka_broker.coordinators.groups.classic_group import ClassicGroup
+from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment
+from pykafka_broker.coordinators.groups.group import AnyGroup
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
-from pykafka_broker.protocol.messages.list_offsets_request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from pykafka_broker.protocol.runtime import DecodeError
 
-Partition = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
-Offset = Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
 _OFFSETS_BY_NAME = 9  # the last version of OffsetCommit that names topics
 _WITH_MEMBERS = frozenset({ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION})
 
@@ -46,10 +41,127 @@ class Lag:
     """The number of records a group has still to read: in all, and of each partition."""
 
     lag: int
-    partitions: list[CommittedPartitionAnswer]
+    partitions: list[CommittedPartition]
 
 
-def groups(control: Control) -> list[GroupSummaryAnswer]:
+# -- the state of groups
+
+
+def all_groups(services: Services) -> list[AnyGroup]:
+    """Return every group, by name. Raises COORDINATOR_LOAD_IN_PROGRESS."""
+    if CONSUMER_OFFSETS not in services.image.topics:
+        return []  # no group was ever used: the coordinator does not exist
+    return sorted(services.groups.listed().groups.values(), key=lambda group: group.group_id)
+
+
+def find_group(services: Services, group_id: str) -> AnyGroup | None:
+    """Return a group, or None, also while groups are loading."""
+    if CONSUMER_OFFSETS not in services.image.topics or services.groups.shards.loading:
+        return None
+    return services.groups.coordinator.groups.get(group_id)
+
+
+def summary(group: AnyGroup) -> GroupSummary:
+    """Return a group with the number of members."""
+    return GroupSummary(
+        group_id=group.group_id,
+        type=group.type_name,
+        state=group.state_name,
+        protocol_type=group.protocol_type,
+        members=len(getattr(group, "members", ())),
+    )
+
+
+def details(services: Services, group_id: str) -> GroupDetails:
+    """Return a group with members and offsets. Raises GROUP_ID_NOT_FOUND."""
+    group = find_group(services, group_id)
+    if group is None:
+        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
+    return GroupDetails(
+        group_id=group_id,
+        type=group.type_name,
+        state=group.state_name,
+        protocol_type=group.protocol_type,
+        members=_members(services, group),
+        offsets=committed(services, group_id),
+    )
+
+
+def _members(services: Services, group: AnyGroup) -> list[Member]:
+    coordinator = services.groups.coordinator
+    describe: Callable[[str], Any] = {
+        "consumer": coordinator.describe_consumer,
+        "share": coordinator.describe_share,
+        "streams": coordinator.describe_streams,
+    }.get(group.type_name, coordinator.describe_classic)
+    return [
+        Member(
+            member_id=each.member_id,
+            instance_id=getattr(each, "group_instance_id", getattr(each, "instance_id", None)),
+            client_id=each.client_id,
+            client_host=each.client_host,
+            partitions=_partitions(group, each),
+        )
+        for each in describe(group.group_id).members
+    ]
+
+
+def _partitions(group: AnyGroup, member: Any) -> dict[str, list[int]]:
+    """Return the assignment of a member; of classic groups only consumers have a known format."""
+    if not isinstance(group, ClassicGroup):
+        assigned = member.assignment.topic_partitions if group.type_name != "streams" else ()
+        return {each.topic_name: list(each.partitions) for each in assigned}
+    if group.protocol_type != "consumer" or not member.member_assignment:
+        return {}
+    try:
+        read = read_assignment(bytes(member.member_assignment))
+    except DecodeError:
+        return {}
+    return {each.topic: list(each.partitions) for each in read.assigned_partitions}
+
+
+def committed(services: Services, group_id: str) -> list[CommittedPartition]:
+    """Return the group's commits for every partition of all topics with commits."""
+    if CONSUMER_OFFSETS not in services.image.topics:
+        return []
+    found = []
+    for topic, offsets in sorted(services.groups.coordinator.offsets.committed(group_id).items()):
+        image = services.image.topics.get(topic)
+        for index in sorted(image.partitions) if image is not None else ():
+            there = offsets.get(index)
+            start, end = _bounds(services, topic, index) or (0, None)
+            position = start if there is None else there.offset
+            found.append(
+                CommittedPartition(
+                    topic=topic,
+                    partition=index,
+                    committed=None if there is None else there.offset,
+                    end=end,
+                    lag=None if end is None else max(0, end - position),
+                    metadata=None if there is None else there.metadata,
+                )
+            )
+    return found
+
+
+def _bounds(services: Services, topic: str, index: int) -> tuple[int, int] | None:
+    """Return log start and high watermark; None if the broker does not lead the partition."""
+    try:
+        partition = services.replicas.leader(topic, index)
+    except ApiError:
+        return None
+    return partition.log.log_start_offset, partition.high_watermark
+
+
+def total_lag(partitions: Iterable[CommittedPartition]) -> int:
+    """Return the number of records left in the partitions the broker leads."""
+    return sum(each["lag"] or 0 for each in partitions)
+
+
+# -- operations
+
+
+def groups(control: Control) -> list[GroupSummary]:
     """Return all groups, of every kind."""
     return [summary(each) for each in all_groups(control.services)]
 
@@ -69,10 +181,10 @@ def lag(control: Control, group: str) -> Lag:
     return Lag(total_lag(partitions), partitions)
 
 
-def check_lag_known(control: Control, partitions: list[CommittedPartitionAnswer]) -> None:
+def check_lag_known(control: Control, partitions: list[CommittedPartition]) -> None:
     """Raise `Problem` where another broker of a cluster has records a group has still to read."""
     for each in partitions:
-        check_led_here(control, each.topic, each.partition)
+        check_led_here(control, each["topic"], each["partition"])
 
 
 async def delete_group(control: Control, group: str) -> None:
@@ -85,14 +197,10 @@ async def delete_group(control: Control, group: str) -> None:
 
 
 async def commit(
-    control: Control, group: str, topic: str, offset: Offset, partition: Partition = 0, metadata: str = ""
+    control: Control, group: str, topic: str, offset: Offset, partition: Index = 0, metadata: str = ""
 ) -> None:
     """Commit an offset for a group, which is created if missing. While a group has members, only members commit."""
-    image = control.services.image.topics.get(topic)
-    if image is None:
-        raise no_topic(control, topic)
-    if partition not in image.partitions:
-        raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
+    topic_image(control, topic, partition)
     await commit_offsets(control, group, topic, {partition: offset}, metadata)
 
 
@@ -102,55 +210,44 @@ async def reset_offsets(
     topic: str | None = None,
     to: Literal["earliest", "latest"] | Offset = "earliest",
     to_time: Offset | None = None,
-    partition: Partition | None = None,
-) -> list[CommittedPartitionAnswer]:
-    """Commit new offsets for a group: where a topic begins, where it ends, an offset, or the first offset of a time
+    partition: Index | None = None,
+) -> list[CommittedPartition]:
+    """Commit new offsets for a group: the beginning or the end of a topic, an offset, or the first offset of a time
     (`to_time`, epoch milliseconds). All topics with committed offsets of the group where none is named. Returns the
     committed offsets. While a group has members only they commit.
     """
-    names = sorted({each.topic for each in committed(control.services, group)}) if topic is None else [topic]
+    names = sorted({each["topic"] for each in committed(control.services, group)}) if topic is None else [topic]
     if not names:
         _check_there(control, group)
         raise Problem(404, f"group {group} has committed nothing: name the topic")
     for name in names:
-        image = control.services.image.topics.get(name)
-        if image is None:
-            raise no_topic(control, name)
-        numbers = sorted(image.partitions) if partition is None else [partition]
-        await commit_offsets(control, group, name, await _offsets_at(control, name, numbers, to, to_time))
-    return [each for each in committed(control.services, group) if each.topic in names]
+        image = topic_image(control, name)
+        indexes = sorted(image.partitions) if partition is None else [partition]
+        await commit_offsets(control, group, name, await _offsets_at(control, name, indexes, to, to_time))
+    return [each for each in committed(control.services, group) if each["topic"] in names]
 
 
 async def _offsets_at(
-    control: Control, topic: str, numbers: list[int], to: str | int, to_time: int | None
+    control: Control, topic: str, indexes: list[int], to: str | int, to_time: int | None
 ) -> dict[int, int]:
     """Return the offset of each partition. Raises `Problem` 400 for an offset outside of a partition."""
-    starts = await _listed(control, topic, numbers, EARLIEST)
-    ends = await _listed(control, topic, numbers, LATEST)
+    starts = await listed_offsets(control, topic, indexes, EARLIEST)
+    ends = await listed_offsets(control, topic, indexes, LATEST)
     if to_time is not None:
-        found = await _listed(control, topic, numbers, to_time)
-        return {number: ends[number] if at < 0 else at for number, at in found.items()}
+        found = await listed_offsets(control, topic, indexes, to_time)
+        return {index: ends[index] if at < 0 else at for index, at in found.items()}
     if isinstance(to, str):
         return starts if to == "earliest" else ends
-    for number in numbers:
-        if not starts[number] <= to <= ends[number]:
-            raise Problem(400, f"{topic}-{number} has offsets {starts[number]} to {ends[number]}, not {to}")
-    return dict.fromkeys(numbers, to)
-
-
-async def _listed(control: Control, topic: str, numbers: list[int], timestamp: int) -> dict[int, int]:
-    asked = [ListOffsetsPartition(partition_index=each, timestamp=timestamp) for each in numbers]
-    answer = await control.inside.ask(ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, asked)]))
-    found = answer.topics[0].partitions
-    for each in found:
-        raise_if(each.error_code, f"{topic}-{each.partition_index}")
-    return {each.partition_index: each.offset for each in found}
+    for index in indexes:
+        if not starts[index] <= to <= ends[index]:
+            raise Problem(400, f"{topic}-{index} has offsets {starts[index]} to {ends[index]}, not {to}")
+    return dict.fromkeys(indexes, to)
 
 
 async def commit_offsets(control: Control, group: str, topic: str, offsets: dict[int, int], metadata: str = "") -> None:
     """Commit offsets of a topic as a client outside of the group."""
     partitions = [
-        OffsetCommitRequestPartition(number, offset, committed_metadata=metadata) for number, offset in offsets.items()
+        OffsetCommitRequestPartition(index, offset, committed_metadata=metadata) for index, offset in offsets.items()
     ]
     request = OffsetCommitRequest(group, -1, "", topics=[OffsetCommitRequestTopic(topic, partitions=partitions)])
     answer = await control.inside.ask_coordinator(request, _OFFSETS_BY_NAME, group)
@@ -161,7 +258,7 @@ async def commit_offsets(control: Control, group: str, topic: str, offsets: dict
 
 
 def _has_members(control: Control, group: str) -> Problem:
-    members = [each.client_id for each in details(control.services, group).members]
+    members = [each["client_id"] for each in details(control.services, group)["members"]]
     told = f"group {group} has members ({', '.join(members)}): end them first, or wait_for_group(state=Empty)"
     return Problem(409, told, code=ErrorCode.NON_EMPTY_GROUP.name)
 

@@ -78,8 +78,8 @@ def clock(control: Control) -> Time:
 
 
 async def advance_clock(control: Control, ms: Milliseconds) -> Time:
-    """Move the clock forwards. Everything that falls due on the way is done before the answer, in order, each step at
-    its own time: retention, compaction, timeouts of sessions and transactions, waiting requests, idle connections.
+    """Move the clock forwards. Everything due on the way is done before the answer, in order, each step at its own
+    time: retention, compaction, timeouts of sessions and transactions, waiting requests, idle connections.
     """
     await control.time.advance(ms)
     return clock(control)
@@ -92,7 +92,7 @@ def freeze_clock(control: Control) -> Time:
 
 
 def resume_clock(control: Control) -> Time:
-    """Let a stopped clock run on from the time that it shows."""
+    """Let a stopped clock run on from the shown time."""
     control.time.resume()
     return clock(control)
 

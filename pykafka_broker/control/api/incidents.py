@@ -1,4 +1,4 @@
-"""Incidents: leaders and coordinators that move, members that are gone, disks that are full.
+"""Incidents: moved leaders and coordinators, lost members, full disks.
 
 An incident happens as the broker itself would meet it, so that the usual consequences follow.
 """
@@ -8,12 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.cluster.image import TopicImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
+from pykafka_broker.control.answers import LogSize
+from pykafka_broker.control.api.groups import find_group
+from pykafka_broker.control.api.topics import topic_image
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.groups_view import find_group
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.coordinators.groups.group import TimerKey
@@ -37,33 +39,19 @@ class LeaderEpoch:
     leader_epoch: int
 
 
-@dataclass
-class LogSizeAnswer:
-    """The content of a partition now."""
-
-    topic: str
-    partition: int
-    log_start_offset: int
-    log_end_offset: int
-    segments: int
-    bytes: int
-
-
 def bump_leader_epoch(control: Control, topic: str, partition: int = 0) -> LeaderEpoch:
-    """Elect the broker as the partition's leader anew, so the leader epoch grows and clients that know the old
-    one are fenced.
+    """Elect the broker as the partition's leader anew, so the leader epoch grows and clients with the old
+    epoch are fenced.
     """
-    image = _topic(control, topic)
-    if partition not in image.partitions:
-        raise Problem(404, f"topic {topic} has no partition {partition}; it has {len(image.partitions)}")
-    return _lead(control, image, partition, control.services.node_id)
+    return _lead(control, topic_image(control, topic, partition), partition, control.services.node_id)
 
 
 async def move_coordinator(
     control: Control, group: str | None = None, transactional_id: str | None = None, away_ms: AwayMs = 100
 ) -> LeaderEpoch:
-    """Take the coordinator of a group or of a transactional id away for a time, and bring it back: the log is read
-    again, and clients have to find it. While the clock is frozen this does not wait for its return.
+    """Take the coordinator of a group or of a transactional id away for a time, and bring the coordinator back: the
+    log is read again, and clients have to look the coordinator up. While the clock is frozen the answer does not wait
+    for the return.
     """
     if (group is None) == (transactional_id is None):
         raise Problem(400, "either group or transactional_id must be given")
@@ -71,9 +59,9 @@ async def move_coordinator(
     shards = services.groups.shards if transactional_id is None else services.transactions.shards
     name = CONSUMER_OFFSETS if transactional_id is None else TRANSACTION_STATE
     if not shards.count:
-        raise Problem(409, f"nobody has asked for this coordinator yet: there is no topic {name}")
+        raise Problem(409, f"the coordinator does not exist yet: there is no topic {name}")
     number = shards.number_of(group or transactional_id or "")
-    image = _topic(control, name)
+    image = topic_image(control, name)
     broker = control.broker
     led = [control.in_turn(lambda: _lead(control, image, number, _NOBODY))]
 
@@ -89,16 +77,9 @@ async def move_coordinator(
     return led[-1]
 
 
-def _topic(control: Control, topic: str) -> TopicImage:
-    image = control.services.image.topics.get(topic)
-    if image is None:
-        raise Problem(404, f"there is no topic {topic}")
-    return image
-
-
 def _lead(control: Control, topic: TopicImage, partition: int, leader: int) -> LeaderEpoch:
     if not control.broker.node.roles.alone:
-        raise Problem(409, "this node is one of a cluster: POST /incidents/leader moves leaders there")
+        raise Problem(409, "the node belongs to a cluster: POST /incidents/leader moves leaders there")
     record = PartitionChangeRecord(partition, topic.id, leader=leader)
     control.broker.node.led_metadata.commit([ApiMessageAndVersion(record, 0)])
     state = topic.partitions[partition]
@@ -128,11 +109,11 @@ def expire_member(control: Control, group: str, member: str) -> None:
     groups.on_deadline(control.turns.clock.now)
 
 
-async def compact(control: Control, topic: str) -> list[LogSizeAnswer]:
+async def compact(control: Control, topic: str) -> list[LogSize]:
     """Compact all records of a topic now: the active segments are closed first, and neither dirty ratio nor compaction
     lag counts. Returns the sizes of its partitions afterwards.
     """
-    logs = [_log(control, topic, number) for number in _topic(control, topic).partitions]
+    logs = _logs(control, topic)
     manager = control.broker.node.logs
     if any("compact" not in log.config.cleanup_policy for log in logs):
         raise Problem(409, f"cleanup.policy of topic {topic} does not say compact")
@@ -149,31 +130,29 @@ async def compact(control: Control, topic: str) -> list[LogSizeAnswer]:
     keys = [(topic, log.partition) for log in logs]
     if await control.until(synced, _CLEANED_WITHIN_S) and control.in_turn(lambda: manager.cleaner.clean(keys)):
         await control.until(lambda: manager.cleaner.is_idle(keys) or None, _CLEANED_WITHIN_S)
-    return [_size(topic, number, log) for number, log in enumerate(logs)]
+    return list(map(_size, logs))
 
 
-def apply_retention(control: Control, topic: str) -> list[LogSizeAnswer]:
+def apply_retention(control: Control, topic: str) -> list[LogSize]:
     """Delete everything beyond retention now. Returns the sizes of the topic's partitions afterwards."""
-    sizes = []
-    for number in _topic(control, topic).partitions:
-        log = _log(control, topic, number)
+    logs = _logs(control, topic)
+    for log in logs:
         log.retain(control.turns.clock.wall)
-        sizes.append(_size(topic, number, log))
-    return sizes
+    return list(map(_size, logs))
 
 
-def _log(control: Control, topic: str, partition: int) -> PartitionLog:
-    return control.broker.node.logs.get(topic, partition)
+def _logs(control: Control, topic: str) -> list[PartitionLog]:
+    return [control.broker.node.logs.get(topic, index) for index in topic_image(control, topic).partitions]
 
 
-def _size(topic: str, partition: int, log: PartitionLog) -> LogSizeAnswer:
-    return LogSizeAnswer(
-        topic,
-        partition,
-        log.log_start_offset,
-        log.log_end_offset,
-        len(log.segments),
-        sum(each.size for each in log.segments),
+def _size(log: PartitionLog) -> LogSize:
+    return LogSize(
+        topic=log.topic,
+        partition=log.partition,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        segments=len(log.segments),
+        bytes=sum(each.size for each in log.segments),
     )
 
 

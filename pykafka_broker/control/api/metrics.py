@@ -1,11 +1,11 @@
-"""What a monitoring system wants to know, as Prometheus asks for it.
+"""Metrics for monitoring systems, in Prometheus' format.
 
-Rule: a name is what the rules of Kafka's JMX exporter make of the MBean that says the same, so that dashboards for
-Kafka fit; lags of groups, which Kafka's brokers don't tell, have the names of kafka_exporter. Counts begin with the
-start of the process, or with the oldest entry of the request log at the first question.
+Rule: a metric has the name that the rules of Kafka's JMX exporter give to Kafka's MBean of the same meaning, so that
+dashboards for Kafka fit; lags of groups, which Kafka's brokers don't tell, have the names of kafka_exporter. Counts
+begin with the start of the process, or with the oldest entry of the request log at the first question.
 
 Replicas, and brokers where this node is their controller, are read from the metadata when somebody asks, except for
-what nothing else knows: how often ISRs have changed, and how far behind its leaders this node is.
+how often ISRs have changed and how far this node is behind its leaders, which nothing else knows.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from pykafka_broker.control.api.groups import all_groups, committed, summary
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.groups_view import all_groups, committed, summary
 from pykafka_broker.control.operations import Text
 from pykafka_broker.control.traffic.request_log import RequestCounts
-from pykafka_broker.server.system_clock import seconds
+from pykafka_broker.server.event_loop import seconds
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -43,8 +44,6 @@ def of_cluster(node: Node) -> Iterator[Metric]:
 
 
 def _of_replicas(node: Node) -> Iterator[Metric]:
-    from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-
     counts = _replica_counts(node)
     for name, says in (
         ("partitioncount", "Partitions with a replica here"),
@@ -55,19 +54,18 @@ def _of_replicas(node: Node) -> Iterator[Metric]:
         ("atminisrpartitioncount", "Partitions led here with just min.insync.replicas in sync"),
         ("reassigningpartitions", "Partitions led here that are moved"),
     ):
-        yield GaugeMetricFamily(_MANAGER + name, says, counts[name])
+        yield _gauge(_MANAGER + name, says, counts[name])
     replication = cast("NodeReplication | None", node.replicas.replication)
     changes = None if replication is None else replication.isr_changes
     expanded, shrunk = (0, 0) if changes is None else (changes.expanded, changes.shrunk)
-    yield CounterMetricFamily(_MANAGER + "isrexpands", "ISRs of partitions led here that have grown", expanded)
-    yield CounterMetricFamily(_MANAGER + "isrshrinks", "ISRs of partitions led here that have shrunk", shrunk)
-    lag = GaugeMetricFamily(
+    yield _counter(_MANAGER + "isrexpands", "ISRs of partitions led here that have grown", expanded)
+    yield _counter(_MANAGER + "isrshrinks", "ISRs of partitions led here that have shrunk", shrunk)
+    yield _gauge(
         "kafka_server_replicafetchermanager_maxlag",
         "Records that the replica here lacks that is farthest behind its leader",
-        labels=("clientId",),
+        {("Replica",): 0 if replication is None else replication.fetchers.max_lag},
+        "clientId",
     )
-    lag.add_metric(("Replica",), 0 if replication is None else replication.fetchers.max_lag)
-    yield lag
 
 
 def _replica_counts(node: Node) -> Counter[str]:
@@ -96,8 +94,6 @@ def _count_led(partition: PartitionImage, least: int, found: Counter[str]) -> No
 
 
 def _of_the_controller(node: Node) -> Iterator[Metric]:
-    from prometheus_client.core import GaugeMetricFamily
-
     image = node.image
     fenced = sum(broker.fenced for broker in image.brokers.values())
     partitions = [each for topic in image.topics.values() for each in topic.partitions.values()]
@@ -112,7 +108,7 @@ def _of_the_controller(node: Node) -> Iterator[Metric]:
             sum(each.leader != each.replicas[0] for each in partitions),
         ),
     ):
-        yield GaugeMetricFamily(_CONTROLLER + name, says, value)
+        yield _gauge(_CONTROLLER + name, says, value)
 
 
 _TOPIC = "kafka_server_brokertopicmetrics_"
@@ -166,7 +162,7 @@ def _of_topics(counts: RequestCounts) -> Iterator[Metric]:
         ("failed_fetch_requests", "Partitions that a fetch was refused for"),
     ):
         sums = {(topic,): getattr(each, name) for topic, each in counts.topics.items()}
-        yield _counters(_TOPIC + name.replace("_", ""), says, ("topic",), sums)
+        yield _counter(_TOPIC + name.replace("_", ""), says, sums, "topic")
 
 
 def _of_requests(counts: RequestCounts) -> Iterator[Metric]:
@@ -179,84 +175,81 @@ def _of_requests(counts: RequestCounts) -> Iterator[Metric]:
         ("requestbytes", "Bytes of requests", "request_bytes"),
         ("responsebytes", "Bytes of answers", "answer_bytes"),
     ):
-        yield _counters(_REQUEST + name, says, labels, {key: getattr(sums, part) for key, sums in apis.items()})
+        yield _counter(_REQUEST + name, says, {key: getattr(sums, part) for key, sums in apis.items()}, *labels)
     says = "Milliseconds until the answer, waits included"
     times = SummaryMetricFamily(_REQUEST + "totaltimems", says, labels=labels)
     for key, sums in apis.items():
         times.add_metric(key, sums.requests, sums.duration_ns / 1e6)
     yield times
-    says = "Answers with that error, NONE for those without"
-    yield _counters(_REQUEST + "errors", says, (*labels, "error"), counts.errors)
+    yield _counter(
+        _REQUEST + "errors", "Answers with that error, NONE for those without", counts.errors, *labels, "error"
+    )
 
 
 def _of_connections(control: Control) -> Iterator[Metric]:
     found = Counter((connection.context.listener,) for connection in control.server.connections)
-    name = "kafka_server_socket_server_metrics_connection_count"
-    yield _gauges(name, "Connections of clients", ("listener",), found)
+    yield _gauge("kafka_server_socket_server_metrics_connection_count", "Connections of clients", found, "listener")
 
 
 def _of_groups(control: Control) -> Iterator[Metric]:
     services = control.services
     groups = [] if services.loading() else [summary(each) for each in all_groups(services)]
     yield _gauge(_GROUPS + "numgroups", "Groups", len(groups))
-    states = {(each,): n for each, n in Counter(each.state for each in groups).items()}
-    yield _gauges(_GROUPS + "groups", "Groups in that state", ("state",), states)
-    members = {(each.group_id,): each.members for each in groups}
-    yield _gauges("kafka_consumergroup_members", "Members of a group", ("consumergroup",), members)
+    states = {(each,): n for each, n in Counter(each["state"] for each in groups).items()}
+    yield _gauge(_GROUPS + "groups", "Groups in that state", states, "state")
+    members = {(each["group_id"],): each["members"] for each in groups}
+    yield _gauge("kafka_consumergroup_members", "Members of a group", members, "consumergroup")
     offsets = {
-        (each.group_id, place.topic, str(place.partition)): place
+        (each["group_id"], place["topic"], str(place["partition"])): place
         for each in groups
-        for place in committed(services, each.group_id)
+        for place in committed(services, each["group_id"])
     }
     labels = "consumergroup", "topic", "partition"
-    lags = {key: place.lag for key, place in offsets.items() if place.lag is not None}
-    yield _gauges("kafka_consumergroup_lag", "Records that a group has still to read", labels, lags)
-    current = {key: place.committed for key, place in offsets.items() if place.committed is not None}
-    yield _gauges("kafka_consumergroup_current_offset", "What a group has committed", labels, current)
+    lags = {key: place["lag"] for key, place in offsets.items() if place["lag"] is not None}
+    yield _gauge("kafka_consumergroup_lag", "Records that a group has still to read", lags, *labels)
+    current = {key: place["committed"] for key, place in offsets.items() if place["committed"] is not None}
+    yield _gauge("kafka_consumergroup_current_offset", "What a group has committed", current, *labels)
 
 
 def _of_logs(control: Control) -> Iterator[Metric]:
     node = control.broker.node
     image, cleaner = node.metadata.image, node.logs.cleaner
     logs = {(topic, str(number)): log for (topic, number), log in sorted(node.logs.loaded.items())}
-    labels = "topic", "partition"
     for name, says, value in (
         ("size", "Bytes of a log", lambda log: log.size_bytes),
         ("logstartoffset", "Where a log begins", lambda log: log.log_start_offset),
         ("logendoffset", "Where a log ends", lambda log: log.log_end_offset),
         ("numlogsegments", "Segments of a log", lambda log: len(log.segments)),
     ):
-        yield _gauges(f"kafka_log_log_{name}", says, labels, {key: value(log) for key, log in logs.items()})
+        sizes = {key: value(log) for key, log in logs.items()}
+        yield _gauge(f"kafka_log_log_{name}", says, sizes, "topic", "partition")
     partitions = sum(len(topic.partitions) for topic in image.topics.values())
-    yield _gauge("kafka_controller_kafkacontroller_globaltopiccount", "Topics", len(image.topics))
-    yield _gauge("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions", partitions)
-    waiting = len(control.server.purgatory)
-    yield _gauge("kafka_server_delayedoperationpurgatory_purgatorysize", "Requests that watch something", waiting)
-    uncleanable = len(cleaner.uncleanable)
-    name = "kafka_log_logcleanermanager_uncleanable_partitions_count"
-    yield _gauge(name, "Partitions that can't be compacted", uncleanable)
-    yield _gauge("kafka_log_logcleaner_running", "Partitions that are being compacted", cleaner.running)
+    for name, says, number in (
+        ("kafka_controller_kafkacontroller_globaltopiccount", "Topics", len(image.topics)),
+        ("kafka_controller_kafkacontroller_globalpartitioncount", "Partitions", partitions),
+        (
+            "kafka_server_delayedoperationpurgatory_purgatorysize",
+            "Requests that watch something",
+            len(control.server.purgatory),
+        ),
+        (
+            "kafka_log_logcleanermanager_uncleanable_partitions_count",
+            "Partitions that can't be compacted",
+            len(cleaner.uncleanable),
+        ),
+        ("kafka_log_logcleaner_running", "Partitions that are being compacted", cleaner.running),
+    ):
+        yield _gauge(name, says, number)
 
 
-def _gauge(name: str, says: str, value: float) -> Metric:
-    from prometheus_client.core import GaugeMetricFamily
+def _gauge(name: str, says: str, values: float | Mapping[Any, float], *labels: str, kind: str = "Gauge") -> Metric:
+    """Return a metric with a value for each tuple of labels, or with a single value without labels."""
+    from prometheus_client import core
 
-    return GaugeMetricFamily(name, says, value)
-
-
-def _gauges(name: str, says: str, labels: tuple[str, ...], values: Mapping[Any, float]) -> Metric:
-    from prometheus_client.core import GaugeMetricFamily
-
-    family = GaugeMetricFamily(name, says, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key, value)
+    family: Metric = getattr(core, f"{kind}MetricFamily")(name, says, labels=labels)
+    for key, value in values.items() if isinstance(values, Mapping) else (((), values),):
+        family.add_metric(key, value)  # type: ignore[attr-defined]  # of gauges and counters
     return family
 
 
-def _counters(name: str, says: str, labels: tuple[str, ...], values: Mapping[Any, float]) -> Metric:
-    from prometheus_client.core import CounterMetricFamily
-
-    family = CounterMetricFamily(name, says, labels=labels)
-    for key, value in values.items():
-        family.add_metric(key, value)
-    return family
+_counter = partial(_gauge, kind="Counter")

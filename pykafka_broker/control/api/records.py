@@ -7,12 +7,11 @@ from itertools import count
 from typing import Annotated, Any
 
 from pykafka_broker.client.partitioner import partition_of
-from pykafka_broker.control.api.topics import raise_if
+from pykafka_broker.control.api.topics import raise_if, topic_image
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.reading import FoundRecord, IsolationLevel, Outcome, end_of, records_from
-from pykafka_broker.control.schema import ValueLimits, meant, told
-from pykafka_broker.control.topic_watch import check_led_here, no_topic
+from pykafka_broker.control.reading import FoundRecord, IsolationLevel, Outcome, check_led_here, end_of, records_from
+from pykafka_broker.control.schema import Index, Offset, ValueLimits, meant, told
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -23,12 +22,9 @@ from pykafka_broker.protocol.messages.init_producer_id_request import InitProduc
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.records.record import Record as StoredRecord
+from pykafka_broker.records.record import BatchRecord as StoredRecord
 
 MOST_AT_ONCE = 5_000
-Partition = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
-Offset = Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
-Sequence = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
 _TIMEOUT_MS = 30_000
 _ALL = -1
 _MADE_MEANWHILE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE)
@@ -53,7 +49,7 @@ class NewRecordInput:
     key: Any = None
     headers: list[Header] = field(default_factory=list)
     timestamp: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1, says="epoch milliseconds")] | None = None
-    partition: Partition | None = None
+    partition: Index | None = None
     value_base64: str | None = None
     key_base64: str | None = None
 
@@ -72,9 +68,9 @@ class ProducerInput:
     for a partition that is left out.
     """
 
-    producer_id: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)]
+    producer_id: Offset
     producer_epoch: Annotated[int, ValueLimits(minimum=0, maximum=2**15 - 1)]
-    sequences: dict[str, Sequence] = field(default_factory=dict)
+    sequences: dict[str, Index] = field(default_factory=dict)
 
 
 @dataclass
@@ -198,7 +194,7 @@ async def _append(
 def records(
     control: Control,
     topic: str,
-    partition: Partition | None = None,
+    partition: Index | None = None,
     from_offset: Offset = 0,
     isolation_level: IsolationLevel = "read_committed",
     limit: Annotated[int, ValueLimits(minimum=1, maximum=MOST_AT_ONCE)] = 1_000,
@@ -231,16 +227,12 @@ def records(
 
 def _numbers(control: Control, topic: str, partition: int | None) -> list[int]:
     """Return the partition, or all of the topic. Raises `Problem` 404."""
-    image = control.services.image.topics.get(topic)
-    if image is None:
-        raise no_topic(control, topic)
-    if partition is not None and partition not in image.partitions:
-        raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
+    image = topic_image(control, topic, partition)
     return sorted(image.partitions) if partition is None else [partition]
 
 
 async def delete_records(
-    control: Control, topic: str, before_offset: Offset | None = None, partition: Partition | None = None
+    control: Control, topic: str, before_offset: Offset | None = None, partition: Index | None = None
 ) -> dict[str, int]:
     """Delete the records before an offset, of a partition or of all; all records where no offset is named. Returns
     the first offset left in each partition.
@@ -268,13 +260,13 @@ def shown(topic: str, partition: int, found: FoundRecord) -> RecordAnswer:
         "LogAppendTime" if header.log_append_time else "CreateTime",
         key,
         value,
-        [Header(_name(name), *told(data)) for name, data in record.headers],
+        [Header(header_name(name), *told(data)) for name, data in record.headers],
         key_base64,
         value_base64,
         found.transaction,
     )
 
 
-def _name(header: str) -> str:
+def header_name(header: str) -> str:
     """Return the name of a header, with replacement characters for bytes other than UTF-8."""
     return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -16,17 +16,16 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pykafka_broker.control.api.groups import commit_offsets
-from pykafka_broker.control.api.records import MOST_AT_ONCE, Header, NewRecordInput, Offset, Partition, produce, shown
+from pykafka_broker.control.api.groups import all_groups, commit_offsets
+from pykafka_broker.control.api.records import MOST_AT_ONCE, NewRecordInput, produce, shown
 from pykafka_broker.control.api.topics import Partitions, create_topic, topics
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.groups_view import all_groups
 from pykafka_broker.control.operations import Lines, Text
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import IsolationLevel, batches_from, count_from, records_from
-from pykafka_broker.control.schema import ValueLimits, read, write
+from pykafka_broker.control.schema import Index, Offset, read, write
 from pykafka_broker.errors import ApiError
 from pykafka_broker.records.record import iter_records
 
@@ -42,17 +41,10 @@ class TopicLine:
     config: dict[str, str | int | float | bool] = field(default_factory=dict)
 
 
-@dataclass
-class RecordLine:
+@dataclass(kw_only=True)
+class RecordLine(NewRecordInput):
     type: Literal["record"]
     topic: str
-    partition: Partition | None = None
-    timestamp: Annotated[int, ValueLimits(minimum=0, maximum=2**63 - 1)] | None = None
-    key: Any = None
-    value: Any = None
-    headers: list[Header] = field(default_factory=list)
-    key_base64: str | None = None
-    value_base64: str | None = None
 
 
 @dataclass
@@ -60,7 +52,7 @@ class OffsetLine:
     type: Literal["offset"]
     group: str
     topic: str
-    partition: Partition
+    partition: Index
     offset: Offset
     metadata: str = ""
 
@@ -99,10 +91,10 @@ def _line(text: str) -> TopicLine | RecordLine | OffsetLine:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Problem(400, f"it is not JSON: {error}") from None
+        raise Problem(400, f"the line is not JSON: {error}") from None
     kind = found.get("type") if isinstance(found, dict) else None
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise Problem(400, "it must be an object with a type: topic, record or offset")
+        raise Problem(400, "the line must be an object with a type: topic, record or offset")
     line: TopicLine | RecordLine | OffsetLine = read(_KINDS[kind], found, kind)
     return line
 
@@ -152,9 +144,9 @@ def dump(control: Control) -> Lines:
 async def _dump(control: Control) -> AsyncIterator[str]:
     described = await topics(control)
     for each in described:
-        yield _json({"type": "topic", "name": each.name, "partitions": each.partitions, "config": each.config})
+        yield _json({"type": "topic", "name": each["name"], "partitions": each["partitions"], "config": each["config"]})
     for each in described:
-        for count, line in enumerate(_records(control, each.name, each.partitions), 1):
+        for count, line in enumerate(_records(control, each["name"], each["partitions"]), 1):
             yield line
             if count % _LINES_AT_ONCE == 0:
                 await asyncio.sleep(0)

@@ -5,20 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
+from pykafka_broker.control.answers import Snapshot
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.state import KEPT
 
 Name = Annotated[str, ValueLimits(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,99}$", says="letters, digits, _, - and .")]
-
-
-@dataclass
-class SnapshotAnswer:
-    """A state kept. `size_bytes` is the size of the records."""
-
-    name: str
-    size_bytes: int
 
 
 @dataclass
@@ -40,17 +33,17 @@ def reset(control: Control, keep: list[str] | None = None) -> None:
     control.state.reset(keep or ())
 
 
-def snapshots(control: Control) -> list[SnapshotAnswer]:
+def snapshots(control: Control) -> list[Snapshot]:
     """Return all snapshots by name."""
-    return [SnapshotAnswer(name, control.state.size_of(name)) for name in control.state.names()]
+    return [Snapshot(name=name, size_bytes=control.state.size_of(name)) for name in control.state.names()]
 
 
-def snapshot(control: Control, name: Name) -> SnapshotAnswer:
+def snapshot(control: Control, name: Name) -> Snapshot:
     """Keep the whole state under a name: topics, records, groups, offsets, open transactions, configs. An earlier
     snapshot of that name is replaced.
     """
     control.state.snapshot(name)
-    return SnapshotAnswer(name, control.state.size_of(name))
+    return Snapshot(name=name, size_bytes=control.state.size_of(name))
 
 
 def restore(control: Control, name: str) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
+from pykafka_broker.cluster.image import TopicImage
+from pykafka_broker.control.answers import Topic
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem, problem_of
+from pykafka_broker.control.reading import no_topic
 from pykafka_broker.control.schema import ValueLimits
-from pykafka_broker.control.topic_watch import no_topic
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -24,6 +25,11 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponseTopic
 from pykafka_broker.protocol.runtime import uuid_text
@@ -33,18 +39,7 @@ Replicas = Annotated[int, ValueLimits(minimum=1, maximum=0x7FFF)]
 _TIMEOUT_MS = 30_000
 
 
-@dataclass
-class TopicAnswer:
-    """A topic: name, Kafka's id, number of partitions, and configs set for the topic."""
-
-    name: str
-    topic_id: str
-    partitions: int
-    internal: bool
-    config: dict[str, str]
-
-
-async def topics(control: Control, internal: bool = False) -> list[TopicAnswer]:
+async def topics(control: Control, internal: bool = False) -> list[Topic]:
     """Return all topics; with `internal` also Kafka's own."""
     described = (await control.inside.ask(MetadataRequest(topics=None))).topics
     return [
@@ -54,12 +49,12 @@ async def topics(control: Control, internal: bool = False) -> list[TopicAnswer]:
     ]
 
 
-async def topic(control: Control, topic: str) -> TopicAnswer:
+async def topic(control: Control, topic: str) -> Topic:
     """Return a topic."""
     return await _found(control, topic)
 
 
-async def _found(control: Control, topic: str) -> TopicAnswer:
+async def _found(control: Control, topic: str) -> Topic:
     """Return a topic. Raises `Problem` 404."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     found = (await control.inside.ask(asked)).topics[0]
@@ -74,7 +69,7 @@ async def create_topic(
     config: dict[str, str | int | float | bool] | None = None,
     replication_factor: Replicas | None = None,
     exist_ok: bool = False,
-) -> TopicAnswer:
+) -> Topic:
     """Create a topic, with a single partition by default. `config` are Kafka's topic configs (documentation,
     "Topic Configs"). By default `default.replication.factor` says how many replicas there are. With `exist_ok` the
     topic may exist already, with the partitions and configs that are named here.
@@ -94,19 +89,20 @@ async def create_topic(
 
 async def _as_it_is(
     control: Control, name: str, partitions: int | None, config: dict[str, str | int | float | bool]
-) -> TopicAnswer:
+) -> Topic:
     """Return an existing topic. Raises `Problem` 409 for a difference to the request."""
     found = await topic(control, name)
-    if partitions is not None and partitions != found.partitions:
-        raise Problem(409, f"topic {name} is there with {found.partitions} partitions, not {partitions}")
+    if partitions is not None and partitions != found["partitions"]:
+        raise Problem(409, f"topic {name} exists with {found['partitions']} partitions, not {partitions}")
     for key, value in config.items():
-        if found.config.get(key) != config_text(value):
-            there = f"{key}={found.config[key]}" if key in found.config else f"no {key} of its own"
-            raise Problem(409, f"topic {name} is there with {there}, not {key}={config_text(value)}")
+        own = found["config"].get(key)
+        if own != config_text(value):
+            there = f"no {key} of its own" if own is None else f"{key}={own}"
+            raise Problem(409, f"topic {name} exists with {there}, not {key}={config_text(value)}")
     return found
 
 
-async def alter_config(control: Control, topic: str, config: dict[str, str | int | float | bool | None]) -> TopicAnswer:
+async def alter_config(control: Control, topic: str, config: dict[str, str | int | float | bool | None]) -> Topic:
     """Set configs of a topic; null restores the default. Configs not named stay as before."""
     changes = [
         AlterableConfig(
@@ -129,7 +125,7 @@ async def alter_config(control: Control, topic: str, config: dict[str, str | int
     return await _found(control, topic)
 
 
-async def add_partitions(control: Control, topic: str, total: Partitions) -> TopicAnswer:
+async def add_partitions(control: Control, topic: str, total: Partitions) -> Topic:
     """Add partitions to a topic, up to `total` in all."""
     request = CreatePartitionsRequest([CreatePartitionsTopic(topic, total, None)], _TIMEOUT_MS)
     answer = (await control.inside.ask(request)).results[0]
@@ -150,8 +146,8 @@ async def delete_topic(control: Control, topic: str) -> None:
     _raise_if(control, topic, answer.responses[0].error_code, answer.responses[0].error_message)
 
 
-def _topic(control: Control, found: MetadataResponseTopic) -> TopicAnswer:
-    return TopicAnswer(
+def _topic(control: Control, found: MetadataResponseTopic) -> Topic:
+    return Topic(
         name=found.name or "",
         topic_id=uuid_text(found.topic_id),
         partitions=len(found.partitions),
@@ -163,6 +159,26 @@ def _topic(control: Control, found: MetadataResponseTopic) -> TopicAnswer:
 def config_text(value: str | int | float | bool) -> str:
     """Return a config's value in Kafka's form."""
     return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def topic_image(control: Control, topic: str, partition: int | None = None) -> TopicImage:
+    """Return a topic of the metadata. Raises `Problem` 404 without the topic, or without the partition."""
+    image = control.services.image.topics.get(topic)
+    if image is None:
+        raise no_topic(control, topic)
+    if partition is not None and partition not in image.partitions:
+        raise Problem(404, f"topic {topic} has partitions 0 to {len(image.partitions) - 1}, not {partition}")
+    return image
+
+
+async def listed_offsets(control: Control, topic: str, partitions: list[int], timestamp: int) -> dict[int, int]:
+    """Return the offset of a timestamp in each partition, by ListOffsets."""
+    asked = [ListOffsetsPartition(partition_index=each, timestamp=timestamp) for each in partitions]
+    answer = await control.inside.ask(ListOffsetsRequest(-1, topics=[ListOffsetsTopic(topic, asked)]))
+    found = answer.topics[0].partitions
+    for each in found:
+        raise_if(each.error_code, f"{topic}-{each.partition_index}")
+    return {each.partition_index: each.offset for each in found}
 
 
 def raise_if(error_code: int, message: str | None = None) -> None:

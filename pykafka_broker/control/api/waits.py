@@ -1,7 +1,7 @@
-"""Waits for a state, and assertions about it.
+"""Waits for a state, and assertions about a topic.
 
-A wait ends as soon as the state is reached, or with status 408 that says what was found instead; a failed assertion
-ends with 417. Nothing polls: the broker looks after each of its turns.
+A wait ends as soon as the state is reached, or with status 408, whose text has the state that was found; a failed
+assertion ends with 417. Nothing polls: the broker looks after each of its turns.
 """
 
 from __future__ import annotations
@@ -9,24 +9,28 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal, TypeVar
 
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.control.api.groups import Lag, check_lag_known
+from pykafka_broker.control.answers import GroupDetails, TransactionDetails
+from pykafka_broker.control.api.groups import (
+    Lag,
+    all_groups,
+    check_lag_known,
+    committed,
+    details,
+    find_group,
+    total_lag,
+)
 from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
 from pykafka_broker.control.comparing import ExpectedMatcher, ExpectedRecord, difference, line_of, missing
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.groups_view import GroupDetails, all_groups, committed, details, find_group, total_lag
 from pykafka_broker.control.problems import Problem, did_you_mean
-from pykafka_broker.control.reading import IsolationLevel
-from pykafka_broker.control.schema import ValueLimits, write
-from pykafka_broker.control.topic_watch import TopicWatch, no_topic
+from pykafka_broker.control.reading import IsolationLevel, TopicWatch, no_topic
+from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits, write
 from pykafka_broker.errors import ApiError
 
-TimeoutMs = Annotated[int, ValueLimits(minimum=0, maximum=3_600_000, says="milliseconds of real time")]
-Count = Annotated[int, ValueLimits(minimum=0, maximum=2**31 - 1)]
 DEFAULT_TIMEOUT_MS = 10_000
 NOT_IN_TIME = 408
 DOES_NOT_HOLD = 417
@@ -43,23 +47,11 @@ TransactionStateName = Literal[
 R = TypeVar("R")
 
 
-@dataclass
-class TransactionDetails:
-    """A transactional id: producer, state of the transaction, and partitions in the transaction."""
-
-    transactional_id: str
-    state: str
-    producer_id: int
-    producer_epoch: int
-    timeout_ms: int
-    partitions: list[str]
-
-
 async def wait_for_group(
     control: Control,
     group: str,
     state: GroupState | None = None,
-    members: Count | None = None,
+    members: Index | None = None,
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
 ) -> GroupDetails:
     """Wait until a group exists, in a state, with exactly `members` members."""
@@ -70,7 +62,7 @@ async def wait_for_group(
         if find_group(control.services, group) is None:
             return None
         found = details(control.services, group)
-        fits = (state is None or found.state == state) and (members is None or len(found.members) == members)
+        fits = state in (None, found["state"]) and members in (None, len(found["members"]))
         return found if fits else None
 
     def instead() -> str:
@@ -78,8 +70,8 @@ async def wait_for_group(
             known = did_you_mean(group, [each.group_id for each in all_groups(control.services)])
             return f"there is no group {group}{known}"
         found = details(control.services, group)
-        clients = ", ".join(each.client_id for each in found.members)
-        told = f"group {group} is {found.state} with {len(found.members)} members{expected}"
+        clients = ", ".join(each["client_id"] for each in found["members"])
+        told = f"group {group} is {found['state']} with {len(found['members'])} members{expected}"
         return f"{told}; its members are: {clients}" if clients else told
 
     return await _wait(control, holds, instead, timeout_ms)
@@ -88,7 +80,7 @@ async def wait_for_group(
 async def wait_for_records(
     control: Control,
     topic: str,
-    n: Count,
+    n: Index,
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS,
 ) -> Records:
@@ -124,7 +116,7 @@ async def wait_for_record(
     return await _wait(control, look, instead, timeout_ms)
 
 
-async def wait_for_lag(control: Control, group: str, lag: Count = 0, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS) -> Lag:
+async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms: TimeoutMs = DEFAULT_TIMEOUT_MS) -> Lag:
     """Wait until a group has committed offsets and has at most `lag` records still to read."""
 
     def holds() -> Lag | None:
@@ -137,7 +129,7 @@ async def wait_for_lag(control: Control, group: str, lag: Count = 0, timeout_ms:
         partitions = committed(control.services, group)
         if not partitions:
             return f"group {group} has committed nothing"
-        behind = ", ".join(f"{each.topic}-{each.partition}: {each.lag}" for each in partitions if each.lag)
+        behind = ", ".join(f"{each['topic']}-{each['partition']}: {each['lag']}" for each in partitions if each["lag"])
         return f"group {group} has {total_lag(partitions)} records to read, expected at most {lag} ({behind})"
 
     return await _wait(control, holds, instead, timeout_ms)
@@ -150,13 +142,13 @@ async def wait_for_transaction(
 
     def holds() -> TransactionDetails | None:
         found = _transaction(control, transactional_id)
-        return found if found is not None and found.state == state else None
+        return found if found is not None and found["state"] == state else None
 
     def instead() -> str:
         found = _transaction(control, transactional_id)
         if found is None:
             return f"there is no transactional id {transactional_id}"
-        return f"the transaction of {transactional_id} is {found.state}, expected {state}"
+        return f"the transaction of {transactional_id} is {found['state']}, expected {state}"
 
     return await _wait(control, holds, instead, timeout_ms)
 
@@ -168,7 +160,7 @@ async def assert_records(
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = 0,
 ) -> Records:
-    """Assert that a topic has exactly the given records: within a partition in order, between partitions in any
+    """Assert the exact records of a topic: within a partition in order, between partitions in any
     order. Only the named fields of an expected record are compared. With a time-out the records have time to come.
     Returns the records that were found, as a page of at most 5,000.
     """
@@ -188,7 +180,7 @@ async def assert_contains(
     isolation_level: IsolationLevel = "read_committed",
     timeout_ms: TimeoutMs = 0,
 ) -> Records:
-    """Assert that a topic has the given records, in any order and among others; each is matched separately. Only
+    """Assert given records of a topic, in any order and among others; each is matched separately. Only
     the named fields of an expected record are compared. With a time-out the records have time to come. Returns the
     matching records, as a page of at most 5,000.
     """
@@ -216,7 +208,7 @@ async def assert_no_more(
     within_ms: TimeoutMs = 1_000,
     isolation_level: IsolationLevel = "read_committed",
 ) -> None:
-    """Assert that no record is added to a topic from now on for a time."""
+    """Assert the end of a topic: no record is added from now on for a time."""
     before = TopicWatch(control, topic, isolation_level)
     if not before.exists:
         raise no_topic(control, topic)
@@ -313,8 +305,11 @@ def _transaction(control: Control, transactional_id: str) -> TransactionDetails 
         return None  # the coordinator's log is still being read
     if found is None:
         return None
-    partitions = [f"{topic}-{number}" for topic, number in sorted(found.partitions)]
-    state = found.state.title
     return TransactionDetails(
-        transactional_id, state, found.producer_id, found.producer_epoch, found.timeout_ms, partitions
+        transactional_id=transactional_id,
+        state=found.state.title,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        timeout_ms=found.timeout_ms,
+        partitions=[f"{topic}-{number}" for topic, number in sorted(found.partitions)],
     )

@@ -1,4 +1,4 @@
-"""The effects of a fault on a request and on an answer.
+"""The effects of a fault on a request and on an answer: functions of bytes, apart from the router that calls them.
 
 Rule: all of it are functions of bytes; who serves the request in between, and when, is not asked here. An answer is one
 that a broker could have given: in the version of the request, with the error where this API tells of it, and with
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from pykafka_broker.broker.requests.failure import says, whole_request_failure
+from pykafka_broker.broker.requests.router import says, whole_request_failure
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_request, encoded_request, encoded_response
 from pykafka_broker.control.traffic.faults import Rule
 from pykafka_broker.control.traffic.mentions import NO_PARTITION, Known, Wanted, keep, partition_of, topic_of

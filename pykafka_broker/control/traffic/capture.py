@@ -1,4 +1,6 @@
-"""Traffic that was captured: a pcap or pcapng file, or the two directions of one connection, as exchanges.
+"""Captured traffic: a pcap or pcapng file, or the two directions of a connection, as exchanges.
+
+Its only reader is the command `pykafka-broker trace`: nothing that serves clients imports it.
 
 Rule: a gap in a capture makes the rest of its direction unreadable; everything before the gap stands. A direction is
 the client's if its frames are requests.

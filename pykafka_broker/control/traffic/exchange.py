@@ -1,4 +1,4 @@
-"""A request and its answer: frames as messages, and what is kept of them.
+"""A request and the answer: frames as messages, and the parts kept for the log.
 
 Rule: while clients are served, bytes and times are kept; their meaning is looked up when somebody asks. Records are not
 kept: zeros of the same length stand in for a long piece, which decodes all the same. A frame that does not decode is
@@ -96,7 +96,10 @@ def error_name(code: int) -> str:
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
 
 
-KEPT_REQUEST_BYTES = 16 << 10  # of one request
+KEPT_REQUEST_BYTES = 16 << 10  # a request of fewer bytes is kept whole
+KEPT_HEAD_BYTES = (
+    8 << 10
+)  # of a longer one: copying twice as much would cost a large Produce more than all the rest here
 _KEPT_PIECE_BYTES = 4 << 10  # of an answer's pieces; longer ones are records or lists of a cluster's size
 _KEY_VERSION_CORRELATION = Struct(">hhi")
 
@@ -199,6 +202,11 @@ def client_id_of(frame: bytes) -> str | None:
     """Return the client id of a request."""
     length = int.from_bytes(frame[8:10], "big", signed=True)
     return str(frame[10 : 10 + length], "utf-8", "replace") if length >= 0 else None
+
+
+def kept_part(frame: bytes) -> bytes:
+    """Return the part of a request for the log."""
+    return frame if len(frame) < KEPT_REQUEST_BYTES else frame[:KEPT_HEAD_BYTES]
 
 
 def thinned(pieces: Pieces) -> Kept:

@@ -1,4 +1,4 @@
-"""Faults: which requests they meet and what they do; all faults in their order; faults drawn at random.
+"""Faults: requests to meet, effects, the table of all faults, and faults drawn at random.
 
 Rule: a fault meets requests that fit everything that its match names. Of these, `every`, `probability` and `times`
 choose, in this order; a chosen request is a hit. A probability draws from a seed, so that the same traffic meets the

@@ -8,12 +8,12 @@ anything usable as one, is not shown. An unknown name is refused with the names 
 from __future__ import annotations
 
 from base64 import b64encode
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from pykafka_broker.broker.requests.context import ANONYMOUS
 from pykafka_broker.config.describe import is_secret
+from pykafka_broker.control.answers import SeenRequestAnswer
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
 from pykafka_broker.protocol.api_keys import SPECS
@@ -23,34 +23,6 @@ from pykafka_broker.protocol.runtime import Fields, uuid_text
 _UUID_BYTES = 16
 HIDDEN = "[hidden]"
 _SECRETS = frozenset({"auth_bytes", "salted_password", "hmac"})
-
-
-@dataclass
-class SeenRequestAnswer:
-    """A request of a client. `number` counts the answers of the broker and is null while the request waits; `time` is
-    the broker's at arrival, in milliseconds since 1970. `response_bytes` is null without an answer: the request waits,
-    or its client or connection has gone, or the protocol has none. `fault` is the fault that has met it. `request` and
-    `response` are only there where bodies were asked for, with the names of Kafka's schemas.
-    """
-
-    number: int | None
-    time: int
-    duration_ms: float
-    connection: int
-    client: str
-    listener: str
-    client_id: str | None
-    principal: str
-    software: str
-    api: str
-    version: int
-    correlation_id: int
-    request_bytes: int
-    response_bytes: int | None
-    errors: list[str]
-    fault: int | None
-    request: Any
-    response: Any
 
 
 def seen(exchange: Exchange, bodies: bool) -> SeenRequestAnswer:
@@ -114,13 +86,13 @@ def line(seen: SeenRequestAnswer) -> str:
     `12:30:01.250 Fetch v17 consumer-1 127.0.0.1:50312 123 B -> 214 B in 1.3 ms NOT_LEADER_OR_FOLLOWER`; with
     `User:alice` before the address where clients authenticate.
     """
-    seconds, milliseconds = divmod(seen.time, 1000)
+    seconds, milliseconds = divmod(seen["time"], 1000)
     clock = f"{seconds // 3600 % 24:02}:{seconds // 60 % 60:02}:{seconds % 60:02}.{milliseconds:03}"
-    answer = "no answer" if seen.response_bytes is None else f"{seen.response_bytes} B"
-    parts = [clock, f"{seen.api} v{seen.version}", seen.client_id or "-"]
-    parts += [seen.client] if seen.principal == ANONYMOUS else [seen.principal, seen.client]
-    parts += [f"{seen.request_bytes} B -> {answer} in {seen.duration_ms:.1f} ms", *seen.errors]
-    parts += [f"(fault {seen.fault})"] if seen.fault is not None else []
+    answer = "no answer" if seen["response_bytes"] is None else f"{seen['response_bytes']} B"
+    parts = [clock, f"{seen['api']} v{seen['version']}", seen["client_id"] or "-"]
+    parts += [seen["client"]] if seen["principal"] == ANONYMOUS else [seen["principal"], seen["client"]]
+    parts += [f"{seen['request_bytes']} B -> {answer} in {seen['duration_ms']:.1f} ms", *seen["errors"]]
+    parts += [f"(fault {seen['fault']})"] if seen["fault"] is not None else []
     return " ".join(parts)
 
 

@@ -27,8 +27,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.log.compaction.filter import BatchFilter, CleanedTransactions
 from pykafka_broker.log.compaction.latest import LEAST_RECORD_BYTES, LatestRecords, iter_spans, records_bytes
 from pykafka_broker.log.compaction.request import CleanedSegment, CleanRequest, CleanResult
-from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import Buffer, FileSystem, OsFileSystem
+from pykafka_broker.log.filesystem import Buffer, FileCache, FileSystem, OsFileSystem
 from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
 from pykafka_broker.log.producer_state import find_aborted
 from pykafka_broker.log.scan import ScannedBatch, scan

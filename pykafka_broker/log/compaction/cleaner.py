@@ -1,4 +1,5 @@
-"""The choice of the next partition to clean, and the life of a cleaning (Kafka: LogCleanerManager).
+"""The choice of the next partition to clean, the life of a cleaning, and the exchange of segments at its end (Kafka:
+LogCleanerManager).
 
 Rule: the log with the greatest share of dirty bytes comes first, if that share is above `min.cleanable.dirty.ratio` or
 its oldest dirty record above `max.compaction.lag.ms`. Only segments that are complete, synced, decided (below the last
@@ -17,11 +18,12 @@ from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, Las
 from pykafka_broker.log.filesystem import is_passing
 from pykafka_broker.log.log_directory import TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.producer_state import forget_snapshot
+from pykafka_broker.log.segment import CLEANED, SWAP, LogSegment
 from pykafka_broker.log.segments import Segments
 
 if TYPE_CHECKING:
     from pykafka_broker.log.compaction.clean import CleaningProcesses
-    from pykafka_broker.log.compaction.swap import Swap
     from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
@@ -106,6 +108,62 @@ def make_request(found: LogToClean, wall: int, map_bytes: int, bytes_per_second:
         map_bytes=map_bytes,
         bytes_per_second=bytes_per_second,
     )
+
+
+class Swap:
+    """The exchange of old segments for cleaned ones, whose files are on disk.
+
+    Names change in an order from which a crash leaves either all of the old segments or a `.swap` log, which is
+    complete and takes its place at the next start (`loading`).
+
+    possible: whether the log still has all old segments, in the same folder; otherwise the cleaned files are thrown
+    away.
+
+    Where a full disk refuses a step, `run` goes on with that step the next time; until then the log is read from
+    whatever names its files have.
+    """
+
+    def __init__(self, log: PartitionLog, result: CleanResult, wall: int) -> None:
+        present = {segment.base_offset: segment for segment in log.segments}
+        made = []
+        for base, size, replaced in result.segments:
+            new = LogSegment(log.files, log.directory, base, size=size, created_ms=wall, fresh=False, suffix=CLEANED)
+            made.append((new, replaced))
+        self.possible = all(new.log.exists() and present.keys() >= {*replaced} for new, replaced in made)
+        self._log = log
+        self._truncations = log.truncations
+        self._left: list[tuple[list[LogSegment], LogSegment]] = []
+        for new, replaced in made:
+            if self.possible:
+                self._left.append(([present[base] for base in replaced], new))
+            else:
+                new.discard()
+
+    def run(self) -> None:
+        """Exchange the segments, from the first unfinished exchange on.
+
+        Raises:
+            OSError: the disk refused a step.
+        """
+        while self._left:
+            self._exchange(*self._left[0])
+            self._left.pop(0)
+
+    def _exchange(self, old: list[LogSegment], new: LogSegment) -> None:
+        log = self._log
+        if new.log.path.endswith(CLEANED):
+            if log.truncations != self._truncations or not all(log.segments.holds(segment) for segment in old):
+                new.discard()  # a truncation or retention came before this could go on
+                return
+            new.created_ms, new.written_ms = old[-1].created_ms, old[-1].written_ms  # the age for retention stays
+            new.change_suffix(CLEANED, SWAP)
+            log.segments.replace(old, [new])
+        for segment in old:
+            segment.mark_deleted()
+            if segment.base_offset != new.base_offset:
+                forget_snapshot(log.files.fs, log.directory, segment.base_offset)
+        new.change_suffix(SWAP, "")
+        log.segments_deleted(old)
 
 
 class _UnfinishedSwap(NamedTuple):
@@ -253,7 +311,6 @@ class Cleaner:
             return  # deleted or being moved: the next load removes the cleaned files
         if (log.segments, log.truncations) != begun:
             return  # moved, and the cleaned files went with the old folder; or cut, and cut records must not come back
-        from pykafka_broker.log.compaction.swap import Swap
 
         if result.dropped_keyless:
             logger.warning("Dropped %d records without a key from %s-%d", result.dropped_keyless, *found.key)

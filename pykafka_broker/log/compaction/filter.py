@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
+from dataclasses import replace
 
 from pykafka_broker.log.compaction.latest import (
     GONE,
@@ -38,12 +39,9 @@ from pykafka_broker.records.control import ABORT, COMMIT, read_control_type
 from pykafka_broker.records.header import (
     CODEC_MASK,
     DELETE_HORIZON_BIT,
-    HEADER,
-    HEADER_SIZE,
-    LENGTH_OVERHEAD,
     NO_TIMESTAMP,
     BatchHeader,
-    write_crc,
+    batch_of,
 )
 from pykafka_broker.records.record import iter_records, wrap_int64
 
@@ -152,7 +150,7 @@ class BatchFilter:
         kept = self._kept(header, spans, marks)
         if not kept:
             return self._emptied(header)
-        needs_horizon = not header.has_delete_horizon and not all(has_value for *_, has_value in kept)
+        needs_horizon = header.delete_horizon_ms is None and not all(has_value for *_, has_value in kept)
         if len(kept) == len(spans) and not needs_horizon:
             return batch
         return rewrite(header, data, _places(kept), self._new_horizon if needs_horizon else header.delete_horizon_ms)
@@ -221,7 +219,16 @@ def rewrite(header: BatchHeader, data: bytes, kept: list[Place], horizon: int | 
         records = compress(header.codec, records)
     attributes = header.attributes | (DELETE_HORIZON_BIT if horizon is not None else 0)
     max_timestamp = header.max_timestamp if header.log_append_time else max(stamps)
-    return _batch(header, attributes, base_timestamp, max_timestamp, len(kept), records)
+    return batch_of(
+        replace(
+            header,
+            attributes=attributes,
+            base_timestamp=base_timestamp,
+            max_timestamp=max_timestamp,
+            count=len(kept),
+        ),
+        records,
+    )
 
 
 def _places(spans: Iterable[Span]) -> list[Place]:
@@ -231,7 +238,7 @@ def _places(spans: Iterable[Span]) -> list[Place]:
 def empty_batch(header: BatchHeader) -> bytearray:
     """Return a batch without records, with the header's offsets, producer and time."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
-    return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
+    return batch_of(replace(header, attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0), b"")
 
 
 def _restamped(data: bytes, place: Place, timestamp_delta: int) -> tuple[bytes, ...]:
@@ -241,29 +248,3 @@ def _restamped(data: bytes, place: Place, timestamp_delta: int) -> tuple[bytes, 
         return data[start : body - 1], _ONE_BYTE[timestamp_delta + 64], data[body:end]
     stamp = b"\0" + varint(wrap_int64(timestamp_delta))
     return varint(len(stamp) + end - body), stamp, data[body:end]
-
-
-def _batch(
-    header: BatchHeader, attributes: int, base_timestamp: int, max_timestamp: int, count: int, records: bytes
-) -> bytearray:
-    batch = bytearray(HEADER_SIZE + len(records))
-    batch[HEADER_SIZE:] = records
-    HEADER.pack_into(
-        batch,
-        0,
-        header.base_offset,
-        len(batch) - LENGTH_OVERHEAD,
-        header.partition_leader_epoch,
-        2,
-        0,
-        attributes,
-        header.last_offset_delta,
-        base_timestamp,
-        max_timestamp,
-        header.producer_id,
-        header.producer_epoch,
-        header.base_sequence,
-        count,
-    )
-    write_crc(batch)
-    return batch

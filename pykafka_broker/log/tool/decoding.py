@@ -109,7 +109,10 @@ def decode_metadata(value: bytes) -> tuple[Message, int]:
     version, at = read_uvarint(value, at)
     if frame != _FRAME_VERSION or kind not in METADATA_RECORDS:
         raise DecodeError(f"type {kind} in frame version {frame}")
-    return METADATA_RECORDS[kind].value_class().read(value, at, version)[0], version
+    message, end = METADATA_RECORDS[kind].value_class().read(value, at, version)
+    if end != len(value):
+        raise DecodeError(f"{len(value) - end} bytes follow the {type(message).__name__}")
+    return message, version
 
 
 def control_type(key: bytes | None) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pykafka_broker.log.checkpoints import (
+    EPOCHS_FILE,
     META_PROPERTIES,
     OFFSET_FILES,
     id_text,
@@ -15,10 +16,8 @@ from pykafka_broker.log.checkpoints import (
     read_partition_metadata,
     read_properties,
 )
-from pykafka_broker.log.files import CachedFile, FileCache
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSystem
 from pykafka_broker.log.index import OffsetIndex, TimeIndex, TransactionIndex
-from pykafka_broker.log.leader_epochs import EPOCHS_FILE
 from pykafka_broker.log.producer_state import CorruptSnapshot, read_snapshot
 from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.tool.decoding import control_type, decode, text

@@ -27,8 +27,7 @@ from pykafka_broker.log.checkpoints import (
     write_partition_metadata,
     write_properties,
 )
-from pykafka_broker.log.files import CachedFile, FileCache
-from pykafka_broker.log.filesystem import FileHandle, FileSystem
+from pykafka_broker.log.filesystem import CachedFile, FileCache, FileHandle, FileSystem
 from pykafka_broker.log.index import CorruptTransactionIndex, TransactionIndex
 from pykafka_broker.log.loading import FolderRecovery, Offsets
 from pykafka_broker.log.log_directory import LogDirectory

@@ -14,17 +14,17 @@ from collections.abc import Iterator
 
 from pykafka_broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
+    EPOCHS_FILE,
     LOCK,
     METADATA_TOPIC_ID,
     PARTITION_METADATA,
+    LeaderEpochs,
     id_text,
     read_partition_metadata,
     same_but_damaged,
 )
-from pykafka_broker.log.files import CachedFile, FileCache
-from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSystem
 from pykafka_broker.log.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
-from pykafka_broker.log.leader_epochs import EPOCHS_FILE, LeaderEpochs
 from pykafka_broker.log.producer_state import (
     CorruptSnapshot,
     ProducerState,

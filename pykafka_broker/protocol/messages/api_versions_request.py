@@ -5,8 +5,7 @@ from __future__ import annotations
 
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, MOST_ELEMENTS, Message, NO_TAGS, UVARINT, Write, new, refuse_length, skip_counted_tags, string_length,
-    uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, NO_TAGS, Write, compact_string, new, refuse_length, skip_counted_tags, uvarint_rest,
 )
 
 
@@ -41,12 +40,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ApiVersionsRequest, int]:  # vers
 
 
 def _write_v3(m: ApiVersionsRequest, w: Write) -> None:  # versions 3-4, flexible
-    raw = m.client_software_name.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.client_software_version.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.client_software_name))
+    w(compact_string(m.client_software_version))
     w(NO_TAGS)
 
 

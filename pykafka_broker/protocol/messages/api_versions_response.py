@@ -7,8 +7,8 @@ from struct import Struct
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, Pieces, TaggedPieces, UVARINT, Write, new, read_tag, read_uvarint, refuse_count,
-    refuse_length, refuse_tag, skip_tags, string_length, uvarint, uvarint_rest, write_tags,
+    Buffer, EMPTY, Fields, Message, MessageReader, Pieces, TaggedPieces, UVARINT, Write, new, string_length, uvarint,
+    write_tags,
 )
 
 _PACK_o = Struct(">?").pack
@@ -19,15 +19,12 @@ _PACK_hhx = Struct(">hhx").pack
 _PACK_hi = Struct(">hi").pack
 _PACK_i = Struct(">i").pack
 _PACK_q = Struct(">q").pack
-_UNPACK_o = Struct(">?").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hhB = Struct(">hhB").unpack_from
-_UNPACK_hhhB = Struct(">hhhB").unpack_from
-_UNPACK_hi = Struct(">hi").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_q = Struct(">q").unpack_from
-_ITER_hhh = Struct(">hhh").iter_unpack
+_STRUCT_o = Struct(">?")
+_STRUCT_h = Struct(">h")
+_STRUCT_hh = Struct(">hh")
+_STRUCT_hhh = Struct(">hhh")
+_STRUCT_i = Struct(">i")
+_STRUCT_q = Struct(">q")
 
 
 class ApiVersion(Fields):
@@ -111,6 +108,12 @@ class ApiVersionsResponse(Message):
         return answer
 
 
+def _read_api_version_v0(r: MessageReader) -> ApiVersion:
+    m = new(ApiVersion)
+    m.api_key, m.min_version, m.max_version = r.fixed(_STRUCT_hhh)
+    return m
+
+
 def _write_v0(m: ApiVersionsResponse, w: Write) -> None:  # version 0
     api_keys = m.api_keys
     w(_PACK_hi(m.error_code, len(api_keys)))
@@ -119,26 +122,16 @@ def _write_v0(m: ApiVersionsResponse, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ApiVersionsResponse)
     m.throttle_time_ms = 0
     m.supported_features = []
     m.finalized_features_epoch = -1
     m.finalized_features = []
     m.zk_migration_ready = False
-    m.error_code, count = _UNPACK_hi(buffer, at)
-    at += 6
-    if count < 0 or count * 6 > size - at:
-        refuse_count('api_keys', count, size - at)
-    api_keys = []
-    stop = at + count * 6
-    for values in _ITER_hhh(buffer[at:stop]):
-        api_version = new(ApiVersion)
-        api_version.api_key, api_version.min_version, api_version.max_version = values
-        api_keys.append(api_version)
-    at = stop
-    m.api_keys = api_keys
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.api_keys = r.structs(r.length(), 'api_keys', 6, _read_api_version_v0)
+    return m, r.at
 
 
 def _write_v1(m: ApiVersionsResponse, w: Write) -> None:  # versions 1-2
@@ -150,27 +143,39 @@ def _write_v1(m: ApiVersionsResponse, w: Write) -> None:  # versions 1-2
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # versions 1-2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ApiVersionsResponse)
     m.supported_features = []
     m.finalized_features_epoch = -1
     m.finalized_features = []
     m.zk_migration_ready = False
-    m.error_code, count = _UNPACK_hi(buffer, at)
-    at += 6
-    if count < 0 or count * 6 > size - at:
-        refuse_count('api_keys', count, size - at)
-    api_keys = []
-    stop = at + count * 6
-    for values in _ITER_hhh(buffer[at:stop]):
-        api_version = new(ApiVersion)
-        api_version.api_key, api_version.min_version, api_version.max_version = values
-        api_keys.append(api_version)
-    at = stop
-    m.api_keys = api_keys
-    (m.throttle_time_ms,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.api_keys = r.structs(r.length(), 'api_keys', 6, _read_api_version_v0)
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    return m, r.at
+
+
+def _read_api_version_v3(r: MessageReader) -> ApiVersion:
+    m = new(ApiVersion)
+    m.api_key, m.min_version, m.max_version = r.fixed(_STRUCT_hhh)
+    r.skip_tags()
+    return m
+
+
+def _read_supported_feature_key_v3(r: MessageReader) -> SupportedFeatureKey:
+    m = new(SupportedFeatureKey)
+    m.name = r.string(r.compact_length(), 'name')
+    m.min_version, m.max_version = r.fixed(_STRUCT_hh)
+    r.skip_tags()
+    return m
+
+
+def _read_finalized_feature_key_v3(r: MessageReader) -> FinalizedFeatureKey:
+    m = new(FinalizedFeatureKey)
+    m.name = r.string(r.compact_length(), 'name')
+    m.max_version_level, m.min_version_level = r.fixed(_STRUCT_hh)
+    r.skip_tags()
+    return m
 
 
 def _write_v3(m: ApiVersionsResponse, w: Write) -> None:  # versions 3-4, flexible
@@ -215,104 +220,29 @@ def _write_v3(m: ApiVersionsResponse, w: Write) -> None:  # versions 3-4, flexib
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[ApiVersionsResponse, int]:  # versions 3-4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ApiVersionsResponse)
     m.supported_features = []
     m.finalized_features_epoch = -1
     m.finalized_features = []
     m.zk_migration_ready = False
-    m.error_code, count = _UNPACK_hB(buffer, at)
-    at += 3
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 7 > size - at:
-        refuse_count('api_keys', count, size - at)
-    api_keys = []
-    for _ in range(count):
-        api_version = new(ApiVersion)
-        api_version.api_key, api_version.min_version, api_version.max_version, tags = _UNPACK_hhhB(buffer, at)
-        at += 7
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        api_keys.append(api_version)
-    m.api_keys = api_keys
-    m.throttle_time_ms, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        tags, at = read_uvarint(buffer, at - 1)
-        for _ in range(tags):
-            tag_number, at, end = read_tag(buffer, at)
-            if tag_number == 0:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 6 > size - at:
-                    refuse_count('supported_features', count, size - at)
-                supported_features = []
-                for _ in range(count):
-                    supported_feature_key = new(SupportedFeatureKey)
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('name', count, size - at)
-                    supported_feature_key.name = str(buffer[at:stop], "utf-8")
-                    at = stop
-                    supported_feature_key.min_version, supported_feature_key.max_version, tags = _UNPACK_hhB(buffer, at)
-                    at += 5
-                    if tags:
-                        at = skip_tags(buffer, at - 1)
-                    supported_features.append(supported_feature_key)
-                m.supported_features = supported_features
-                if at != end:
-                    refuse_tag('supported_features', at, end)
-            elif tag_number == 1:
-                (m.finalized_features_epoch,) = _UNPACK_q(buffer, at)
-                at += 8
-                if at != end:
-                    refuse_tag('finalized_features_epoch', at, end)
-            elif tag_number == 2:
-                count = buffer[at]
-                at += 1
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count < 0 or count * 6 > size - at:
-                    refuse_count('finalized_features', count, size - at)
-                finalized_features = []
-                for _ in range(count):
-                    finalized_feature_key = new(FinalizedFeatureKey)
-                    count = buffer[at]
-                    at += 1
-                    if count > 127:
-                        count, at = uvarint_rest(buffer, at, count)
-                    count -= 1
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('name', count, size - at)
-                    finalized_feature_key.name = str(buffer[at:stop], "utf-8")
-                    at = stop
-                    finalized_feature_key.max_version_level, finalized_feature_key.min_version_level, tags = _UNPACK_hhB(buffer, at)
-                    at += 5
-                    if tags:
-                        at = skip_tags(buffer, at - 1)
-                    finalized_features.append(finalized_feature_key)
-                m.finalized_features = finalized_features
-                if at != end:
-                    refuse_tag('finalized_features', at, end)
-            elif tag_number == 3:
-                (m.zk_migration_ready,) = _UNPACK_o(buffer, at)
-                at += 1
-                if at != end:
-                    refuse_tag('zk_migration_ready', at, end)
-            at = end
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.api_keys = r.structs(r.compact_length(), 'api_keys', 7, _read_api_version_v3)
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    for tag, end in r.tags():
+        if tag == 0:
+            m.supported_features = r.structs(r.compact_length(), 'supported_features', 6, _read_supported_feature_key_v3)
+            r.end_tag('supported_features', end)
+        elif tag == 1:
+            (m.finalized_features_epoch,) = r.fixed(_STRUCT_q)
+            r.end_tag('finalized_features_epoch', end)
+        elif tag == 2:
+            m.finalized_features = r.structs(r.compact_length(), 'finalized_features', 6, _read_finalized_feature_key_v3)
+            r.end_tag('finalized_features', end)
+        elif tag == 3:
+            (m.zk_migration_ready,) = r.fixed(_STRUCT_o)
+            r.end_tag('zk_migration_ready', end)
+    return m, r.at
 
 
 ApiVersionsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v3}

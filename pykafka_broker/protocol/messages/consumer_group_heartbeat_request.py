@@ -6,8 +6,8 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID,
-    compact_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, string_length, uvarint,
+    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, MOST_ELEMENTS, Message, NO_TAGS, Write, ZERO_UUID,
+    compact_nullable_string, compact_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint,
     uvarint_rest,
 )
 
@@ -65,36 +65,28 @@ class ConsumerGroupHeartbeatRequest(Message):
         self.topic_partitions = topic_partitions
 
 
+def _write_topic_partitions_v0(m: TopicPartitions, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
 def _write_v0(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 0, flexible
     if m.subscribed_topic_regex is not None:
         refuse_field('subscribed_topic_regex')
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    instance_id = m.instance_id
-    w(_PACK_i(m.member_epoch) + (NULL if instance_id is None else compact_string(instance_id)))
-    rack_id = m.rack_id
-    w(NULL if rack_id is None else compact_string(rack_id))
+    w(compact_string(m.group_id))
+    w(compact_string(m.member_id))
+    w(_PACK_i(m.member_epoch) + compact_nullable_string(m.instance_id))
+    w(compact_nullable_string(m.rack_id))
     subscribed_topic_names = m.subscribed_topic_names
-    count = (-1 if subscribed_topic_names is None else len(subscribed_topic_names)) + 1
-    w(_PACK_i(m.rebalance_timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.rebalance_timeout_ms) + (uvarint((-1 if subscribed_topic_names is None else len(subscribed_topic_names)) + 1)))
     for element in subscribed_topic_names or ():
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    server_assignor = m.server_assignor
-    w(NULL if server_assignor is None else compact_string(server_assignor))
+        w(compact_string(element))
+    w(compact_nullable_string(m.server_assignor))
     topic_partitions = m.topic_partitions
-    count = (-1 if topic_partitions is None else len(topic_partitions)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if topic_partitions is None else len(topic_partitions)) + 1))
     for topic_partitions_topic_partitions in topic_partitions or ():
-        partitions = topic_partitions_topic_partitions.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(topic_partitions_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        w(NO_TAGS)
+        _write_topic_partitions_v0(topic_partitions_topic_partitions, w)
     w(NO_TAGS)
 
 
@@ -225,35 +217,20 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
 
 
 def _write_v1(m: ConsumerGroupHeartbeatRequest, w: Write) -> None:  # version 1, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    instance_id = m.instance_id
-    w(_PACK_i(m.member_epoch) + (NULL if instance_id is None else compact_string(instance_id)))
-    rack_id = m.rack_id
-    w(NULL if rack_id is None else compact_string(rack_id))
+    w(compact_string(m.group_id))
+    w(compact_string(m.member_id))
+    w(_PACK_i(m.member_epoch) + compact_nullable_string(m.instance_id))
+    w(compact_nullable_string(m.rack_id))
     subscribed_topic_names = m.subscribed_topic_names
-    count = (-1 if subscribed_topic_names is None else len(subscribed_topic_names)) + 1
-    w(_PACK_i(m.rebalance_timeout_ms) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.rebalance_timeout_ms) + (uvarint((-1 if subscribed_topic_names is None else len(subscribed_topic_names)) + 1)))
     for element in subscribed_topic_names or ():
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    subscribed_topic_regex = m.subscribed_topic_regex
-    w(NULL if subscribed_topic_regex is None else compact_string(subscribed_topic_regex))
-    server_assignor = m.server_assignor
-    w(NULL if server_assignor is None else compact_string(server_assignor))
+        w(compact_string(element))
+    w(compact_nullable_string(m.subscribed_topic_regex))
+    w(compact_nullable_string(m.server_assignor))
     topic_partitions = m.topic_partitions
-    count = (-1 if topic_partitions is None else len(topic_partitions)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if topic_partitions is None else len(topic_partitions)) + 1))
     for topic_partitions_topic_partitions in topic_partitions or ():
-        partitions = topic_partitions_topic_partitions.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(topic_partitions_topic_partitions.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
-        w(NO_TAGS)
+        _write_topic_partitions_v0(topic_partitions_topic_partitions, w)
     w(NO_TAGS)
 
 

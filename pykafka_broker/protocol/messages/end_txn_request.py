@@ -6,10 +6,10 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, MOST_ELEMENTS, Message, UVARINT, Write, new, refuse_length, skip_counted_tags, string_length, uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, Write, classic_string, compact_string, new, refuse_length, skip_counted_tags,
+    uvarint_rest,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_qho = Struct(">qh?").pack
 _PACK_qhox = Struct(">qh?x").pack
 _UNPACK_h = Struct(">h").unpack_from
@@ -40,8 +40,7 @@ class EndTxnRequest(Message):
 
 
 def _write_v0(m: EndTxnRequest, w: Write) -> None:  # versions 0-2
-    raw = m.transactional_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.transactional_id))
     w(_PACK_qho(m.producer_id, m.producer_epoch, m.committed))
 
 
@@ -61,9 +60,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[EndTxnRequest, int]:  # versions 
 
 
 def _write_v3(m: EndTxnRequest, w: Write) -> None:  # versions 3-5, flexible
-    raw = m.transactional_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.transactional_id))
     w(_PACK_qhox(m.producer_id, m.producer_epoch, m.committed))
 
 

@@ -7,15 +7,14 @@ from struct import Struct
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, Message, Write, new, skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_ih = Struct(">ih").pack
 _PACK_ihqhx = Struct(">ihqhx").pack
 _PACK_ihx = Struct(">ihx").pack
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihqhB = Struct(">ihqhB").unpack_from
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ihqh = Struct(">ihqh")
 
 
 class EndTxnResponse(Message):
@@ -50,12 +49,12 @@ def _write_v0(m: EndTxnResponse, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[EndTxnResponse, int]:  # versions 0-2
+    r = MessageReader(buffer, at)
     m = new(EndTxnResponse)
     m.producer_id = -1
     m.producer_epoch = -1
-    m.throttle_time_ms, m.error_code = _UNPACK_ih(buffer, at)
-    at += 6
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    return m, r.at
 
 
 def _write_v3(m: EndTxnResponse, w: Write) -> None:  # versions 3-4, flexible
@@ -63,14 +62,13 @@ def _write_v3(m: EndTxnResponse, w: Write) -> None:  # versions 3-4, flexible
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[EndTxnResponse, int]:  # versions 3-4, flexible
+    r = MessageReader(buffer, at)
     m = new(EndTxnResponse)
     m.producer_id = -1
     m.producer_epoch = -1
-    m.throttle_time_ms, m.error_code, tags = _UNPACK_ihB(buffer, at)
-    at += 7
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v5(m: EndTxnResponse, w: Write) -> None:  # version 5, flexible
@@ -78,12 +76,11 @@ def _write_v5(m: EndTxnResponse, w: Write) -> None:  # version 5, flexible
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[EndTxnResponse, int]:  # version 5, flexible
+    r = MessageReader(buffer, at)
     m = new(EndTxnResponse)
-    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch, tags = _UNPACK_ihqhB(buffer, at)
-    at += 17
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch = r.fixed(_STRUCT_ihqh)
+    r.skip_tags()
+    return m, r.at
 
 
 EndTxnResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v5}

@@ -6,13 +6,12 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, MOST_ELEMENTS, Message, NO_TAGS, UVARINT, Write, new, refuse_count, refuse_field, refuse_length,
-    skip_counted_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, MOST_ELEMENTS, Message, NO_TAGS, Write, classic_string, compact_string, new, refuse_count,
+    refuse_field, refuse_length, skip_counted_tags, uvarint, uvarint_rest,
 )
 
 _PACK_b = Struct(">b").pack
 _PACK_bx = Struct(">bx").pack
-_PACK_h = Struct(">h").pack
 _UNPACK_b = Struct(">b").unpack_from
 _UNPACK_bB = Struct(">bB").unpack_from
 _UNPACK_h = Struct(">h").unpack_from
@@ -43,8 +42,7 @@ def _write_v0(m: FindCoordinatorRequest, w: Write) -> None:  # version 0
         refuse_field('key_type')
     if m.coordinator_keys:
         refuse_field('coordinator_keys')
-    raw = m.key.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.key))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # version 0
@@ -65,8 +63,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # 
 def _write_v1(m: FindCoordinatorRequest, w: Write) -> None:  # versions 1-2
     if m.coordinator_keys:
         refuse_field('coordinator_keys')
-    raw = m.key.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.key))
     w(_PACK_b(m.key_type))
 
 
@@ -89,9 +86,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FindCoordinatorRequest, int]:  # 
 def _write_v3(m: FindCoordinatorRequest, w: Write) -> None:  # version 3, flexible
     if m.coordinator_keys:
         refuse_field('coordinator_keys')
-    raw = m.key.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.key))
     w(_PACK_bx(m.key_type))
 
 
@@ -121,12 +116,9 @@ def _write_v4(m: FindCoordinatorRequest, w: Write) -> None:  # versions 4-6, fle
     if m.key:
         refuse_field('key')
     coordinator_keys = m.coordinator_keys
-    count = len(coordinator_keys) + 1
-    w(_PACK_b(m.key_type) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_b(m.key_type) + uvarint(len(coordinator_keys) + 1))
     for element in coordinator_keys:
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(NO_TAGS)
 
 

@@ -7,8 +7,8 @@ from struct import Struct
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_count, refuse_field,
-    refuse_length, skip_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_field,
+    string_length, uvarint,
 )
 
 _PACK_hih = Struct(">hih").pack
@@ -16,12 +16,9 @@ _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihh = Struct(">ihh").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_hih = Struct(">hih").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihh = Struct(">ihh").unpack_from
+_STRUCT_hi = Struct(">hi")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
 
 
 class Coordinator(Fields):
@@ -94,21 +91,15 @@ def _write_v0(m: FindCoordinatorResponse, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(FindCoordinatorResponse)
     m.throttle_time_ms = 0
     m.error_message = ''
     m.coordinators = []
-    m.error_code, m.node_id, count = _UNPACK_hih(buffer, at)
-    at += 8
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('host', count, size - at)
-    m.host = str(buffer[at:stop], "utf-8")
-    at = stop
-    (m.port,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    m.error_code, m.node_id = r.fixed(_STRUCT_hi)
+    m.host = r.string(r.short_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    return m, r.at
 
 
 def _write_v1(m: FindCoordinatorResponse, w: Write) -> None:  # versions 1-2
@@ -123,29 +114,15 @@ def _write_v1(m: FindCoordinatorResponse, w: Write) -> None:  # versions 1-2
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  # versions 1-2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(FindCoordinatorResponse)
     m.coordinators = []
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihh(buffer, at)
-    at += 8
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.node_id, count = _UNPACK_ih(buffer, at)
-    at += 6
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('host', count, size - at)
-    m.host = str(buffer[at:stop], "utf-8")
-    at = stop
-    (m.port,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.short_length(), 'error_message')
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.short_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    return m, r.at
 
 
 def _write_v3(m: FindCoordinatorResponse, w: Write) -> None:  # version 3, flexible
@@ -160,37 +137,27 @@ def _write_v3(m: FindCoordinatorResponse, w: Write) -> None:  # version 3, flexi
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  # version 3, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(FindCoordinatorResponse)
     m.coordinators = []
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.node_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('host', count, size - at)
-    m.host = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.port, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
+
+
+def _read_coordinator_v4(r: MessageReader) -> Coordinator:
+    m = new(Coordinator)
+    m.key = r.string(r.compact_length(), 'key')
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.compact_length(), 'host')
+    m.port, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    r.skip_tags()
+    return m
 
 
 def _write_v4(m: FindCoordinatorResponse, w: Write) -> None:  # versions 4-6, flexible
@@ -219,67 +186,17 @@ def _write_v4(m: FindCoordinatorResponse, w: Write) -> None:  # versions 4-6, fl
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[FindCoordinatorResponse, int]:  # versions 4-6, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(FindCoordinatorResponse)
     m.error_code = 0
     m.error_message = ''
     m.node_id = 0
     m.host = ''
     m.port = 0
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 14 > size - at:
-        refuse_count('coordinators', count, size - at)
-    coordinators = []
-    for _ in range(count):
-        coordinator = new(Coordinator)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('key', count, size - at)
-        coordinator.key = str(buffer[at:stop], "utf-8")
-        at = stop
-        coordinator.node_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        coordinator.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        coordinator.port, coordinator.error_code, count = _UNPACK_ihB(buffer, at)
-        at += 7
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            coordinator.error_message = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('error_message', count, size - at)
-            coordinator.error_message = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        coordinators.append(coordinator)
-    m.coordinators = coordinators
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.coordinators = r.structs(r.compact_length(), 'coordinators', 14, _read_coordinator_v4)
+    r.skip_tags()
+    return m, r.at
 
 
 FindCoordinatorResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v3, 4: _write_v4, 5: _write_v4, 6: _write_v4}

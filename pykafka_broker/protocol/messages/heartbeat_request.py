@@ -6,13 +6,11 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_field, refuse_length,
-    skip_counted_tags, string_length, uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, NO_TAGS, Write, classic_nullable_string, classic_string, compact_nullable_string,
+    compact_string, new, refuse_field, refuse_length, skip_counted_tags, uvarint_rest,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_PACK_ih = Struct(">ih").pack
 _UNPACK_h = Struct(">h").unpack_from
 _UNPACK_iB = Struct(">iB").unpack_from
 _UNPACK_ih = Struct(">ih").unpack_from
@@ -43,10 +41,8 @@ class HeartbeatRequest(Message):
 def _write_v0(m: HeartbeatRequest, w: Write) -> None:  # versions 0-2
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_ih(m.generation_id, len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_i(m.generation_id) + classic_string(m.member_id))
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # versions 0-2
@@ -71,13 +67,9 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # versio
 
 
 def _write_v3(m: HeartbeatRequest, w: Write) -> None:  # version 3
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_ih(m.generation_id, len(raw)) + raw)
-    group_instance_id = m.group_instance_id
-    raw = b"" if group_instance_id is None else group_instance_id.encode()
-    w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_i(m.generation_id) + classic_string(m.member_id))
+    w(classic_nullable_string(m.group_instance_id))
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # version 3
@@ -111,14 +103,9 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # versio
 
 
 def _write_v4(m: HeartbeatRequest, w: Write) -> None:  # version 4, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w(_PACK_i(m.generation_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    group_instance_id = m.group_instance_id
-    w(NULL if group_instance_id is None else compact_string(group_instance_id))
+    w(compact_string(m.group_id))
+    w(_PACK_i(m.generation_id) + compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
     w(NO_TAGS)
 
 

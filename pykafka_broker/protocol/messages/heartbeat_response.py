@@ -7,15 +7,14 @@ from struct import Struct
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, Message, Write, new, skip_tags,
+    Buffer, Message, MessageReader, Write, new,
 )
 
 _PACK_h = Struct(">h").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihx = Struct(">ihx").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_ih = Struct(">ih")
 
 
 class HeartbeatResponse(Message):
@@ -46,11 +45,11 @@ def _write_v0(m: HeartbeatResponse, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[HeartbeatResponse, int]:  # version 0
+    r = MessageReader(buffer, at)
     m = new(HeartbeatResponse)
     m.throttle_time_ms = 0
-    (m.error_code,) = _UNPACK_h(buffer, at)
-    at += 2
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m, r.at
 
 
 def _write_v1(m: HeartbeatResponse, w: Write) -> None:  # versions 1-3
@@ -58,10 +57,10 @@ def _write_v1(m: HeartbeatResponse, w: Write) -> None:  # versions 1-3
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[HeartbeatResponse, int]:  # versions 1-3
+    r = MessageReader(buffer, at)
     m = new(HeartbeatResponse)
-    m.throttle_time_ms, m.error_code = _UNPACK_ih(buffer, at)
-    at += 6
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    return m, r.at
 
 
 def _write_v4(m: HeartbeatResponse, w: Write) -> None:  # version 4, flexible
@@ -69,12 +68,11 @@ def _write_v4(m: HeartbeatResponse, w: Write) -> None:  # version 4, flexible
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[HeartbeatResponse, int]:  # version 4, flexible
+    r = MessageReader(buffer, at)
     m = new(HeartbeatResponse)
-    m.throttle_time_ms, m.error_code, tags = _UNPACK_ihB(buffer, at)
-    at += 7
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m, r.at
 
 
 HeartbeatResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v4}

@@ -6,11 +6,10 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, MOST_ELEMENTS, Message, NULL, Write, compact_string, new, refuse_field, refuse_length, skip_counted_tags,
-    uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, Write, classic_nullable_string, compact_nullable_string, new, refuse_field,
+    refuse_length, skip_counted_tags, uvarint_rest,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_iqhoox = Struct(">iqh??x").pack
 _PACK_iqhx = Struct(">iqhx").pack
@@ -57,9 +56,7 @@ def _write_v0(m: InitProducerIdRequest, w: Write) -> None:  # versions 0-1
         refuse_field('enable2_pc')
     if m.keep_prepared_txn:
         refuse_field('keep_prepared_txn')
-    transactional_id = m.transactional_id
-    raw = b"" if transactional_id is None else transactional_id.encode()
-    w((_PACK_h(-1 if transactional_id is None else len(raw))) + raw)
+    w(classic_nullable_string(m.transactional_id))
     w(_PACK_i(m.transaction_timeout_ms))
 
 
@@ -94,8 +91,7 @@ def _write_v2(m: InitProducerIdRequest, w: Write) -> None:  # version 2, flexibl
         refuse_field('enable2_pc')
     if m.keep_prepared_txn:
         refuse_field('keep_prepared_txn')
-    transactional_id = m.transactional_id
-    w(NULL if transactional_id is None else compact_string(transactional_id))
+    w(compact_nullable_string(m.transactional_id))
     w(_PACK_ix(m.transaction_timeout_ms))
 
 
@@ -132,8 +128,7 @@ def _write_v3(m: InitProducerIdRequest, w: Write) -> None:  # versions 3-5, flex
         refuse_field('enable2_pc')
     if m.keep_prepared_txn:
         refuse_field('keep_prepared_txn')
-    transactional_id = m.transactional_id
-    w(NULL if transactional_id is None else compact_string(transactional_id))
+    w(compact_nullable_string(m.transactional_id))
     w(_PACK_iqhx(m.transaction_timeout_ms, m.producer_id, m.producer_epoch))
 
 
@@ -164,8 +159,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # v
 
 
 def _write_v6(m: InitProducerIdRequest, w: Write) -> None:  # version 6, flexible
-    transactional_id = m.transactional_id
-    w(NULL if transactional_id is None else compact_string(transactional_id))
+    w(compact_nullable_string(m.transactional_id))
     w(_PACK_iqhoox(m.transaction_timeout_ms, m.producer_id, m.producer_epoch, m.enable2_pc, m.keep_prepared_txn))
 
 

@@ -7,15 +7,14 @@ from struct import Struct
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, Message, Write, new, refuse_field, skip_tags,
+    Buffer, Message, MessageReader, Write, new, refuse_field,
 )
 
 _PACK_ihqh = Struct(">ihqh").pack
 _PACK_ihqhqhx = Struct(">ihqhqhx").pack
 _PACK_ihqhx = Struct(">ihqhx").pack
-_UNPACK_ihqh = Struct(">ihqh").unpack_from
-_UNPACK_ihqhB = Struct(">ihqhB").unpack_from
-_UNPACK_ihqhqhB = Struct(">ihqhqhB").unpack_from
+_STRUCT_ihqh = Struct(">ihqh")
+_STRUCT_ihqhqh = Struct(">ihqhqh")
 
 
 class InitProducerIdResponse(Message):
@@ -58,12 +57,12 @@ def _write_v0(m: InitProducerIdResponse, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[InitProducerIdResponse, int]:  # versions 0-1
+    r = MessageReader(buffer, at)
     m = new(InitProducerIdResponse)
     m.ongoing_txn_producer_id = -1
     m.ongoing_txn_producer_epoch = -1
-    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch = _UNPACK_ihqh(buffer, at)
-    at += 16
-    return m, at
+    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch = r.fixed(_STRUCT_ihqh)
+    return m, r.at
 
 
 def _write_v2(m: InitProducerIdResponse, w: Write) -> None:  # versions 2-5, flexible
@@ -75,14 +74,13 @@ def _write_v2(m: InitProducerIdResponse, w: Write) -> None:  # versions 2-5, fle
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[InitProducerIdResponse, int]:  # versions 2-5, flexible
+    r = MessageReader(buffer, at)
     m = new(InitProducerIdResponse)
     m.ongoing_txn_producer_id = -1
     m.ongoing_txn_producer_epoch = -1
-    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch, tags = _UNPACK_ihqhB(buffer, at)
-    at += 17
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch = r.fixed(_STRUCT_ihqh)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v6(m: InitProducerIdResponse, w: Write) -> None:  # version 6, flexible
@@ -90,12 +88,11 @@ def _write_v6(m: InitProducerIdResponse, w: Write) -> None:  # version 6, flexib
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[InitProducerIdResponse, int]:  # version 6, flexible
+    r = MessageReader(buffer, at)
     m = new(InitProducerIdResponse)
-    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch, m.ongoing_txn_producer_id, m.ongoing_txn_producer_epoch, tags = _UNPACK_ihqhqhB(buffer, at)
-    at += 27
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.producer_id, m.producer_epoch, m.ongoing_txn_producer_id, m.ongoing_txn_producer_epoch = r.fixed(_STRUCT_ihqhqh)
+    r.skip_tags()
+    return m, r.at
 
 
 InitProducerIdResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v2, 6: _write_v6}

@@ -6,15 +6,13 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_count,
-    refuse_field, refuse_length, skip_counted_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint,
+    uvarint_rest,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
-_PACK_iih = Struct(">iih").pack
 _UNPACK_h = Struct(">h").unpack_from
 _UNPACK_i = Struct(">i").unpack_from
 _UNPACK_ih = Struct(">ih").unpack_from
@@ -66,24 +64,24 @@ class JoinGroupRequest(Message):
         self.reason = reason
 
 
+def _write_join_group_request_protocol_v0(m: JoinGroupRequestProtocol, w: Write) -> None:
+    w(classic_string(m.name))
+    metadata = m.metadata
+    w(_PACK_i(len(metadata)))
+    if metadata:
+        w(metadata)
+
+
 def _write_v0(m: JoinGroupRequest, w: Write) -> None:  # version 0
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_ih(m.session_timeout_ms, len(raw)) + raw)
-    raw = m.protocol_type.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_i(m.session_timeout_ms) + classic_string(m.member_id))
+    w(classic_string(m.protocol_type))
     protocols = m.protocols
     w(_PACK_i(len(protocols)))
     for join_group_request_protocol in protocols:
-        raw = join_group_request_protocol.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        metadata = join_group_request_protocol.metadata
-        w(_PACK_i(len(metadata)))
-        if metadata:
-            w(metadata)
+        _write_join_group_request_protocol_v0(join_group_request_protocol, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # version 0
@@ -144,21 +142,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
 def _write_v1(m: JoinGroupRequest, w: Write) -> None:  # versions 1-4
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_iih(m.session_timeout_ms, m.rebalance_timeout_ms, len(raw)) + raw)
-    raw = m.protocol_type.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_ii(m.session_timeout_ms, m.rebalance_timeout_ms) + classic_string(m.member_id))
+    w(classic_string(m.protocol_type))
     protocols = m.protocols
     w(_PACK_i(len(protocols)))
     for join_group_request_protocol in protocols:
-        raw = join_group_request_protocol.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        metadata = join_group_request_protocol.metadata
-        w(_PACK_i(len(metadata)))
-        if metadata:
-            w(metadata)
+        _write_join_group_request_protocol_v0(join_group_request_protocol, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versions 1-4
@@ -216,24 +206,14 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
 
 
 def _write_v5(m: JoinGroupRequest, w: Write) -> None:  # version 5
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_iih(m.session_timeout_ms, m.rebalance_timeout_ms, len(raw)) + raw)
-    group_instance_id = m.group_instance_id
-    raw = b"" if group_instance_id is None else group_instance_id.encode()
-    w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
-    raw = m.protocol_type.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_ii(m.session_timeout_ms, m.rebalance_timeout_ms) + classic_string(m.member_id))
+    w(classic_nullable_string(m.group_instance_id))
+    w(classic_string(m.protocol_type))
     protocols = m.protocols
     w(_PACK_i(len(protocols)))
     for join_group_request_protocol in protocols:
-        raw = join_group_request_protocol.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        metadata = join_group_request_protocol.metadata
-        w(_PACK_i(len(metadata)))
-        if metadata:
-            w(metadata)
+        _write_join_group_request_protocol_v0(join_group_request_protocol, w)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # version 5
@@ -299,31 +279,24 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     return m, at
 
 
+def _write_join_group_request_protocol_v6(m: JoinGroupRequestProtocol, w: Write) -> None:
+    w(compact_string(m.name))
+    metadata = m.metadata
+    w(uvarint(len(metadata) + 1))
+    if metadata:
+        w(metadata)
+    w(NO_TAGS)
+
+
 def _write_v6(m: JoinGroupRequest, w: Write) -> None:  # versions 6-7, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w(_PACK_ii(m.session_timeout_ms, m.rebalance_timeout_ms) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    group_instance_id = m.group_instance_id
-    w(NULL if group_instance_id is None else compact_string(group_instance_id))
-    raw = m.protocol_type.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
+    w(_PACK_ii(m.session_timeout_ms, m.rebalance_timeout_ms) + compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
+    w(compact_string(m.protocol_type))
     protocols = m.protocols
-    count = len(protocols) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(protocols) + 1))
     for join_group_request_protocol in protocols:
-        raw = join_group_request_protocol.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        metadata = join_group_request_protocol.metadata
-        count = len(metadata) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if metadata:
-            w(metadata)
-        w(NO_TAGS)
+        _write_join_group_request_protocol_v6(join_group_request_protocol, w)
     w(NO_TAGS)
 
 
@@ -420,32 +393,15 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
 
 
 def _write_v8(m: JoinGroupRequest, w: Write) -> None:  # versions 8-9, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w(_PACK_ii(m.session_timeout_ms, m.rebalance_timeout_ms) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    group_instance_id = m.group_instance_id
-    w(NULL if group_instance_id is None else compact_string(group_instance_id))
-    raw = m.protocol_type.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
+    w(_PACK_ii(m.session_timeout_ms, m.rebalance_timeout_ms) + compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
+    w(compact_string(m.protocol_type))
     protocols = m.protocols
-    count = len(protocols) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(protocols) + 1))
     for join_group_request_protocol in protocols:
-        raw = join_group_request_protocol.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        metadata = join_group_request_protocol.metadata
-        count = len(metadata) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if metadata:
-            w(metadata)
-        w(NO_TAGS)
-    reason = m.reason
-    w(NULL if reason is None else compact_string(reason))
+        _write_join_group_request_protocol_v6(join_group_request_protocol, w)
+    w(compact_nullable_string(m.reason))
     w(NO_TAGS)
 
 

@@ -7,8 +7,8 @@ from struct import Struct
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_count, refuse_field,
-    refuse_length, refuse_null, skip_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_field,
+    refuse_null, string_length, uvarint,
 )
 
 _PACK_o = Struct(">?").pack
@@ -17,12 +17,9 @@ _PACK_hih = Struct(">hih").pack
 _PACK_i = Struct(">i").pack
 _PACK_ihi = Struct(">ihi").pack
 _PACK_ihih = Struct(">ihih").pack
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hih = Struct(">hih").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_ihiB = Struct(">ihiB").unpack_from
-_UNPACK_ihih = Struct(">ihih").unpack_from
+_STRUCT_o = Struct(">?")
+_STRUCT_hi = Struct(">hi")
+_STRUCT_ihi = Struct(">ihi")
 
 
 class JoinGroupResponseMember(Fields):
@@ -78,6 +75,14 @@ class JoinGroupResponse(Message):
         return answer
 
 
+def _read_join_group_response_member_v0(r: MessageReader) -> JoinGroupResponseMember:
+    m = new(JoinGroupResponseMember)
+    m.group_instance_id = None
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.metadata = r.bytes(r.length(), 'metadata')
+    return m
+
+
 def _write_v0(m: JoinGroupResponse, w: Write) -> None:  # versions 0-1
     if m.skip_assignment:
         refuse_field('skip_assignment')
@@ -102,57 +107,17 @@ def _write_v0(m: JoinGroupResponse, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(JoinGroupResponse)
     m.throttle_time_ms = 0
     m.protocol_type = None
     m.skip_assignment = False
-    m.error_code, m.generation_id, count = _UNPACK_hih(buffer, at)
-    at += 8
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('protocol_name', count, size - at)
-    m.protocol_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('leader', count, size - at)
-    m.leader = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('member_id', count, size - at)
-    m.member_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        join_group_response_member = new(JoinGroupResponseMember)
-        join_group_response_member.group_instance_id = None
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('member_id', count, size - at)
-        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('metadata', count, size - at)
-        join_group_response_member.metadata = bytes(buffer[at:stop])
-        at = stop
-        members.append(join_group_response_member)
-    m.members = members
-    return m, at
+    m.error_code, m.generation_id = r.fixed(_STRUCT_hi)
+    m.protocol_name = r.string(r.short_length(), 'protocol_name')
+    m.leader = r.string(r.short_length(), 'leader')
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.members = r.structs(r.length(), 'members', 6, _read_join_group_response_member_v0)
+    return m, r.at
 
 
 def _write_v2(m: JoinGroupResponse, w: Write) -> None:  # versions 2-4
@@ -179,56 +144,24 @@ def _write_v2(m: JoinGroupResponse, w: Write) -> None:  # versions 2-4
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versions 2-4
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(JoinGroupResponse)
     m.protocol_type = None
     m.skip_assignment = False
-    m.throttle_time_ms, m.error_code, m.generation_id, count = _UNPACK_ihih(buffer, at)
-    at += 12
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('protocol_name', count, size - at)
-    m.protocol_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('leader', count, size - at)
-    m.leader = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('member_id', count, size - at)
-    m.member_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        join_group_response_member = new(JoinGroupResponseMember)
-        join_group_response_member.group_instance_id = None
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('member_id', count, size - at)
-        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('metadata', count, size - at)
-        join_group_response_member.metadata = bytes(buffer[at:stop])
-        at = stop
-        members.append(join_group_response_member)
-    m.members = members
-    return m, at
+    m.throttle_time_ms, m.error_code, m.generation_id = r.fixed(_STRUCT_ihi)
+    m.protocol_name = r.string(r.short_length(), 'protocol_name')
+    m.leader = r.string(r.short_length(), 'leader')
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.members = r.structs(r.length(), 'members', 6, _read_join_group_response_member_v0)
+    return m, r.at
+
+
+def _read_join_group_response_member_v5(r: MessageReader) -> JoinGroupResponseMember:
+    m = new(JoinGroupResponseMember)
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.short_length(), 'group_instance_id')
+    m.metadata = r.bytes(r.length(), 'metadata')
+    return m
 
 
 def _write_v5(m: JoinGroupResponse, w: Write) -> None:  # version 5
@@ -258,65 +191,25 @@ def _write_v5(m: JoinGroupResponse, w: Write) -> None:  # version 5
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # version 5
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(JoinGroupResponse)
     m.protocol_type = None
     m.skip_assignment = False
-    m.throttle_time_ms, m.error_code, m.generation_id, count = _UNPACK_ihih(buffer, at)
-    at += 12
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('protocol_name', count, size - at)
-    m.protocol_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('leader', count, size - at)
-    m.leader = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('member_id', count, size - at)
-    m.member_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 8 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        join_group_response_member = new(JoinGroupResponseMember)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('member_id', count, size - at)
-        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        if count == -1:
-            join_group_response_member.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('group_instance_id', count, size - at)
-            join_group_response_member.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('metadata', count, size - at)
-        join_group_response_member.metadata = bytes(buffer[at:stop])
-        at = stop
-        members.append(join_group_response_member)
-    m.members = members
-    return m, at
+    m.throttle_time_ms, m.error_code, m.generation_id = r.fixed(_STRUCT_ihi)
+    m.protocol_name = r.string(r.short_length(), 'protocol_name')
+    m.leader = r.string(r.short_length(), 'leader')
+    m.member_id = r.string(r.short_length(), 'member_id')
+    m.members = r.structs(r.length(), 'members', 8, _read_join_group_response_member_v5)
+    return m, r.at
+
+
+def _read_join_group_response_member_v6(r: MessageReader) -> JoinGroupResponseMember:
+    m = new(JoinGroupResponseMember)
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.group_instance_id = r.nullable_string(r.compact_length(), 'group_instance_id')
+    m.metadata = r.bytes(r.compact_length(), 'metadata')
+    r.skip_tags()
+    return m
 
 
 def _write_v6(m: JoinGroupResponse, w: Write) -> None:  # version 6, flexible
@@ -353,94 +246,17 @@ def _write_v6(m: JoinGroupResponse, w: Write) -> None:  # version 6, flexible
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # version 6, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(JoinGroupResponse)
     m.protocol_type = None
     m.skip_assignment = False
-    m.throttle_time_ms, m.error_code, m.generation_id, count = _UNPACK_ihiB(buffer, at)
-    at += 11
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('protocol_name', count, size - at)
-    m.protocol_name = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('leader', count, size - at)
-    m.leader = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('member_id', count, size - at)
-    m.member_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        join_group_response_member = new(JoinGroupResponseMember)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('member_id', count, size - at)
-        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            join_group_response_member.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('group_instance_id', count, size - at)
-            join_group_response_member.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('metadata', count, size - at)
-        join_group_response_member.metadata = bytes(buffer[at:stop])
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        members.append(join_group_response_member)
-    m.members = members
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.generation_id = r.fixed(_STRUCT_ihi)
+    m.protocol_name = r.string(r.compact_length(), 'protocol_name')
+    m.leader = r.string(r.compact_length(), 'leader')
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.members = r.structs(r.compact_length(), 'members', 4, _read_join_group_response_member_v6)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v7(m: JoinGroupResponse, w: Write) -> None:  # versions 7-8, flexible
@@ -475,109 +291,17 @@ def _write_v7(m: JoinGroupResponse, w: Write) -> None:  # versions 7-8, flexible
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # versions 7-8, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(JoinGroupResponse)
     m.skip_assignment = False
-    m.throttle_time_ms, m.error_code, m.generation_id, count = _UNPACK_ihiB(buffer, at)
-    at += 11
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.protocol_type = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_type', count, size - at)
-        m.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.protocol_name = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_name', count, size - at)
-        m.protocol_name = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('leader', count, size - at)
-    m.leader = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('member_id', count, size - at)
-    m.member_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        join_group_response_member = new(JoinGroupResponseMember)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('member_id', count, size - at)
-        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            join_group_response_member.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('group_instance_id', count, size - at)
-            join_group_response_member.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('metadata', count, size - at)
-        join_group_response_member.metadata = bytes(buffer[at:stop])
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        members.append(join_group_response_member)
-    m.members = members
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.generation_id = r.fixed(_STRUCT_ihi)
+    m.protocol_type = r.nullable_string(r.compact_length(), 'protocol_type')
+    m.protocol_name = r.nullable_string(r.compact_length(), 'protocol_name')
+    m.leader = r.string(r.compact_length(), 'leader')
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.members = r.structs(r.compact_length(), 'members', 4, _read_join_group_response_member_v6)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v9(m: JoinGroupResponse, w: Write) -> None:  # version 9, flexible
@@ -610,108 +334,17 @@ def _write_v9(m: JoinGroupResponse, w: Write) -> None:  # version 9, flexible
 
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[JoinGroupResponse, int]:  # version 9, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(JoinGroupResponse)
-    m.throttle_time_ms, m.error_code, m.generation_id, count = _UNPACK_ihiB(buffer, at)
-    at += 11
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.protocol_type = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_type', count, size - at)
-        m.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.protocol_name = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_name', count, size - at)
-        m.protocol_name = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('leader', count, size - at)
-    m.leader = str(buffer[at:stop], "utf-8")
-    at = stop
-    m.skip_assignment, count = _UNPACK_oB(buffer, at)
-    at += 2
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size or count > 32767:
-        refuse_length('member_id', count, size - at)
-    m.member_id = str(buffer[at:stop], "utf-8")
-    at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 4 > size - at:
-        refuse_count('members', count, size - at)
-    members = []
-    for _ in range(count):
-        join_group_response_member = new(JoinGroupResponseMember)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('member_id', count, size - at)
-        join_group_response_member.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            join_group_response_member.group_instance_id = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('group_instance_id', count, size - at)
-            join_group_response_member.group_instance_id = str(buffer[at:stop], "utf-8")
-            at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('metadata', count, size - at)
-        join_group_response_member.metadata = bytes(buffer[at:stop])
-        at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        members.append(join_group_response_member)
-    m.members = members
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code, m.generation_id = r.fixed(_STRUCT_ihi)
+    m.protocol_type = r.nullable_string(r.compact_length(), 'protocol_type')
+    m.protocol_name = r.nullable_string(r.compact_length(), 'protocol_name')
+    m.leader = r.string(r.compact_length(), 'leader')
+    (m.skip_assignment,) = r.fixed(_STRUCT_o)
+    m.member_id = r.string(r.compact_length(), 'member_id')
+    m.members = r.structs(r.compact_length(), 'members', 4, _read_join_group_response_member_v6)
+    r.skip_tags()
+    return m, r.at
 
 
 JoinGroupResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v5, 6: _write_v6, 7: _write_v7, 8: _write_v7, 9: _write_v9}

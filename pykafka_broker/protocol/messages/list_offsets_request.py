@@ -6,11 +6,10 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, UVARINT, Write, new, refuse_count, refuse_field,
-    refuse_length, skip_counted_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, Write, classic_string, compact_string, new, refuse_count,
+    refuse_field, refuse_length, skip_counted_tags, uvarint, uvarint_rest,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ib = Struct(">ib").pack
 _PACK_ibi = Struct(">ibi").pack
@@ -86,18 +85,25 @@ class ListOffsetsRequest(Message):
         self.timeout_ms = timeout_ms
 
 
+def _write_list_offsets_partition_v0(m: ListOffsetsPartition, w: Write) -> None:
+    w(_PACK_iqi(m.partition_index, m.timestamp, m.max_num_offsets))
+
+
+def _write_list_offsets_topic_v0(m: ListOffsetsTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for list_offsets_partition in partitions:
+        _write_list_offsets_partition_v0(list_offsets_partition, w)
+
+
 def _write_v0(m: ListOffsetsRequest, w: Write) -> None:  # version 0
     if m.isolation_level != 0:
         refuse_field('isolation_level')
     topics = m.topics
     w(_PACK_ii(m.replica_id, len(topics)))
     for list_offsets_topic in topics:
-        raw = list_offsets_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = list_offsets_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for list_offsets_partition in partitions:
-            w(_PACK_iqi(list_offsets_partition.partition_index, list_offsets_partition.timestamp, list_offsets_partition.max_num_offsets))
+        _write_list_offsets_topic_v0(list_offsets_topic, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # version 0
@@ -140,20 +146,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
     return m, at
 
 
+def _write_list_offsets_partition_v1(m: ListOffsetsPartition, w: Write) -> None:
+    if m.max_num_offsets != 1:
+        refuse_field('max_num_offsets')
+    w(_PACK_iq(m.partition_index, m.timestamp))
+
+
+def _write_list_offsets_topic_v1(m: ListOffsetsTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for list_offsets_partition in partitions:
+        _write_list_offsets_partition_v1(list_offsets_partition, w)
+
+
 def _write_v1(m: ListOffsetsRequest, w: Write) -> None:  # version 1
     if m.isolation_level != 0:
         refuse_field('isolation_level')
     topics = m.topics
     w(_PACK_ii(m.replica_id, len(topics)))
     for list_offsets_topic in topics:
-        raw = list_offsets_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = list_offsets_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for list_offsets_partition in partitions:
-            if list_offsets_partition.max_num_offsets != 1:
-                refuse_field('max_num_offsets')
-            w(_PACK_iq(list_offsets_partition.partition_index, list_offsets_partition.timestamp))
+        _write_list_offsets_topic_v1(list_offsets_topic, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # version 1
@@ -201,14 +214,7 @@ def _write_v2(m: ListOffsetsRequest, w: Write) -> None:  # versions 2-3
     topics = m.topics
     w(_PACK_ibi(m.replica_id, m.isolation_level, len(topics)))
     for list_offsets_topic in topics:
-        raw = list_offsets_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = list_offsets_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for list_offsets_partition in partitions:
-            if list_offsets_partition.max_num_offsets != 1:
-                refuse_field('max_num_offsets')
-            w(_PACK_iq(list_offsets_partition.partition_index, list_offsets_partition.timestamp))
+        _write_list_offsets_topic_v1(list_offsets_topic, w)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # versions 2-3
@@ -251,18 +257,25 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
     return m, at
 
 
+def _write_list_offsets_partition_v4(m: ListOffsetsPartition, w: Write) -> None:
+    if m.max_num_offsets != 1:
+        refuse_field('max_num_offsets')
+    w(_PACK_iiq(m.partition_index, m.current_leader_epoch, m.timestamp))
+
+
+def _write_list_offsets_topic_v4(m: ListOffsetsTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for list_offsets_partition in partitions:
+        _write_list_offsets_partition_v4(list_offsets_partition, w)
+
+
 def _write_v4(m: ListOffsetsRequest, w: Write) -> None:  # versions 4-5
     topics = m.topics
     w(_PACK_ibi(m.replica_id, m.isolation_level, len(topics)))
     for list_offsets_topic in topics:
-        raw = list_offsets_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = list_offsets_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for list_offsets_partition in partitions:
-            if list_offsets_partition.max_num_offsets != 1:
-                refuse_field('max_num_offsets')
-            w(_PACK_iiq(list_offsets_partition.partition_index, list_offsets_partition.current_leader_epoch, list_offsets_partition.timestamp))
+        _write_list_offsets_topic_v4(list_offsets_topic, w)
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # versions 4-5
@@ -304,22 +317,26 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
     return m, at
 
 
+def _write_list_offsets_partition_v6(m: ListOffsetsPartition, w: Write) -> None:
+    if m.max_num_offsets != 1:
+        refuse_field('max_num_offsets')
+    w(_PACK_iiqx(m.partition_index, m.current_leader_epoch, m.timestamp))
+
+
+def _write_list_offsets_topic_v6(m: ListOffsetsTopic, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for list_offsets_partition in partitions:
+        _write_list_offsets_partition_v6(list_offsets_partition, w)
+    w(NO_TAGS)
+
+
 def _write_v6(m: ListOffsetsRequest, w: Write) -> None:  # versions 6-9, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_ib(m.replica_id, m.isolation_level) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ib(m.replica_id, m.isolation_level) + uvarint(len(topics) + 1))
     for list_offsets_topic in topics:
-        raw = list_offsets_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = list_offsets_topic.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for list_offsets_partition in partitions:
-            if list_offsets_partition.max_num_offsets != 1:
-                refuse_field('max_num_offsets')
-            w(_PACK_iiqx(list_offsets_partition.partition_index, list_offsets_partition.current_leader_epoch, list_offsets_partition.timestamp))
-        w(NO_TAGS)
+        _write_list_offsets_topic_v6(list_offsets_topic, w)
     w(NO_TAGS)
 
 
@@ -382,20 +399,9 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsRequest, int]:  # vers
 
 def _write_v10(m: ListOffsetsRequest, w: Write) -> None:  # versions 10-11, flexible
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_ib(m.replica_id, m.isolation_level) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_ib(m.replica_id, m.isolation_level) + uvarint(len(topics) + 1))
     for list_offsets_topic in topics:
-        raw = list_offsets_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = list_offsets_topic.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for list_offsets_partition in partitions:
-            if list_offsets_partition.max_num_offsets != 1:
-                refuse_field('max_num_offsets')
-            w(_PACK_iiqx(list_offsets_partition.partition_index, list_offsets_partition.current_leader_epoch, list_offsets_partition.timestamp))
-        w(NO_TAGS)
+        _write_list_offsets_topic_v6(list_offsets_topic, w)
     w(_PACK_ix(m.timeout_ms))
 
 

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, NO_TAGS, UVARINT, Write, new, refuse_count, refuse_field, refuse_length, skip_tags,
-    string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, UVARINT, Write, new, refuse_field, string_length, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
@@ -18,14 +17,10 @@ _PACK_ihqq = Struct(">ihqq").pack
 _PACK_ihqqi = Struct(">ihqqi").pack
 _PACK_ihqqix = Struct(">ihqqix").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihi = Struct(">ihi").unpack_from
-_UNPACK_ihqqiB = Struct(">ihqqiB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_ITER_ihqq = Struct(">ihqq").iter_unpack
-_ITER_ihqqi = Struct(">ihqqi").iter_unpack
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ihqq = Struct(">ihqq")
+_STRUCT_ihqqi = Struct(">ihqqi")
 
 
 class ListOffsetsPartitionResponse(Fields):
@@ -90,6 +85,23 @@ class ListOffsetsResponse(Message):
                 self.topics.append(answer)
 
 
+def _read_list_offsets_partition_response_v0(r: MessageReader) -> ListOffsetsPartitionResponse:
+    m = new(ListOffsetsPartitionResponse)
+    m.timestamp = -1
+    m.offset = -1
+    m.leader_epoch = -1
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    m.old_style_offsets = r.numbers(r.length(), 'old_style_offsets', 8, "q")
+    return m
+
+
+def _read_list_offsets_topic_response_v0(r: MessageReader) -> ListOffsetsTopicResponse:
+    m = new(ListOffsetsTopicResponse)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 10, _read_list_offsets_partition_response_v0)
+    return m
+
+
 def _write_v0(m: ListOffsetsResponse, w: Write) -> None:  # version 0
     topics = m.topics
     w(_PACK_i(len(topics)))
@@ -110,44 +122,26 @@ def _write_v0(m: ListOffsetsResponse, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListOffsetsResponse)
     m.throttle_time_ms = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        list_offsets_topic_response = new(ListOffsetsTopicResponse)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        list_offsets_topic_response.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 10 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            list_offsets_partition_response = new(ListOffsetsPartitionResponse)
-            list_offsets_partition_response.timestamp = -1
-            list_offsets_partition_response.offset = -1
-            list_offsets_partition_response.leader_epoch = -1
-            list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, count = _UNPACK_ihi(buffer, at)
-            at += 10
-            if count < 0 or count * 8 > size - at:
-                refuse_count('old_style_offsets', count, size - at)
-            list_offsets_partition_response.old_style_offsets = list(unpack_from(f">{count}q", buffer, at))
-            at += count * 8
-            partitions.append(list_offsets_partition_response)
-        list_offsets_topic_response.partitions = partitions
-        topics.append(list_offsets_topic_response)
-    m.topics = topics
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_list_offsets_topic_response_v0)
+    return m, r.at
+
+
+def _read_list_offsets_partition_response_v1(r: MessageReader) -> ListOffsetsPartitionResponse:
+    m = new(ListOffsetsPartitionResponse)
+    m.old_style_offsets = []
+    m.leader_epoch = -1
+    m.partition_index, m.error_code, m.timestamp, m.offset = r.fixed(_STRUCT_ihqq)
+    return m
+
+
+def _read_list_offsets_topic_response_v1(r: MessageReader) -> ListOffsetsTopicResponse:
+    m = new(ListOffsetsTopicResponse)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 22, _read_list_offsets_partition_response_v1)
+    return m
 
 
 def _write_v1(m: ListOffsetsResponse, w: Write) -> None:  # version 1
@@ -167,40 +161,11 @@ def _write_v1(m: ListOffsetsResponse, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListOffsetsResponse)
     m.throttle_time_ms = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        list_offsets_topic_response = new(ListOffsetsTopicResponse)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        list_offsets_topic_response.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 22 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 22
-        for values in _ITER_ihqq(buffer[at:stop]):
-            list_offsets_partition_response = new(ListOffsetsPartitionResponse)
-            list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, list_offsets_partition_response.timestamp, list_offsets_partition_response.offset = values
-            list_offsets_partition_response.old_style_offsets = []
-            list_offsets_partition_response.leader_epoch = -1
-            partitions.append(list_offsets_partition_response)
-        at = stop
-        list_offsets_topic_response.partitions = partitions
-        topics.append(list_offsets_topic_response)
-    m.topics = topics
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_list_offsets_topic_response_v1)
+    return m, r.at
 
 
 def _write_v2(m: ListOffsetsResponse, w: Write) -> None:  # versions 2-3
@@ -220,39 +185,25 @@ def _write_v2(m: ListOffsetsResponse, w: Write) -> None:  # versions 2-3
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # versions 2-3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListOffsetsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        list_offsets_topic_response = new(ListOffsetsTopicResponse)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        list_offsets_topic_response.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 22 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 22
-        for values in _ITER_ihqq(buffer[at:stop]):
-            list_offsets_partition_response = new(ListOffsetsPartitionResponse)
-            list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, list_offsets_partition_response.timestamp, list_offsets_partition_response.offset = values
-            list_offsets_partition_response.old_style_offsets = []
-            list_offsets_partition_response.leader_epoch = -1
-            partitions.append(list_offsets_partition_response)
-        at = stop
-        list_offsets_topic_response.partitions = partitions
-        topics.append(list_offsets_topic_response)
-    m.topics = topics
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_list_offsets_topic_response_v1)
+    return m, r.at
+
+
+def _read_list_offsets_partition_response_v4(r: MessageReader) -> ListOffsetsPartitionResponse:
+    m = new(ListOffsetsPartitionResponse)
+    m.old_style_offsets = []
+    m.partition_index, m.error_code, m.timestamp, m.offset, m.leader_epoch = r.fixed(_STRUCT_ihqqi)
+    return m
+
+
+def _read_list_offsets_topic_response_v4(r: MessageReader) -> ListOffsetsTopicResponse:
+    m = new(ListOffsetsTopicResponse)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 26, _read_list_offsets_partition_response_v4)
+    return m
 
 
 def _write_v4(m: ListOffsetsResponse, w: Write) -> None:  # versions 4-5
@@ -270,38 +221,27 @@ def _write_v4(m: ListOffsetsResponse, w: Write) -> None:  # versions 4-5
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # versions 4-5
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListOffsetsResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        list_offsets_topic_response = new(ListOffsetsTopicResponse)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        list_offsets_topic_response.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 26 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 26
-        for values in _ITER_ihqqi(buffer[at:stop]):
-            list_offsets_partition_response = new(ListOffsetsPartitionResponse)
-            list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, list_offsets_partition_response.timestamp, list_offsets_partition_response.offset, list_offsets_partition_response.leader_epoch = values
-            list_offsets_partition_response.old_style_offsets = []
-            partitions.append(list_offsets_partition_response)
-        at = stop
-        list_offsets_topic_response.partitions = partitions
-        topics.append(list_offsets_topic_response)
-    m.topics = topics
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_list_offsets_topic_response_v4)
+    return m, r.at
+
+
+def _read_list_offsets_partition_response_v6(r: MessageReader) -> ListOffsetsPartitionResponse:
+    m = new(ListOffsetsPartitionResponse)
+    m.old_style_offsets = []
+    m.partition_index, m.error_code, m.timestamp, m.offset, m.leader_epoch = r.fixed(_STRUCT_ihqqi)
+    r.skip_tags()
+    return m
+
+
+def _read_list_offsets_topic_response_v6(r: MessageReader) -> ListOffsetsTopicResponse:
+    m = new(ListOffsetsTopicResponse)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 27, _read_list_offsets_partition_response_v6)
+    r.skip_tags()
+    return m
 
 
 def _write_v6(m: ListOffsetsResponse, w: Write) -> None:  # versions 6-11, flexible
@@ -324,56 +264,12 @@ def _write_v6(m: ListOffsetsResponse, w: Write) -> None:  # versions 6-11, flexi
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[ListOffsetsResponse, int]:  # versions 6-11, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ListOffsetsResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        list_offsets_topic_response = new(ListOffsetsTopicResponse)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        list_offsets_topic_response.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 27 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            list_offsets_partition_response = new(ListOffsetsPartitionResponse)
-            list_offsets_partition_response.old_style_offsets = []
-            list_offsets_partition_response.partition_index, list_offsets_partition_response.error_code, list_offsets_partition_response.timestamp, list_offsets_partition_response.offset, list_offsets_partition_response.leader_epoch, tags = _UNPACK_ihqqiB(buffer, at)
-            at += 27
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(list_offsets_partition_response)
-        list_offsets_topic_response.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(list_offsets_topic_response)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_list_offsets_topic_response_v6)
+    r.skip_tags()
+    return m, r.at
 
 
 ListOffsetsResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v4, 5: _write_v4, 6: _write_v6, 7: _write_v6, 8: _write_v6, 9: _write_v6, 10: _write_v6, 11: _write_v6}

@@ -6,8 +6,9 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new,
-    refuse_count, refuse_field, refuse_length, refuse_null, skip_counted_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, Write, ZERO_UUID, classic_string, compact_nullable_string,
+    compact_string, new, refuse_count, refuse_field, refuse_length, refuse_null, skip_counted_tags, uvarint,
+    uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -15,7 +16,6 @@ _PACK_o = Struct(">?").pack
 _PACK_ooo = Struct(">???").pack
 _PACK_ooox = Struct(">???x").pack
 _PACK_oox = Struct(">??x").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _UNPACK_16sB = Struct(">16sB").unpack_from
 _UNPACK_o = Struct(">?").unpack_from
@@ -62,6 +62,13 @@ class MetadataRequest(Message):
         self.include_topic_authorized_operations = include_topic_authorized_operations
 
 
+def _write_metadata_request_topic_v0(m: MetadataRequestTopic, w: Write) -> None:
+    name = m.name
+    if name is None:
+        refuse_null('name')
+    w(classic_string(name))
+
+
 def _write_v0(m: MetadataRequest, w: Write) -> None:  # version 0
     if not m.allow_auto_topic_creation:
         refuse_field('allow_auto_topic_creation')
@@ -75,11 +82,7 @@ def _write_v0(m: MetadataRequest, w: Write) -> None:  # version 0
     _topics = topics
     w(_PACK_i(len(_topics)))
     for metadata_request_topic in _topics:
-        name = metadata_request_topic.name
-        if name is None:
-            refuse_null('name')
-        raw = name.encode()
-        w(_PACK_h(len(raw)) + raw)
+        _write_metadata_request_topic_v0(metadata_request_topic, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version 0
@@ -120,11 +123,7 @@ def _write_v1(m: MetadataRequest, w: Write) -> None:  # versions 1-3
     topics = m.topics
     w(_PACK_i((-1 if topics is None else len(topics))))
     for metadata_request_topic in topics or ():
-        name = metadata_request_topic.name
-        if name is None:
-            refuse_null('name')
-        raw = name.encode()
-        w(_PACK_h(len(raw)) + raw)
+        _write_metadata_request_topic_v0(metadata_request_topic, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versions 1-3
@@ -166,11 +165,7 @@ def _write_v4(m: MetadataRequest, w: Write) -> None:  # versions 4-7
     topics = m.topics
     w(_PACK_i((-1 if topics is None else len(topics))))
     for metadata_request_topic in topics or ():
-        name = metadata_request_topic.name
-        if name is None:
-            refuse_null('name')
-        raw = name.encode()
-        w(_PACK_h(len(raw)) + raw)
+        _write_metadata_request_topic_v0(metadata_request_topic, w)
     w(_PACK_o(m.allow_auto_topic_creation))
 
 
@@ -210,11 +205,7 @@ def _write_v8(m: MetadataRequest, w: Write) -> None:  # version 8
     topics = m.topics
     w(_PACK_i((-1 if topics is None else len(topics))))
     for metadata_request_topic in topics or ():
-        name = metadata_request_topic.name
-        if name is None:
-            refuse_null('name')
-        raw = name.encode()
-        w(_PACK_h(len(raw)) + raw)
+        _write_metadata_request_topic_v0(metadata_request_topic, w)
     w(_PACK_ooo(m.allow_auto_topic_creation, m.include_cluster_authorized_operations, m.include_topic_authorized_operations))
 
 
@@ -248,18 +239,19 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     return m, at
 
 
+def _write_metadata_request_topic_v9(m: MetadataRequestTopic, w: Write) -> None:
+    name = m.name
+    if name is None:
+        refuse_null('name')
+    w(compact_string(name))
+    w(NO_TAGS)
+
+
 def _write_v9(m: MetadataRequest, w: Write) -> None:  # version 9, flexible
     topics = m.topics
-    count = (-1 if topics is None else len(topics)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if topics is None else len(topics)) + 1))
     for metadata_request_topic in topics or ():
-        name = metadata_request_topic.name
-        if name is None:
-            refuse_null('name')
-        raw = name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        w(NO_TAGS)
+        _write_metadata_request_topic_v9(metadata_request_topic, w)
     w(_PACK_ooox(m.allow_auto_topic_creation, m.include_cluster_authorized_operations, m.include_topic_authorized_operations))
 
 
@@ -305,14 +297,16 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     return m, at
 
 
+def _write_metadata_request_topic_v10(m: MetadataRequestTopic, w: Write) -> None:
+    w(_PACK_16s(m.topic_id) + compact_nullable_string(m.name))
+    w(NO_TAGS)
+
+
 def _write_v10(m: MetadataRequest, w: Write) -> None:  # version 10, flexible
     topics = m.topics
-    count = (-1 if topics is None else len(topics)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if topics is None else len(topics)) + 1))
     for metadata_request_topic in topics or ():
-        name = metadata_request_topic.name
-        w(_PACK_16s(metadata_request_topic.topic_id) + (NULL if name is None else compact_string(name)))
-        w(NO_TAGS)
+        _write_metadata_request_topic_v10(metadata_request_topic, w)
     w(_PACK_ooox(m.allow_auto_topic_creation, m.include_cluster_authorized_operations, m.include_topic_authorized_operations))
 
 
@@ -364,12 +358,9 @@ def _write_v11(m: MetadataRequest, w: Write) -> None:  # versions 11-13, flexibl
     if m.include_cluster_authorized_operations:
         refuse_field('include_cluster_authorized_operations')
     topics = m.topics
-    count = (-1 if topics is None else len(topics)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if topics is None else len(topics)) + 1))
     for metadata_request_topic in topics or ():
-        name = metadata_request_topic.name
-        w(_PACK_16s(metadata_request_topic.topic_id) + (NULL if name is None else compact_string(name)))
-        w(NO_TAGS)
+        _write_metadata_request_topic_v10(metadata_request_topic, w)
     w(_PACK_oox(m.allow_auto_topic_creation, m.include_topic_authorized_operations))
 
 

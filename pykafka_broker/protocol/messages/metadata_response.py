@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string,
-    new, refuse_count, refuse_field, refuse_length, refuse_null, skip_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string,
+    new, refuse_field, refuse_null, string_length, uvarint,
 )
 
 _PACK_16so = Struct(">16s?").pack
@@ -23,19 +23,12 @@ _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
 _PACK_ix = Struct(">ix").pack
-_UNPACK_16soB = Struct(">16s?B").unpack_from
-_UNPACK_oB = Struct(">?B").unpack_from
-_UNPACK_oi = Struct(">?i").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_hh = Struct(">hh").unpack_from
-_UNPACK_hiii = Struct(">hiii").unpack_from
-_UNPACK_hiiiB = Struct(">hiiiB").unpack_from
-_UNPACK_hiiii = Struct(">hiiii").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ih = Struct(">ih").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
+_STRUCT_16so = Struct(">16s?")
+_STRUCT_o = Struct(">?")
+_STRUCT_h = Struct(">h")
+_STRUCT_hii = Struct(">hii")
+_STRUCT_hiii = Struct(">hiii")
+_STRUCT_i = Struct(">i")
 
 
 class MetadataResponseBroker(Fields):
@@ -142,6 +135,36 @@ class MetadataResponse(Message):
             self.topics.append(answer)
 
 
+def _read_metadata_response_broker_v0(r: MessageReader) -> MetadataResponseBroker:
+    m = new(MetadataResponseBroker)
+    m.rack = None
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.short_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    return m
+
+
+def _read_metadata_response_partition_v0(r: MessageReader) -> MetadataResponsePartition:
+    m = new(MetadataResponsePartition)
+    m.leader_epoch = -1
+    m.offline_replicas = []
+    m.error_code, m.partition_index, m.leader_id = r.fixed(_STRUCT_hii)
+    m.replica_nodes = r.numbers(r.length(), 'replica_nodes', 4, "i")
+    m.isr_nodes = r.numbers(r.length(), 'isr_nodes', 4, "i")
+    return m
+
+
+def _read_metadata_response_topic_v0(r: MessageReader) -> MetadataResponseTopic:
+    m = new(MetadataResponseTopic)
+    m.topic_id = ZERO_UUID
+    m.is_internal = False
+    m.topic_authorized_operations = -2147483648
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 18, _read_metadata_response_partition_v0)
+    return m
+
+
 def _write_v0(m: MetadataResponse, w: Write) -> None:  # version 0
     if m.cluster_authorized_operations != -2147483648:
         refuse_field('cluster_authorized_operations')
@@ -171,75 +194,36 @@ def _write_v0(m: MetadataResponse, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.throttle_time_ms = 0
     m.cluster_id = None
     m.controller_id = -1
     m.cluster_authorized_operations = -2147483648
     m.error_code = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 10 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.rack = None
-        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        (metadata_response_broker.port,) = _UNPACK_i(buffer, at)
-        at += 4
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 8 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.topic_id = ZERO_UUID
-        metadata_response_topic.is_internal = False
-        metadata_response_topic.topic_authorized_operations = -2147483648
-        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.leader_epoch = -1
-            metadata_response_partition.offline_replicas = []
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, count = _UNPACK_hiii(buffer, at)
-            at += 14
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    return m, at
+    m.brokers = r.structs(r.length(), 'brokers', 10, _read_metadata_response_broker_v0)
+    m.topics = r.structs(r.length(), 'topics', 8, _read_metadata_response_topic_v0)
+    return m, r.at
+
+
+def _read_metadata_response_broker_v1(r: MessageReader) -> MetadataResponseBroker:
+    m = new(MetadataResponseBroker)
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.short_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    m.rack = r.nullable_string(r.short_length(), 'rack')
+    return m
+
+
+def _read_metadata_response_topic_v1(r: MessageReader) -> MetadataResponseTopic:
+    m = new(MetadataResponseTopic)
+    m.topic_id = ZERO_UUID
+    m.topic_authorized_operations = -2147483648
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.name = r.string(r.short_length(), 'name')
+    (m.is_internal,) = r.fixed(_STRUCT_o)
+    m.partitions = r.structs(r.length(), 'partitions', 18, _read_metadata_response_partition_v0)
+    return m
 
 
 def _write_v1(m: MetadataResponse, w: Write) -> None:  # version 1
@@ -273,80 +257,16 @@ def _write_v1(m: MetadataResponse, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.throttle_time_ms = 0
     m.cluster_id = None
     m.cluster_authorized_operations = -2147483648
     m.error_code = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 12 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
-        at += 6
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    m.controller_id, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 9 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.topic_id = ZERO_UUID
-        metadata_response_topic.topic_authorized_operations = -2147483648
-        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
-        at += 5
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.leader_epoch = -1
-            metadata_response_partition.offline_replicas = []
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, count = _UNPACK_hiii(buffer, at)
-            at += 14
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    return m, at
+    m.brokers = r.structs(r.length(), 'brokers', 12, _read_metadata_response_broker_v1)
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 9, _read_metadata_response_topic_v1)
+    return m, r.at
 
 
 def _write_v2(m: MetadataResponse, w: Write) -> None:  # version 2
@@ -383,89 +303,16 @@ def _write_v2(m: MetadataResponse, w: Write) -> None:  # version 2
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.throttle_time_ms = 0
     m.cluster_authorized_operations = -2147483648
     m.error_code = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 12 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
-        at += 6
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.controller_id, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 9 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.topic_id = ZERO_UUID
-        metadata_response_topic.topic_authorized_operations = -2147483648
-        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
-        at += 5
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.leader_epoch = -1
-            metadata_response_partition.offline_replicas = []
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, count = _UNPACK_hiii(buffer, at)
-            at += 14
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    return m, at
+    m.brokers = r.structs(r.length(), 'brokers', 12, _read_metadata_response_broker_v1)
+    m.cluster_id = r.nullable_string(r.short_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 9, _read_metadata_response_topic_v1)
+    return m, r.at
 
 
 def _write_v3(m: MetadataResponse, w: Write) -> None:  # versions 3-4
@@ -502,88 +349,37 @@ def _write_v3(m: MetadataResponse, w: Write) -> None:  # versions 3-4
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versions 3-4
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.cluster_authorized_operations = -2147483648
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 12 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
-        at += 6
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.controller_id, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 9 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.topic_id = ZERO_UUID
-        metadata_response_topic.topic_authorized_operations = -2147483648
-        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
-        at += 5
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.leader_epoch = -1
-            metadata_response_partition.offline_replicas = []
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, count = _UNPACK_hiii(buffer, at)
-            at += 14
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.length(), 'brokers', 12, _read_metadata_response_broker_v1)
+    m.cluster_id = r.nullable_string(r.short_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 9, _read_metadata_response_topic_v1)
+    return m, r.at
+
+
+def _read_metadata_response_partition_v5(r: MessageReader) -> MetadataResponsePartition:
+    m = new(MetadataResponsePartition)
+    m.leader_epoch = -1
+    m.error_code, m.partition_index, m.leader_id = r.fixed(_STRUCT_hii)
+    m.replica_nodes = r.numbers(r.length(), 'replica_nodes', 4, "i")
+    m.isr_nodes = r.numbers(r.length(), 'isr_nodes', 4, "i")
+    m.offline_replicas = r.numbers(r.length(), 'offline_replicas', 4, "i")
+    return m
+
+
+def _read_metadata_response_topic_v5(r: MessageReader) -> MetadataResponseTopic:
+    m = new(MetadataResponseTopic)
+    m.topic_id = ZERO_UUID
+    m.topic_authorized_operations = -2147483648
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.name = r.string(r.short_length(), 'name')
+    (m.is_internal,) = r.fixed(_STRUCT_o)
+    m.partitions = r.structs(r.length(), 'partitions', 22, _read_metadata_response_partition_v5)
+    return m
 
 
 def _write_v5(m: MetadataResponse, w: Write) -> None:  # versions 5-6
@@ -622,93 +418,36 @@ def _write_v5(m: MetadataResponse, w: Write) -> None:  # versions 5-6
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # versions 5-6
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.cluster_authorized_operations = -2147483648
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 12 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
-        at += 6
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.controller_id, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 9 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.topic_id = ZERO_UUID
-        metadata_response_topic.topic_authorized_operations = -2147483648
-        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
-        at += 5
-        if count < 0 or count * 22 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.leader_epoch = -1
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, count = _UNPACK_hiii(buffer, at)
-            at += 14
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
-            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.length(), 'brokers', 12, _read_metadata_response_broker_v1)
+    m.cluster_id = r.nullable_string(r.short_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 9, _read_metadata_response_topic_v5)
+    return m, r.at
+
+
+def _read_metadata_response_partition_v7(r: MessageReader) -> MetadataResponsePartition:
+    m = new(MetadataResponsePartition)
+    m.error_code, m.partition_index, m.leader_id, m.leader_epoch = r.fixed(_STRUCT_hiii)
+    m.replica_nodes = r.numbers(r.length(), 'replica_nodes', 4, "i")
+    m.isr_nodes = r.numbers(r.length(), 'isr_nodes', 4, "i")
+    m.offline_replicas = r.numbers(r.length(), 'offline_replicas', 4, "i")
+    return m
+
+
+def _read_metadata_response_topic_v7(r: MessageReader) -> MetadataResponseTopic:
+    m = new(MetadataResponseTopic)
+    m.topic_id = ZERO_UUID
+    m.topic_authorized_operations = -2147483648
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.name = r.string(r.short_length(), 'name')
+    (m.is_internal,) = r.fixed(_STRUCT_o)
+    m.partitions = r.structs(r.length(), 'partitions', 26, _read_metadata_response_partition_v7)
+    return m
 
 
 def _write_v7(m: MetadataResponse, w: Write) -> None:  # version 7
@@ -747,92 +486,27 @@ def _write_v7(m: MetadataResponse, w: Write) -> None:  # version 7
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 7
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.cluster_authorized_operations = -2147483648
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 12 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
-        at += 6
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.controller_id, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 9 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.topic_id = ZERO_UUID
-        metadata_response_topic.topic_authorized_operations = -2147483648
-        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
-        at += 5
-        if count < 0 or count * 26 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiii(buffer, at)
-            at += 18
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
-            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.length(), 'brokers', 12, _read_metadata_response_broker_v1)
+    m.cluster_id = r.nullable_string(r.short_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 9, _read_metadata_response_topic_v7)
+    return m, r.at
+
+
+def _read_metadata_response_topic_v8(r: MessageReader) -> MetadataResponseTopic:
+    m = new(MetadataResponseTopic)
+    m.topic_id = ZERO_UUID
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.name = r.string(r.short_length(), 'name')
+    (m.is_internal,) = r.fixed(_STRUCT_o)
+    m.partitions = r.structs(r.length(), 'partitions', 26, _read_metadata_response_partition_v7)
+    (m.topic_authorized_operations,) = r.fixed(_STRUCT_i)
+    return m
 
 
 def _write_v8(m: MetadataResponse, w: Write) -> None:  # version 8
@@ -869,94 +543,48 @@ def _write_v8(m: MetadataResponse, w: Write) -> None:  # version 8
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 8
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 12 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_ih(buffer, at)
-        at += 6
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_ih(buffer, at)
-        at += 6
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    (count,) = _UNPACK_h(buffer, at)
-    at += 2
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.controller_id, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 13 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.topic_id = ZERO_UUID
-        metadata_response_topic.error_code, count = _UNPACK_hh(buffer, at)
-        at += 4
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_topic.is_internal, count = _UNPACK_oi(buffer, at)
-        at += 5
-        if count < 0 or count * 26 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiii(buffer, at)
-            at += 18
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            (count,) = _UNPACK_i(buffer, at)
-            at += 4
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
-            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        (metadata_response_topic.topic_authorized_operations,) = _UNPACK_i(buffer, at)
-        at += 4
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    (m.cluster_authorized_operations,) = _UNPACK_i(buffer, at)
-    at += 4
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.length(), 'brokers', 12, _read_metadata_response_broker_v1)
+    m.cluster_id = r.nullable_string(r.short_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 13, _read_metadata_response_topic_v8)
+    (m.cluster_authorized_operations,) = r.fixed(_STRUCT_i)
+    return m, r.at
+
+
+def _read_metadata_response_broker_v9(r: MessageReader) -> MetadataResponseBroker:
+    m = new(MetadataResponseBroker)
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    r.skip_tags()
+    return m
+
+
+def _read_metadata_response_partition_v9(r: MessageReader) -> MetadataResponsePartition:
+    m = new(MetadataResponsePartition)
+    m.error_code, m.partition_index, m.leader_id, m.leader_epoch = r.fixed(_STRUCT_hiii)
+    m.replica_nodes = r.numbers(r.compact_length(), 'replica_nodes', 4, "i")
+    m.isr_nodes = r.numbers(r.compact_length(), 'isr_nodes', 4, "i")
+    m.offline_replicas = r.numbers(r.compact_length(), 'offline_replicas', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _read_metadata_response_topic_v9(r: MessageReader) -> MetadataResponseTopic:
+    m = new(MetadataResponseTopic)
+    m.topic_id = ZERO_UUID
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.name = r.string(r.compact_length(), 'name')
+    (m.is_internal,) = r.fixed(_STRUCT_o)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 18, _read_metadata_response_partition_v9)
+    (m.topic_authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
 
 
 def _write_v9(m: MetadataResponse, w: Write) -> None:  # version 9, flexible
@@ -1001,136 +629,28 @@ def _write_v9(m: MetadataResponse, w: Write) -> None:  # version 9, flexible
 
 
 def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 9, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.controller_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 10 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.topic_id = ZERO_UUID
-        metadata_response_topic.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_topic.is_internal, count = _UNPACK_oB(buffer, at)
-        at += 2
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
-            at += 15
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
-            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        metadata_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    m.cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.compact_length(), 'brokers', 11, _read_metadata_response_broker_v9)
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 10, _read_metadata_response_topic_v9)
+    (m.cluster_authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
+
+
+def _read_metadata_response_topic_v10(r: MessageReader) -> MetadataResponseTopic:
+    m = new(MetadataResponseTopic)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.name = r.string(r.compact_length(), 'name')
+    m.topic_id, m.is_internal = r.fixed(_STRUCT_16so)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 18, _read_metadata_response_partition_v9)
+    (m.topic_authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
 
 
 def _write_v10(m: MetadataResponse, w: Write) -> None:  # version 10, flexible
@@ -1175,135 +695,17 @@ def _write_v10(m: MetadataResponse, w: Write) -> None:  # version 10, flexible
 
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 10, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.controller_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 26 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_topic.topic_id, metadata_response_topic.is_internal, count = _UNPACK_16soB(buffer, at)
-        at += 18
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
-            at += 15
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
-            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        metadata_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    m.cluster_authorized_operations, tags = _UNPACK_iB(buffer, at)
-    at += 5
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.compact_length(), 'brokers', 11, _read_metadata_response_broker_v9)
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 26, _read_metadata_response_topic_v10)
+    (m.cluster_authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v11(m: MetadataResponse, w: Write) -> None:  # version 11, flexible
@@ -1350,136 +752,28 @@ def _write_v11(m: MetadataResponse, w: Write) -> None:  # version 11, flexible
 
 
 def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 11, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.cluster_authorized_operations = -2147483648
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.controller_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 26 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_topic.topic_id, metadata_response_topic.is_internal, count = _UNPACK_16soB(buffer, at)
-        at += 18
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
-            at += 15
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
-            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        metadata_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.compact_length(), 'brokers', 11, _read_metadata_response_broker_v9)
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 26, _read_metadata_response_topic_v10)
+    r.skip_tags()
+    return m, r.at
+
+
+def _read_metadata_response_topic_v12(r: MessageReader) -> MetadataResponseTopic:
+    m = new(MetadataResponseTopic)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.name = r.nullable_string(r.compact_length(), 'name')
+    m.topic_id, m.is_internal = r.fixed(_STRUCT_16so)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 18, _read_metadata_response_partition_v9)
+    (m.topic_authorized_operations,) = r.fixed(_STRUCT_i)
+    r.skip_tags()
+    return m
 
 
 def _write_v12(m: MetadataResponse, w: Write) -> None:  # version 12, flexible
@@ -1522,139 +816,17 @@ def _write_v12(m: MetadataResponse, w: Write) -> None:  # version 12, flexible
 
 
 def _read_v12(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 12, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.cluster_authorized_operations = -2147483648
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.controller_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 26 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            metadata_response_topic.name = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-            at = stop
-        metadata_response_topic.topic_id, metadata_response_topic.is_internal, count = _UNPACK_16soB(buffer, at)
-        at += 18
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
-            at += 15
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
-            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        metadata_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.compact_length(), 'brokers', 11, _read_metadata_response_broker_v9)
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 26, _read_metadata_response_topic_v12)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v13(m: MetadataResponse, w: Write) -> None:  # version 13, flexible
@@ -1697,138 +869,17 @@ def _write_v13(m: MetadataResponse, w: Write) -> None:  # version 13, flexible
 
 
 def _read_v13(buffer: Buffer, at: int) -> tuple[MetadataResponse, int]:  # version 13, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(MetadataResponse)
     m.cluster_authorized_operations = -2147483648
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('brokers', count, size - at)
-    brokers = []
-    for _ in range(count):
-        metadata_response_broker = new(MetadataResponseBroker)
-        metadata_response_broker.node_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        metadata_response_broker.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        metadata_response_broker.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            metadata_response_broker.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            metadata_response_broker.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        brokers.append(metadata_response_broker)
-    m.brokers = brokers
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.cluster_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('cluster_id', count, size - at)
-        m.cluster_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.controller_id, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 26 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        metadata_response_topic = new(MetadataResponseTopic)
-        metadata_response_topic.error_code, count = _UNPACK_hB(buffer, at)
-        at += 3
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            metadata_response_topic.name = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            metadata_response_topic.name = str(buffer[at:stop], "utf-8")
-            at = stop
-        metadata_response_topic.topic_id, metadata_response_topic.is_internal, count = _UNPACK_16soB(buffer, at)
-        at += 18
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            metadata_response_partition = new(MetadataResponsePartition)
-            metadata_response_partition.error_code, metadata_response_partition.partition_index, metadata_response_partition.leader_id, metadata_response_partition.leader_epoch, count = _UNPACK_hiiiB(buffer, at)
-            at += 15
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('replica_nodes', count, size - at)
-            metadata_response_partition.replica_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('isr_nodes', count, size - at)
-            metadata_response_partition.isr_nodes = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('offline_replicas', count, size - at)
-            metadata_response_partition.offline_replicas = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(metadata_response_partition)
-        metadata_response_topic.partitions = partitions
-        metadata_response_topic.topic_authorized_operations, tags = _UNPACK_iB(buffer, at)
-        at += 5
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(metadata_response_topic)
-    m.topics = topics
-    m.error_code, tags = _UNPACK_hB(buffer, at)
-    at += 3
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.brokers = r.structs(r.compact_length(), 'brokers', 11, _read_metadata_response_broker_v9)
+    m.cluster_id = r.nullable_string(r.compact_length(), 'cluster_id')
+    (m.controller_id,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 26, _read_metadata_response_topic_v12)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m, r.at
 
 
 MetadataResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v3, 4: _write_v3, 5: _write_v5, 6: _write_v5, 7: _write_v7, 8: _write_v8, 9: _write_v9, 10: _write_v10, 11: _write_v11, 12: _write_v12, 13: _write_v13}

@@ -6,18 +6,16 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new,
-    refuse_count, refuse_field, refuse_length, skip_counted_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, Write, ZERO_UUID, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint,
+    uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_PACK_ih = Struct(">ih").pack
-_PACK_iqh = Struct(">iqh").pack
+_PACK_iq = Struct(">iq").pack
 _PACK_iqi = Struct(">iqi").pack
-_PACK_iqih = Struct(">iqih").pack
-_PACK_iqqh = Struct(">iqqh").pack
+_PACK_iqq = Struct(">iqq").pack
 _PACK_qi = Struct(">qi").pack
 _UNPACK_16sB = Struct(">16sB").unpack_from
 _UNPACK_h = Struct(">h").unpack_from
@@ -93,24 +91,28 @@ class OffsetCommitRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_offset_commit_request_partition_v0(m: OffsetCommitRequestPartition, w: Write) -> None:
+    if m.commit_timestamp != -1:
+        refuse_field('commit_timestamp')
+    w(_PACK_iq(m.partition_index, m.committed_offset) + classic_nullable_string(m.committed_metadata))
+
+
+def _write_offset_commit_request_topic_v0(m: OffsetCommitRequestTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for offset_commit_request_partition in partitions:
+        _write_offset_commit_request_partition_v0(offset_commit_request_partition, w)
+
+
 def _write_v0(m: OffsetCommitRequest, w: Write) -> None:  # version 0
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_commit_request_topic in topics:
-        raw = offset_commit_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_commit_request_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_commit_request_partition in partitions:
-            if offset_commit_request_partition.commit_timestamp != -1:
-                refuse_field('commit_timestamp')
-            committed_metadata = offset_commit_request_partition.committed_metadata
-            raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w((_PACK_iqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw))) + raw)
+        _write_offset_commit_request_topic_v0(offset_commit_request_topic, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 0
@@ -171,24 +173,27 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     return m, at
 
 
+def _write_offset_commit_request_partition_v1(m: OffsetCommitRequestPartition, w: Write) -> None:
+    w(_PACK_iqq(m.partition_index, m.committed_offset, m.commit_timestamp) + classic_nullable_string(m.committed_metadata))
+
+
+def _write_offset_commit_request_topic_v1(m: OffsetCommitRequestTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for offset_commit_request_partition in partitions:
+        _write_offset_commit_request_partition_v1(offset_commit_request_partition, w)
+
+
 def _write_v1(m: OffsetCommitRequest, w: Write) -> None:  # version 1
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_ih(m.generation_id_or_member_epoch, len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_i(m.generation_id_or_member_epoch) + classic_string(m.member_id))
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_commit_request_topic in topics:
-        raw = offset_commit_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_commit_request_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_commit_request_partition in partitions:
-            committed_metadata = offset_commit_request_partition.committed_metadata
-            raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w((_PACK_iqqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.commit_timestamp, -1 if committed_metadata is None else len(raw))) + raw)
+        _write_offset_commit_request_topic_v1(offset_commit_request_topic, w)
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 1
@@ -256,23 +261,12 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
 def _write_v2(m: OffsetCommitRequest, w: Write) -> None:  # versions 2-4
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_ih(m.generation_id_or_member_epoch, len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_i(m.generation_id_or_member_epoch) + classic_string(m.member_id))
     topics = m.topics
     w(_PACK_qi(m.retention_time_ms, len(topics)))
     for offset_commit_request_topic in topics:
-        raw = offset_commit_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_commit_request_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_commit_request_partition in partitions:
-            if offset_commit_request_partition.commit_timestamp != -1:
-                refuse_field('commit_timestamp')
-            committed_metadata = offset_commit_request_partition.committed_metadata
-            raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w((_PACK_iqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw))) + raw)
+        _write_offset_commit_request_topic_v0(offset_commit_request_topic, w)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # versions 2-4
@@ -340,23 +334,12 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
 def _write_v5(m: OffsetCommitRequest, w: Write) -> None:  # version 5
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_ih(m.generation_id_or_member_epoch, len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_i(m.generation_id_or_member_epoch) + classic_string(m.member_id))
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_commit_request_topic in topics:
-        raw = offset_commit_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_commit_request_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_commit_request_partition in partitions:
-            if offset_commit_request_partition.commit_timestamp != -1:
-                refuse_field('commit_timestamp')
-            committed_metadata = offset_commit_request_partition.committed_metadata
-            raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w((_PACK_iqh(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw))) + raw)
+        _write_offset_commit_request_topic_v0(offset_commit_request_topic, w)
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 5
@@ -422,26 +405,29 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     return m, at
 
 
+def _write_offset_commit_request_partition_v6(m: OffsetCommitRequestPartition, w: Write) -> None:
+    if m.commit_timestamp != -1:
+        refuse_field('commit_timestamp')
+    w(_PACK_iqi(m.partition_index, m.committed_offset, m.committed_leader_epoch) + classic_nullable_string(m.committed_metadata))
+
+
+def _write_offset_commit_request_topic_v6(m: OffsetCommitRequestTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for offset_commit_request_partition in partitions:
+        _write_offset_commit_request_partition_v6(offset_commit_request_partition, w)
+
+
 def _write_v6(m: OffsetCommitRequest, w: Write) -> None:  # version 6
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_ih(m.generation_id_or_member_epoch, len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_i(m.generation_id_or_member_epoch) + classic_string(m.member_id))
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_commit_request_topic in topics:
-        raw = offset_commit_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_commit_request_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_commit_request_partition in partitions:
-            if offset_commit_request_partition.commit_timestamp != -1:
-                refuse_field('commit_timestamp')
-            committed_metadata = offset_commit_request_partition.committed_metadata
-            raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w((_PACK_iqih(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, -1 if committed_metadata is None else len(raw))) + raw)
+        _write_offset_commit_request_topic_v6(offset_commit_request_topic, w)
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 6
@@ -507,26 +493,13 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
 
 
 def _write_v7(m: OffsetCommitRequest, w: Write) -> None:  # version 7
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_ih(m.generation_id_or_member_epoch, len(raw)) + raw)
-    group_instance_id = m.group_instance_id
-    raw = b"" if group_instance_id is None else group_instance_id.encode()
-    w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_i(m.generation_id_or_member_epoch) + classic_string(m.member_id))
+    w(classic_nullable_string(m.group_instance_id))
     topics = m.topics
     w(_PACK_i(len(topics)))
     for offset_commit_request_topic in topics:
-        raw = offset_commit_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = offset_commit_request_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for offset_commit_request_partition in partitions:
-            if offset_commit_request_partition.commit_timestamp != -1:
-                refuse_field('commit_timestamp')
-            committed_metadata = offset_commit_request_partition.committed_metadata
-            raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w((_PACK_iqih(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, -1 if committed_metadata is None else len(raw))) + raw)
+        _write_offset_commit_request_topic_v6(offset_commit_request_topic, w)
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 7
@@ -600,32 +573,30 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     return m, at
 
 
+def _write_offset_commit_request_partition_v8(m: OffsetCommitRequestPartition, w: Write) -> None:
+    if m.commit_timestamp != -1:
+        refuse_field('commit_timestamp')
+    w(_PACK_iqi(m.partition_index, m.committed_offset, m.committed_leader_epoch) + compact_nullable_string(m.committed_metadata))
+    w(NO_TAGS)
+
+
+def _write_offset_commit_request_topic_v8(m: OffsetCommitRequestTopic, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for offset_commit_request_partition in partitions:
+        _write_offset_commit_request_partition_v8(offset_commit_request_partition, w)
+    w(NO_TAGS)
+
+
 def _write_v8(m: OffsetCommitRequest, w: Write) -> None:  # versions 8-9, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w(_PACK_i(m.generation_id_or_member_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    group_instance_id = m.group_instance_id
-    w(NULL if group_instance_id is None else compact_string(group_instance_id))
+    w(compact_string(m.group_id))
+    w(_PACK_i(m.generation_id_or_member_epoch) + compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for offset_commit_request_topic in topics:
-        raw = offset_commit_request_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = offset_commit_request_topic.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for offset_commit_request_partition in partitions:
-            if offset_commit_request_partition.commit_timestamp != -1:
-                refuse_field('commit_timestamp')
-            committed_metadata = offset_commit_request_partition.committed_metadata
-            w(_PACK_iqi(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch) + (NULL if committed_metadata is None else compact_string(committed_metadata)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_offset_commit_request_topic_v8(offset_commit_request_topic, w)
     w(NO_TAGS)
 
 
@@ -733,29 +704,22 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     return m, at
 
 
+def _write_offset_commit_request_topic_v10(m: OffsetCommitRequestTopic, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for offset_commit_request_partition in partitions:
+        _write_offset_commit_request_partition_v8(offset_commit_request_partition, w)
+    w(NO_TAGS)
+
+
 def _write_v10(m: OffsetCommitRequest, w: Write) -> None:  # version 10, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w(_PACK_i(m.generation_id_or_member_epoch) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    group_instance_id = m.group_instance_id
-    w(NULL if group_instance_id is None else compact_string(group_instance_id))
+    w(compact_string(m.group_id))
+    w(_PACK_i(m.generation_id_or_member_epoch) + compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for offset_commit_request_topic in topics:
-        partitions = offset_commit_request_topic.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(offset_commit_request_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for offset_commit_request_partition in partitions:
-            if offset_commit_request_partition.commit_timestamp != -1:
-                refuse_field('commit_timestamp')
-            committed_metadata = offset_commit_request_partition.committed_metadata
-            w(_PACK_iqi(offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch) + (NULL if committed_metadata is None else compact_string(committed_metadata)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_offset_commit_request_topic_v10(offset_commit_request_topic, w)
     w(NO_TAGS)
 
 

@@ -7,8 +7,7 @@ from struct import Struct
 from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, NO_TAGS, UVARINT, Write, ZERO_UUID, new, refuse_count, refuse_length, skip_tags,
-    string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, UVARINT, Write, ZERO_UUID, new, string_length, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -17,13 +16,9 @@ _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihx = Struct(">ihx").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_ITER_ih = Struct(">ih").iter_unpack
+_STRUCT_16s = Struct(">16s")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
 
 
 class OffsetCommitResponsePartition(Fields):
@@ -82,6 +77,20 @@ class OffsetCommitResponse(Message):
                 self.topics.append(answer)
 
 
+def _read_offset_commit_response_partition_v0(r: MessageReader) -> OffsetCommitResponsePartition:
+    m = new(OffsetCommitResponsePartition)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    return m
+
+
+def _read_offset_commit_response_topic_v0(r: MessageReader) -> OffsetCommitResponseTopic:
+    m = new(OffsetCommitResponseTopic)
+    m.topic_id = ZERO_UUID
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 6, _read_offset_commit_response_partition_v0)
+    return m
+
+
 def _write_v0(m: OffsetCommitResponse, w: Write) -> None:  # versions 0-2
     topics = m.topics
     w(_PACK_i(len(topics)))
@@ -95,39 +104,11 @@ def _write_v0(m: OffsetCommitResponse, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # versions 0-2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetCommitResponse)
     m.throttle_time_ms = 0
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_commit_response_topic = new(OffsetCommitResponseTopic)
-        offset_commit_response_topic.topic_id = ZERO_UUID
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        offset_commit_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 6
-        for values in _ITER_ih(buffer[at:stop]):
-            offset_commit_response_partition = new(OffsetCommitResponsePartition)
-            offset_commit_response_partition.partition_index, offset_commit_response_partition.error_code = values
-            partitions.append(offset_commit_response_partition)
-        at = stop
-        offset_commit_response_topic.partitions = partitions
-        topics.append(offset_commit_response_topic)
-    m.topics = topics
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_commit_response_topic_v0)
+    return m, r.at
 
 
 def _write_v3(m: OffsetCommitResponse, w: Write) -> None:  # versions 3-7
@@ -143,38 +124,27 @@ def _write_v3(m: OffsetCommitResponse, w: Write) -> None:  # versions 3-7
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # versions 3-7
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetCommitResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_commit_response_topic = new(OffsetCommitResponseTopic)
-        offset_commit_response_topic.topic_id = ZERO_UUID
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        offset_commit_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 6
-        for values in _ITER_ih(buffer[at:stop]):
-            offset_commit_response_partition = new(OffsetCommitResponsePartition)
-            offset_commit_response_partition.partition_index, offset_commit_response_partition.error_code = values
-            partitions.append(offset_commit_response_partition)
-        at = stop
-        offset_commit_response_topic.partitions = partitions
-        topics.append(offset_commit_response_topic)
-    m.topics = topics
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_commit_response_topic_v0)
+    return m, r.at
+
+
+def _read_offset_commit_response_partition_v8(r: MessageReader) -> OffsetCommitResponsePartition:
+    m = new(OffsetCommitResponsePartition)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m
+
+
+def _read_offset_commit_response_topic_v8(r: MessageReader) -> OffsetCommitResponseTopic:
+    m = new(OffsetCommitResponseTopic)
+    m.topic_id = ZERO_UUID
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 7, _read_offset_commit_response_partition_v8)
+    r.skip_tags()
+    return m
 
 
 def _write_v8(m: OffsetCommitResponse, w: Write) -> None:  # versions 8-9, flexible
@@ -195,56 +165,21 @@ def _write_v8(m: OffsetCommitResponse, w: Write) -> None:  # versions 8-9, flexi
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # versions 8-9, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetCommitResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_commit_response_topic = new(OffsetCommitResponseTopic)
-        offset_commit_response_topic.topic_id = ZERO_UUID
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        offset_commit_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 7 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            offset_commit_response_partition = new(OffsetCommitResponsePartition)
-            offset_commit_response_partition.partition_index, offset_commit_response_partition.error_code, tags = _UNPACK_ihB(buffer, at)
-            at += 7
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(offset_commit_response_partition)
-        offset_commit_response_topic.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(offset_commit_response_topic)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_offset_commit_response_topic_v8)
+    r.skip_tags()
+    return m, r.at
+
+
+def _read_offset_commit_response_topic_v10(r: MessageReader) -> OffsetCommitResponseTopic:
+    m = new(OffsetCommitResponseTopic)
+    m.name = ''
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 7, _read_offset_commit_response_partition_v8)
+    r.skip_tags()
+    return m
 
 
 def _write_v10(m: OffsetCommitResponse, w: Write) -> None:  # version 10, flexible
@@ -262,46 +197,12 @@ def _write_v10(m: OffsetCommitResponse, w: Write) -> None:  # version 10, flexib
 
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitResponse, int]:  # version 10, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetCommitResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_commit_response_topic = new(OffsetCommitResponseTopic)
-        offset_commit_response_topic.name = ''
-        offset_commit_response_topic.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 7 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            offset_commit_response_partition = new(OffsetCommitResponsePartition)
-            offset_commit_response_partition.partition_index, offset_commit_response_partition.error_code, tags = _UNPACK_ihB(buffer, at)
-            at += 7
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(offset_commit_response_partition)
-        offset_commit_response_topic.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(offset_commit_response_topic)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_offset_commit_response_topic_v10)
+    r.skip_tags()
+    return m, r.at
 
 
 OffsetCommitResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v3, 6: _write_v3, 7: _write_v3, 8: _write_v8, 9: _write_v8, 10: _write_v10}

@@ -6,14 +6,13 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID,
-    compact_string, new, refuse_count, refuse_field, refuse_length, refuse_null, skip_counted_tags, string_length,
-    uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, MOST_ELEMENTS, Message, NO_TAGS, Write, ZERO_UUID, classic_string,
+    compact_nullable_string, compact_string, new, refuse_count, refuse_field, refuse_length, refuse_null,
+    skip_counted_tags, uvarint, uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_ox = Struct(">?x").pack
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _UNPACK_16sB = Struct(">16sB").unpack_from
 _UNPACK_oB = Struct(">?B").unpack_from
@@ -92,23 +91,25 @@ class OffsetFetchRequest(Message):
         self.require_stable = require_stable
 
 
+def _write_offset_fetch_request_topic_v0(m: OffsetFetchRequestTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partition_indexes = m.partition_indexes
+    w(_PACK_i(len(partition_indexes)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
+
+
 def _write_v0(m: OffsetFetchRequest, w: Write) -> None:  # versions 0-1
     if m.groups:
         refuse_field('groups')
     if m.require_stable:
         refuse_field('require_stable')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
     topics = m.topics
     if topics is None:
         refuse_null('topics')
     _topics = topics
     w(_PACK_i(len(_topics)))
     for offset_fetch_request_topic in _topics:
-        raw = offset_fetch_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partition_indexes = offset_fetch_request_topic.partition_indexes
-        w(_PACK_i(len(partition_indexes)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
+        _write_offset_fetch_request_topic_v0(offset_fetch_request_topic, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # versions 0-1
@@ -156,15 +157,11 @@ def _write_v2(m: OffsetFetchRequest, w: Write) -> None:  # versions 2-5
         refuse_field('groups')
     if m.require_stable:
         refuse_field('require_stable')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.group_id))
     topics = m.topics
     w(_PACK_i((-1 if topics is None else len(topics))))
     for offset_fetch_request_topic in topics or ():
-        raw = offset_fetch_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partition_indexes = offset_fetch_request_topic.partition_indexes
-        w(_PACK_i(len(partition_indexes)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
+        _write_offset_fetch_request_topic_v0(offset_fetch_request_topic, w)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # versions 2-5
@@ -210,25 +207,23 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     return m, at
 
 
+def _write_offset_fetch_request_topic_v6(m: OffsetFetchRequestTopic, w: Write) -> None:
+    w(compact_string(m.name))
+    partition_indexes = m.partition_indexes
+    w(uvarint(len(partition_indexes) + 1) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
+    w(NO_TAGS)
+
+
 def _write_v6(m: OffsetFetchRequest, w: Write) -> None:  # version 6, flexible
     if m.groups:
         refuse_field('groups')
     if m.require_stable:
         refuse_field('require_stable')
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
     topics = m.topics
-    count = (-1 if topics is None else len(topics)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if topics is None else len(topics)) + 1))
     for offset_fetch_request_topic in topics or ():
-        raw = offset_fetch_request_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_indexes = offset_fetch_request_topic.partition_indexes
-        count = len(partition_indexes) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
-        w(NO_TAGS)
+        _write_offset_fetch_request_topic_v6(offset_fetch_request_topic, w)
     w(NO_TAGS)
 
 
@@ -298,20 +293,11 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
 def _write_v7(m: OffsetFetchRequest, w: Write) -> None:  # version 7, flexible
     if m.groups:
         refuse_field('groups')
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+    w(compact_string(m.group_id))
     topics = m.topics
-    count = (-1 if topics is None else len(topics)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if topics is None else len(topics)) + 1))
     for offset_fetch_request_topic in topics or ():
-        raw = offset_fetch_request_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partition_indexes = offset_fetch_request_topic.partition_indexes
-        count = len(partition_indexes) + 1
-        w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
-        w(NO_TAGS)
+        _write_offset_fetch_request_topic_v6(offset_fetch_request_topic, w)
     w(_PACK_ox(m.require_stable))
 
 
@@ -377,30 +363,31 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     return m, at
 
 
+def _write_offset_fetch_request_topics_v8(m: OffsetFetchRequestTopics, w: Write) -> None:
+    w(compact_string(m.name))
+    partition_indexes = m.partition_indexes
+    w(uvarint(len(partition_indexes) + 1) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
+    w(NO_TAGS)
+
+
+def _write_offset_fetch_request_group_v8(m: OffsetFetchRequestGroup, w: Write) -> None:
+    w(compact_string(m.group_id))
+    topics = m.topics
+    w(uvarint((-1 if topics is None else len(topics)) + 1))
+    for offset_fetch_request_topics in topics or ():
+        _write_offset_fetch_request_topics_v8(offset_fetch_request_topics, w)
+    w(NO_TAGS)
+
+
 def _write_v8(m: OffsetFetchRequest, w: Write) -> None:  # version 8, flexible
     if m.group_id:
         refuse_field('group_id')
     if m.topics is None or m.topics:
         refuse_field('topics')
     groups = m.groups
-    count = len(groups) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(groups) + 1))
     for offset_fetch_request_group in groups:
-        raw = offset_fetch_request_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        topics = offset_fetch_request_group.topics
-        count = (-1 if topics is None else len(topics)) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for offset_fetch_request_topics in topics or ():
-            raw = offset_fetch_request_topics.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partition_indexes = offset_fetch_request_topics.partition_indexes
-            count = len(partition_indexes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_offset_fetch_request_group_v8(offset_fetch_request_group, w)
     w(_PACK_ox(m.require_stable))
 
 
@@ -487,32 +474,25 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     return m, at
 
 
+def _write_offset_fetch_request_group_v9(m: OffsetFetchRequestGroup, w: Write) -> None:
+    w(compact_string(m.group_id))
+    w(compact_nullable_string(m.member_id))
+    topics = m.topics
+    w(_PACK_i(m.member_epoch) + (uvarint((-1 if topics is None else len(topics)) + 1)))
+    for offset_fetch_request_topics in topics or ():
+        _write_offset_fetch_request_topics_v8(offset_fetch_request_topics, w)
+    w(NO_TAGS)
+
+
 def _write_v9(m: OffsetFetchRequest, w: Write) -> None:  # version 9, flexible
     if m.group_id:
         refuse_field('group_id')
     if m.topics is None or m.topics:
         refuse_field('topics')
     groups = m.groups
-    count = len(groups) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(groups) + 1))
     for offset_fetch_request_group in groups:
-        raw = offset_fetch_request_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        member_id = offset_fetch_request_group.member_id
-        w(NULL if member_id is None else compact_string(member_id))
-        topics = offset_fetch_request_group.topics
-        count = (-1 if topics is None else len(topics)) + 1
-        w(_PACK_i(offset_fetch_request_group.member_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for offset_fetch_request_topics in topics or ():
-            raw = offset_fetch_request_topics.name.encode()
-            count = len(raw) + 1
-            w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-            partition_indexes = offset_fetch_request_topics.partition_indexes
-            count = len(partition_indexes) + 1
-            w((UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_offset_fetch_request_group_v9(offset_fetch_request_group, w)
     w(_PACK_ox(m.require_stable))
 
 
@@ -610,29 +590,31 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     return m, at
 
 
+def _write_offset_fetch_request_topics_v10(m: OffsetFetchRequestTopics, w: Write) -> None:
+    partition_indexes = m.partition_indexes
+    w(_PACK_16s(m.topic_id) + uvarint(len(partition_indexes) + 1) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
+    w(NO_TAGS)
+
+
+def _write_offset_fetch_request_group_v10(m: OffsetFetchRequestGroup, w: Write) -> None:
+    w(compact_string(m.group_id))
+    w(compact_nullable_string(m.member_id))
+    topics = m.topics
+    w(_PACK_i(m.member_epoch) + (uvarint((-1 if topics is None else len(topics)) + 1)))
+    for offset_fetch_request_topics in topics or ():
+        _write_offset_fetch_request_topics_v10(offset_fetch_request_topics, w)
+    w(NO_TAGS)
+
+
 def _write_v10(m: OffsetFetchRequest, w: Write) -> None:  # version 10, flexible
     if m.group_id:
         refuse_field('group_id')
     if m.topics is None or m.topics:
         refuse_field('topics')
     groups = m.groups
-    count = len(groups) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(groups) + 1))
     for offset_fetch_request_group in groups:
-        raw = offset_fetch_request_group.group_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        member_id = offset_fetch_request_group.member_id
-        w(NULL if member_id is None else compact_string(member_id))
-        topics = offset_fetch_request_group.topics
-        count = (-1 if topics is None else len(topics)) + 1
-        w(_PACK_i(offset_fetch_request_group.member_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for offset_fetch_request_topics in topics or ():
-            partition_indexes = offset_fetch_request_topics.partition_indexes
-            count = len(partition_indexes) + 1
-            w(_PACK_16s(offset_fetch_request_topics.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(partition_indexes)](*partition_indexes) if len(partition_indexes) < 16 else pack(f">{len(partition_indexes)}i", *partition_indexes)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_offset_fetch_request_group_v10(offset_fetch_request_group, w)
     w(_PACK_ox(m.require_stable))
 
 

@@ -7,8 +7,8 @@ from struct import Struct
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new, refuse_count,
-    refuse_field, refuse_length, skip_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new,
+    refuse_field, string_length, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -19,15 +19,11 @@ _PACK_ii = Struct(">ii").pack
 _PACK_iqh = Struct(">iqh").pack
 _PACK_iqi = Struct(">iqi").pack
 _PACK_iqih = Struct(">iqih").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_UNPACK_iqh = Struct(">iqh").unpack_from
-_UNPACK_iqiB = Struct(">iqiB").unpack_from
-_UNPACK_iqih = Struct(">iqih").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_iq = Struct(">iq")
+_STRUCT_iqi = Struct(">iqi")
 
 
 class OffsetFetchResponsePartition(Fields):
@@ -162,6 +158,22 @@ class OffsetFetchResponse(Message):
             self.groups.append(offset_fetch_request_group_answer)
 
 
+def _read_offset_fetch_response_partition_v0(r: MessageReader) -> OffsetFetchResponsePartition:
+    m = new(OffsetFetchResponsePartition)
+    m.committed_leader_epoch = -1
+    m.partition_index, m.committed_offset = r.fixed(_STRUCT_iq)
+    m.metadata = r.nullable_string(r.short_length(), 'metadata')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m
+
+
+def _read_offset_fetch_response_topic_v0(r: MessageReader) -> OffsetFetchResponseTopic:
+    m = new(OffsetFetchResponseTopic)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 16, _read_offset_fetch_response_partition_v0)
+    return m
+
+
 def _write_v0(m: OffsetFetchResponse, w: Write) -> None:  # versions 0-1
     if m.groups:
         refuse_field('groups')
@@ -180,50 +192,13 @@ def _write_v0(m: OffsetFetchResponse, w: Write) -> None:  # versions 0-1
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # versions 0-1
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetFetchResponse)
     m.throttle_time_ms = 0
     m.error_code = 0
     m.groups = []
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_fetch_response_topic = new(OffsetFetchResponseTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        offset_fetch_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 16 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            offset_fetch_response_partition = new(OffsetFetchResponsePartition)
-            offset_fetch_response_partition.committed_leader_epoch = -1
-            offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
-            at += 14
-            if count == -1:
-                offset_fetch_response_partition.metadata = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('metadata', count, size - at)
-                offset_fetch_response_partition.metadata = str(buffer[at:stop], "utf-8")
-                at = stop
-            (offset_fetch_response_partition.error_code,) = _UNPACK_h(buffer, at)
-            at += 2
-            partitions.append(offset_fetch_response_partition)
-        offset_fetch_response_topic.partitions = partitions
-        topics.append(offset_fetch_response_topic)
-    m.topics = topics
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_fetch_response_topic_v0)
+    return m, r.at
 
 
 def _write_v2(m: OffsetFetchResponse, w: Write) -> None:  # version 2
@@ -245,51 +220,13 @@ def _write_v2(m: OffsetFetchResponse, w: Write) -> None:  # version 2
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # version 2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetFetchResponse)
     m.throttle_time_ms = 0
     m.groups = []
-    (count,) = _UNPACK_i(buffer, at)
-    at += 4
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_fetch_response_topic = new(OffsetFetchResponseTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        offset_fetch_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 16 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            offset_fetch_response_partition = new(OffsetFetchResponsePartition)
-            offset_fetch_response_partition.committed_leader_epoch = -1
-            offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
-            at += 14
-            if count == -1:
-                offset_fetch_response_partition.metadata = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('metadata', count, size - at)
-                offset_fetch_response_partition.metadata = str(buffer[at:stop], "utf-8")
-                at = stop
-            (offset_fetch_response_partition.error_code,) = _UNPACK_h(buffer, at)
-            at += 2
-            partitions.append(offset_fetch_response_partition)
-        offset_fetch_response_topic.partitions = partitions
-        topics.append(offset_fetch_response_topic)
-    m.topics = topics
-    (m.error_code,) = _UNPACK_h(buffer, at)
-    at += 2
-    return m, at
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_fetch_response_topic_v0)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m, r.at
 
 
 def _write_v3(m: OffsetFetchResponse, w: Write) -> None:  # versions 3-4
@@ -311,50 +248,28 @@ def _write_v3(m: OffsetFetchResponse, w: Write) -> None:  # versions 3-4
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # versions 3-4
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetFetchResponse)
     m.groups = []
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_fetch_response_topic = new(OffsetFetchResponseTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        offset_fetch_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 16 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            offset_fetch_response_partition = new(OffsetFetchResponsePartition)
-            offset_fetch_response_partition.committed_leader_epoch = -1
-            offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
-            at += 14
-            if count == -1:
-                offset_fetch_response_partition.metadata = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('metadata', count, size - at)
-                offset_fetch_response_partition.metadata = str(buffer[at:stop], "utf-8")
-                at = stop
-            (offset_fetch_response_partition.error_code,) = _UNPACK_h(buffer, at)
-            at += 2
-            partitions.append(offset_fetch_response_partition)
-        offset_fetch_response_topic.partitions = partitions
-        topics.append(offset_fetch_response_topic)
-    m.topics = topics
-    (m.error_code,) = _UNPACK_h(buffer, at)
-    at += 2
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_fetch_response_topic_v0)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m, r.at
+
+
+def _read_offset_fetch_response_partition_v5(r: MessageReader) -> OffsetFetchResponsePartition:
+    m = new(OffsetFetchResponsePartition)
+    m.partition_index, m.committed_offset, m.committed_leader_epoch = r.fixed(_STRUCT_iqi)
+    m.metadata = r.nullable_string(r.short_length(), 'metadata')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m
+
+
+def _read_offset_fetch_response_topic_v5(r: MessageReader) -> OffsetFetchResponseTopic:
+    m = new(OffsetFetchResponseTopic)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 20, _read_offset_fetch_response_partition_v5)
+    return m
 
 
 def _write_v5(m: OffsetFetchResponse, w: Write) -> None:  # version 5
@@ -376,49 +291,30 @@ def _write_v5(m: OffsetFetchResponse, w: Write) -> None:  # version 5
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # version 5
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetFetchResponse)
     m.groups = []
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_fetch_response_topic = new(OffsetFetchResponseTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        offset_fetch_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 20 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            offset_fetch_response_partition = new(OffsetFetchResponsePartition)
-            offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, offset_fetch_response_partition.committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
-            at += 18
-            if count == -1:
-                offset_fetch_response_partition.metadata = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size:
-                    refuse_length('metadata', count, size - at)
-                offset_fetch_response_partition.metadata = str(buffer[at:stop], "utf-8")
-                at = stop
-            (offset_fetch_response_partition.error_code,) = _UNPACK_h(buffer, at)
-            at += 2
-            partitions.append(offset_fetch_response_partition)
-        offset_fetch_response_topic.partitions = partitions
-        topics.append(offset_fetch_response_topic)
-    m.topics = topics
-    (m.error_code,) = _UNPACK_h(buffer, at)
-    at += 2
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_offset_fetch_response_topic_v5)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    return m, r.at
+
+
+def _read_offset_fetch_response_partition_v6(r: MessageReader) -> OffsetFetchResponsePartition:
+    m = new(OffsetFetchResponsePartition)
+    m.partition_index, m.committed_offset, m.committed_leader_epoch = r.fixed(_STRUCT_iqi)
+    m.metadata = r.nullable_string(r.compact_length(), 'metadata')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m
+
+
+def _read_offset_fetch_response_topic_v6(r: MessageReader) -> OffsetFetchResponseTopic:
+    m = new(OffsetFetchResponseTopic)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 20, _read_offset_fetch_response_partition_v6)
+    r.skip_tags()
+    return m
 
 
 def _write_v6(m: OffsetFetchResponse, w: Write) -> None:  # versions 6-7, flexible
@@ -443,69 +339,41 @@ def _write_v6(m: OffsetFetchResponse, w: Write) -> None:  # versions 6-7, flexib
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # versions 6-7, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetFetchResponse)
     m.groups = []
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        offset_fetch_response_topic = new(OffsetFetchResponseTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        offset_fetch_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 20 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            offset_fetch_response_partition = new(OffsetFetchResponsePartition)
-            offset_fetch_response_partition.partition_index, offset_fetch_response_partition.committed_offset, offset_fetch_response_partition.committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                offset_fetch_response_partition.metadata = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('metadata', count, size - at)
-                offset_fetch_response_partition.metadata = str(buffer[at:stop], "utf-8")
-                at = stop
-            offset_fetch_response_partition.error_code, tags = _UNPACK_hB(buffer, at)
-            at += 3
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(offset_fetch_response_partition)
-        offset_fetch_response_topic.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(offset_fetch_response_topic)
-    m.topics = topics
-    m.error_code, tags = _UNPACK_hB(buffer, at)
-    at += 3
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_offset_fetch_response_topic_v6)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m, r.at
+
+
+def _read_offset_fetch_response_partitions_v8(r: MessageReader) -> OffsetFetchResponsePartitions:
+    m = new(OffsetFetchResponsePartitions)
+    m.partition_index, m.committed_offset, m.committed_leader_epoch = r.fixed(_STRUCT_iqi)
+    m.metadata = r.nullable_string(r.compact_length(), 'metadata')
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m
+
+
+def _read_offset_fetch_response_topics_v8(r: MessageReader) -> OffsetFetchResponseTopics:
+    m = new(OffsetFetchResponseTopics)
+    m.topic_id = ZERO_UUID
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 20, _read_offset_fetch_response_partitions_v8)
+    r.skip_tags()
+    return m
+
+
+def _read_offset_fetch_response_group_v8(r: MessageReader) -> OffsetFetchResponseGroup:
+    m = new(OffsetFetchResponseGroup)
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_offset_fetch_response_topics_v8)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m
 
 
 def _write_v8(m: OffsetFetchResponse, w: Write) -> None:  # versions 8-9, flexible
@@ -538,97 +406,32 @@ def _write_v8(m: OffsetFetchResponse, w: Write) -> None:  # versions 8-9, flexib
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # versions 8-9, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetFetchResponse)
     m.topics = []
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        offset_fetch_response_group = new(OffsetFetchResponseGroup)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        offset_fetch_response_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 3 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            offset_fetch_response_topics = new(OffsetFetchResponseTopics)
-            offset_fetch_response_topics.topic_id = ZERO_UUID
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('name', count, size - at)
-            offset_fetch_response_topics.name = str(buffer[at:stop], "utf-8")
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 20 > size - at:
-                refuse_count('partitions', count, size - at)
-            partitions = []
-            for _ in range(count):
-                offset_fetch_response_partitions = new(OffsetFetchResponsePartitions)
-                offset_fetch_response_partitions.partition_index, offset_fetch_response_partitions.committed_offset, offset_fetch_response_partitions.committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
-                at += 17
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    offset_fetch_response_partitions.metadata = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('metadata', count, size - at)
-                    offset_fetch_response_partitions.metadata = str(buffer[at:stop], "utf-8")
-                    at = stop
-                offset_fetch_response_partitions.error_code, tags = _UNPACK_hB(buffer, at)
-                at += 3
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                partitions.append(offset_fetch_response_partitions)
-            offset_fetch_response_topics.partitions = partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topics.append(offset_fetch_response_topics)
-        offset_fetch_response_group.topics = topics
-        offset_fetch_response_group.error_code, tags = _UNPACK_hB(buffer, at)
-        at += 3
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(offset_fetch_response_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.compact_length(), 'groups', 5, _read_offset_fetch_response_group_v8)
+    r.skip_tags()
+    return m, r.at
+
+
+def _read_offset_fetch_response_topics_v10(r: MessageReader) -> OffsetFetchResponseTopics:
+    m = new(OffsetFetchResponseTopics)
+    m.name = ''
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 20, _read_offset_fetch_response_partitions_v8)
+    r.skip_tags()
+    return m
+
+
+def _read_offset_fetch_response_group_v10(r: MessageReader) -> OffsetFetchResponseGroup:
+    m = new(OffsetFetchResponseGroup)
+    m.group_id = r.string(r.compact_length(), 'group_id')
+    m.topics = r.structs(r.compact_length(), 'topics', 18, _read_offset_fetch_response_topics_v10)
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    r.skip_tags()
+    return m
 
 
 def _write_v10(m: OffsetFetchResponse, w: Write) -> None:  # version 10, flexible
@@ -658,87 +461,14 @@ def _write_v10(m: OffsetFetchResponse, w: Write) -> None:  # version 10, flexibl
 
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchResponse, int]:  # version 10, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(OffsetFetchResponse)
     m.topics = []
     m.error_code = 0
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 5 > size - at:
-        refuse_count('groups', count, size - at)
-    groups = []
-    for _ in range(count):
-        offset_fetch_response_group = new(OffsetFetchResponseGroup)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('group_id', count, size - at)
-        offset_fetch_response_group.group_id = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('topics', count, size - at)
-        topics = []
-        for _ in range(count):
-            offset_fetch_response_topics = new(OffsetFetchResponseTopics)
-            offset_fetch_response_topics.name = ''
-            offset_fetch_response_topics.topic_id, count = _UNPACK_16sB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 20 > size - at:
-                refuse_count('partitions', count, size - at)
-            partitions = []
-            for _ in range(count):
-                offset_fetch_response_partitions = new(OffsetFetchResponsePartitions)
-                offset_fetch_response_partitions.partition_index, offset_fetch_response_partitions.committed_offset, offset_fetch_response_partitions.committed_leader_epoch, count = _UNPACK_iqiB(buffer, at)
-                at += 17
-                if count > 127:
-                    count, at = uvarint_rest(buffer, at, count)
-                count -= 1
-                if count == -1:
-                    offset_fetch_response_partitions.metadata = None
-                else:
-                    stop = at + count
-                    if count < 0 or stop > size or count > 32767:
-                        refuse_length('metadata', count, size - at)
-                    offset_fetch_response_partitions.metadata = str(buffer[at:stop], "utf-8")
-                    at = stop
-                offset_fetch_response_partitions.error_code, tags = _UNPACK_hB(buffer, at)
-                at += 3
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                partitions.append(offset_fetch_response_partitions)
-            offset_fetch_response_topics.partitions = partitions
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topics.append(offset_fetch_response_topics)
-        offset_fetch_response_group.topics = topics
-        offset_fetch_response_group.error_code, tags = _UNPACK_hB(buffer, at)
-        at += 3
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        groups.append(offset_fetch_response_group)
-    m.groups = groups
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.groups = r.structs(r.compact_length(), 'groups', 5, _read_offset_fetch_response_group_v10)
+    r.skip_tags()
+    return m, r.at
 
 
 OffsetFetchResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v2, 3: _write_v3, 4: _write_v3, 5: _write_v5, 6: _write_v6, 7: _write_v6, 8: _write_v8, 9: _write_v8, 10: _write_v10}

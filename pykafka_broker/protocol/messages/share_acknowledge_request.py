@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, NO_TAGS, Write, ZERO_UUID, compact_nullable_string, new,
     refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint, uvarint_rest,
 )
 
@@ -88,31 +88,37 @@ class ShareAcknowledgeRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_acknowledgement_batch_v1(m: AcknowledgementBatch, w: Write) -> None:
+    acknowledge_types = m.acknowledge_types
+    w(_PACK_qq(m.first_offset, m.last_offset) + uvarint(len(acknowledge_types) + 1) + pack(f">{len(acknowledge_types)}b", *acknowledge_types))
+    w(NO_TAGS)
+
+
+def _write_acknowledge_partition_v1(m: AcknowledgePartition, w: Write) -> None:
+    acknowledgement_batches = m.acknowledgement_batches
+    w(_PACK_i(m.partition_index) + uvarint(len(acknowledgement_batches) + 1))
+    for acknowledgement_batch in acknowledgement_batches:
+        _write_acknowledgement_batch_v1(acknowledgement_batch, w)
+    w(NO_TAGS)
+
+
+def _write_acknowledge_topic_v1(m: AcknowledgeTopic, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for acknowledge_partition in partitions:
+        _write_acknowledge_partition_v1(acknowledge_partition, w)
+    w(NO_TAGS)
+
+
 def _write_v1(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 1, flexible
     if m.is_renew_ack:
         refuse_field('is_renew_ack')
-    group_id = m.group_id
-    w(NULL if group_id is None else compact_string(group_id))
-    member_id = m.member_id
-    w(NULL if member_id is None else compact_string(member_id))
+    w(compact_nullable_string(m.group_id))
+    w(compact_nullable_string(m.member_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_i(m.share_session_epoch) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_i(m.share_session_epoch) + uvarint(len(topics) + 1))
     for acknowledge_topic in topics:
-        partitions = acknowledge_topic.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(acknowledge_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for acknowledge_partition in partitions:
-            acknowledgement_batches = acknowledge_partition.acknowledgement_batches
-            count = len(acknowledgement_batches) + 1
-            w(_PACK_i(acknowledge_partition.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for acknowledgement_batch in acknowledgement_batches:
-                acknowledge_types = acknowledgement_batch.acknowledge_types
-                count = len(acknowledge_types) + 1
-                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(acknowledge_types)}b", *acknowledge_types))
-                w(NO_TAGS)
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_acknowledge_topic_v1(acknowledge_topic, w)
     w(NO_TAGS)
 
 
@@ -216,28 +222,12 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
 
 
 def _write_v2(m: ShareAcknowledgeRequest, w: Write) -> None:  # version 2, flexible
-    group_id = m.group_id
-    w(NULL if group_id is None else compact_string(group_id))
-    member_id = m.member_id
-    w(NULL if member_id is None else compact_string(member_id))
+    w(compact_nullable_string(m.group_id))
+    w(compact_nullable_string(m.member_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_io(m.share_session_epoch, m.is_renew_ack) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_io(m.share_session_epoch, m.is_renew_ack) + uvarint(len(topics) + 1))
     for acknowledge_topic in topics:
-        partitions = acknowledge_topic.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(acknowledge_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for acknowledge_partition in partitions:
-            acknowledgement_batches = acknowledge_partition.acknowledgement_batches
-            count = len(acknowledgement_batches) + 1
-            w(_PACK_i(acknowledge_partition.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for acknowledgement_batch in acknowledgement_batches:
-                acknowledge_types = acknowledgement_batch.acknowledge_types
-                count = len(acknowledge_types) + 1
-                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(acknowledge_types)}b", *acknowledge_types))
-                w(NO_TAGS)
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_acknowledge_topic_v1(acknowledge_topic, w)
     w(NO_TAGS)
 
 

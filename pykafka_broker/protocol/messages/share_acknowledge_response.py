@@ -7,18 +7,18 @@ from struct import Struct
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new, refuse_count,
-    refuse_length, shared_default, skip_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string, new,
+    shared_default, string_length, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_iixx = Struct(">iixx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ii = Struct(">ii")
 
 
 class LeaderIdAndEpoch(Fields):
@@ -129,6 +129,40 @@ class ShareAcknowledgeResponse(Message):
 _DEFAULT_LEADER_ID_AND_EPOCH = shared_default(LeaderIdAndEpoch())
 
 
+def _read_leader_id_and_epoch_v1(r: MessageReader) -> LeaderIdAndEpoch:
+    m = new(LeaderIdAndEpoch)
+    m.leader_id, m.leader_epoch = r.fixed(_STRUCT_ii)
+    r.skip_tags()
+    return m
+
+
+def _read_partition_data_v1(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.current_leader = _read_leader_id_and_epoch_v1(r)
+    r.skip_tags()
+    return m
+
+
+def _read_share_acknowledge_topic_response_v1(r: MessageReader) -> ShareAcknowledgeTopicResponse:
+    m = new(ShareAcknowledgeTopicResponse)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 17, _read_partition_data_v1)
+    r.skip_tags()
+    return m
+
+
+def _read_node_endpoint_v1(r: MessageReader) -> NodeEndpoint:
+    m = new(NodeEndpoint)
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    r.skip_tags()
+    return m
+
+
 def _write_v1(m: ShareAcknowledgeResponse, w: Write) -> None:  # version 1, flexible
     error_message = m.error_message
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
@@ -159,117 +193,15 @@ def _write_v1(m: ShareAcknowledgeResponse, w: Write) -> None:  # version 1, flex
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ShareAcknowledgeResponse)
     m.acquisition_lock_timeout_ms = 0
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        share_acknowledge_topic_response = new(ShareAcknowledgeTopicResponse)
-        share_acknowledge_topic_response.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 17 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_data.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                partition_data.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            current_leader = new(LeaderIdAndEpoch)
-            current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
-            at += 9
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partition_data.current_leader = current_leader
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_data)
-        share_acknowledge_topic_response.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(share_acknowledge_topic_response)
-    m.responses = responses
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('node_endpoints', count, size - at)
-    node_endpoints = []
-    for _ in range(count):
-        node_endpoint = new(NodeEndpoint)
-        node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        node_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        node_endpoint.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            node_endpoint.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            node_endpoint.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        node_endpoints.append(node_endpoint)
-    m.node_endpoints = node_endpoints
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.responses = r.structs(r.compact_length(), 'responses', 18, _read_share_acknowledge_topic_response_v1)
+    m.node_endpoints = r.structs(r.compact_length(), 'node_endpoints', 11, _read_node_endpoint_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v2(m: ShareAcknowledgeResponse, w: Write) -> None:  # version 2, flexible
@@ -302,116 +234,15 @@ def _write_v2(m: ShareAcknowledgeResponse, w: Write) -> None:  # version 2, flex
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeResponse, int]:  # version 2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ShareAcknowledgeResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.acquisition_lock_timeout_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        share_acknowledge_topic_response = new(ShareAcknowledgeTopicResponse)
-        share_acknowledge_topic_response.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 17 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_data.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                partition_data.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            current_leader = new(LeaderIdAndEpoch)
-            current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
-            at += 9
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partition_data.current_leader = current_leader
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_data)
-        share_acknowledge_topic_response.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(share_acknowledge_topic_response)
-    m.responses = responses
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('node_endpoints', count, size - at)
-    node_endpoints = []
-    for _ in range(count):
-        node_endpoint = new(NodeEndpoint)
-        node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        node_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        node_endpoint.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            node_endpoint.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            node_endpoint.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        node_endpoints.append(node_endpoint)
-    m.node_endpoints = node_endpoints
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    (m.acquisition_lock_timeout_ms,) = r.fixed(_STRUCT_i)
+    m.responses = r.structs(r.compact_length(), 'responses', 18, _read_share_acknowledge_topic_response_v1)
+    m.node_endpoints = r.structs(r.compact_length(), 'node_endpoints', 11, _read_node_endpoint_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 ShareAcknowledgeResponse._WRITERS = {1: _write_v1, 2: _write_v2}

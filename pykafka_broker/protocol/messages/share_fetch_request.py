@@ -6,8 +6,8 @@ from __future__ import annotations
 from struct import Struct, pack, unpack_from
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, FEWER_ELEMENTS, Fields, INT32_PACK, INT32_UNPACK, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID,
-    compact_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint, uvarint_rest,
+    Buffer, EMPTY, FEWER_ELEMENTS, Fields, INT32_PACK, INT32_UNPACK, Message, NO_TAGS, Write, ZERO_UUID,
+    compact_nullable_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint, uvarint_rest,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -120,41 +120,49 @@ class ShareFetchRequest(Message):
         self.forgotten_topics_data = [] if forgotten_topics_data is EMPTY else forgotten_topics_data
 
 
+def _write_acknowledgement_batch_v1(m: AcknowledgementBatch, w: Write) -> None:
+    acknowledge_types = m.acknowledge_types
+    w(_PACK_qq(m.first_offset, m.last_offset) + uvarint(len(acknowledge_types) + 1) + pack(f">{len(acknowledge_types)}b", *acknowledge_types))
+    w(NO_TAGS)
+
+
+def _write_fetch_partition_v1(m: FetchPartition, w: Write) -> None:
+    if m.partition_max_bytes != 0:
+        refuse_field('partition_max_bytes')
+    acknowledgement_batches = m.acknowledgement_batches
+    w(_PACK_i(m.partition_index) + uvarint(len(acknowledgement_batches) + 1))
+    for acknowledgement_batch in acknowledgement_batches:
+        _write_acknowledgement_batch_v1(acknowledgement_batch, w)
+    w(NO_TAGS)
+
+
+def _write_fetch_topic_v1(m: FetchTopic, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1))
+    for fetch_partition in partitions:
+        _write_fetch_partition_v1(fetch_partition, w)
+    w(NO_TAGS)
+
+
+def _write_forgotten_topic_v1(m: ForgottenTopic, w: Write) -> None:
+    partitions = m.partitions
+    w(_PACK_16s(m.topic_id) + uvarint(len(partitions) + 1) + (INT32_PACK[len(partitions)](*partitions) if len(partitions) < 16 else pack(f">{len(partitions)}i", *partitions)))
+    w(NO_TAGS)
+
+
 def _write_v1(m: ShareFetchRequest, w: Write) -> None:  # version 1, flexible
     if m.is_renew_ack:
         refuse_field('is_renew_ack')
-    group_id = m.group_id
-    w(NULL if group_id is None else compact_string(group_id))
-    member_id = m.member_id
-    w(NULL if member_id is None else compact_string(member_id))
+    w(compact_nullable_string(m.group_id))
+    w(compact_nullable_string(m.member_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_iiiiii(m.share_session_epoch, m.max_wait_ms, m.min_bytes, m.max_bytes, m.max_records, m.batch_size) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiiiii(m.share_session_epoch, m.max_wait_ms, m.min_bytes, m.max_bytes, m.max_records, m.batch_size) + uvarint(len(topics) + 1))
     for fetch_topic in topics:
-        partitions = fetch_topic.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(fetch_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for fetch_partition in partitions:
-            if fetch_partition.partition_max_bytes != 0:
-                refuse_field('partition_max_bytes')
-            acknowledgement_batches = fetch_partition.acknowledgement_batches
-            count = len(acknowledgement_batches) + 1
-            w(_PACK_i(fetch_partition.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for acknowledgement_batch in acknowledgement_batches:
-                acknowledge_types = acknowledgement_batch.acknowledge_types
-                count = len(acknowledge_types) + 1
-                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(acknowledge_types)}b", *acknowledge_types))
-                w(NO_TAGS)
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_fetch_topic_v1(fetch_topic, w)
     forgotten_topics_data = m.forgotten_topics_data
-    count = len(forgotten_topics_data) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(forgotten_topics_data) + 1))
     for forgotten_topic in forgotten_topics_data:
-        forgotten_topic_partitions = forgotten_topic.partitions
-        count = len(forgotten_topic_partitions) + 1
-        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
-        w(NO_TAGS)
+        _write_forgotten_topic_v1(forgotten_topic, w)
     w(NO_TAGS)
 
 
@@ -287,38 +295,16 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
 
 
 def _write_v2(m: ShareFetchRequest, w: Write) -> None:  # version 2, flexible
-    group_id = m.group_id
-    w(NULL if group_id is None else compact_string(group_id))
-    member_id = m.member_id
-    w(NULL if member_id is None else compact_string(member_id))
+    w(compact_nullable_string(m.group_id))
+    w(compact_nullable_string(m.member_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(_PACK_iiiiiibo(m.share_session_epoch, m.max_wait_ms, m.min_bytes, m.max_bytes, m.max_records, m.batch_size, m.share_acquire_mode, m.is_renew_ack) + (UVARINT[count] if count < 128 else uvarint(count)))
+    w(_PACK_iiiiiibo(m.share_session_epoch, m.max_wait_ms, m.min_bytes, m.max_bytes, m.max_records, m.batch_size, m.share_acquire_mode, m.is_renew_ack) + uvarint(len(topics) + 1))
     for fetch_topic in topics:
-        partitions = fetch_topic.partitions
-        count = len(partitions) + 1
-        w(_PACK_16s(fetch_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)))
-        for fetch_partition in partitions:
-            if fetch_partition.partition_max_bytes != 0:
-                refuse_field('partition_max_bytes')
-            acknowledgement_batches = fetch_partition.acknowledgement_batches
-            count = len(acknowledgement_batches) + 1
-            w(_PACK_i(fetch_partition.partition_index) + (UVARINT[count] if count < 128 else uvarint(count)))
-            for acknowledgement_batch in acknowledgement_batches:
-                acknowledge_types = acknowledgement_batch.acknowledge_types
-                count = len(acknowledge_types) + 1
-                w(_PACK_qq(acknowledgement_batch.first_offset, acknowledgement_batch.last_offset) + (UVARINT[count] if count < 128 else uvarint(count)) + pack(f">{len(acknowledge_types)}b", *acknowledge_types))
-                w(NO_TAGS)
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_fetch_topic_v1(fetch_topic, w)
     forgotten_topics_data = m.forgotten_topics_data
-    count = len(forgotten_topics_data) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(forgotten_topics_data) + 1))
     for forgotten_topic in forgotten_topics_data:
-        forgotten_topic_partitions = forgotten_topic.partitions
-        count = len(forgotten_topic_partitions) + 1
-        w(_PACK_16s(forgotten_topic.topic_id) + (UVARINT[count] if count < 128 else uvarint(count)) + (INT32_PACK[len(forgotten_topic_partitions)](*forgotten_topic_partitions) if len(forgotten_topic_partitions) < 16 else pack(f">{len(forgotten_topic_partitions)}i", *forgotten_topic_partitions)))
-        w(NO_TAGS)
+        _write_forgotten_topic_v1(forgotten_topic, w)
     w(NO_TAGS)
 
 

@@ -7,8 +7,8 @@ from struct import Struct
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, NO_TAGS, NULL, Records, UVARINT, Write, ZERO_UUID, compact_string, new,
-    refuse_count, refuse_length, shared_default, skip_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, NULL, Records, UVARINT, Write, ZERO_UUID, compact_string,
+    new, shared_default, string_length, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
@@ -17,12 +17,12 @@ _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_iix = Struct(">iix").pack
 _PACK_qqhx = Struct(">qqhx").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_hB = Struct(">hB").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_iiB = Struct(">iiB").unpack_from
-_UNPACK_qqhB = Struct(">qqhB").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_h = Struct(">h")
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ii = Struct(">ii")
+_STRUCT_qqh = Struct(">qqh")
 
 
 class LeaderIdAndEpoch(Fields):
@@ -157,6 +157,51 @@ class ShareFetchResponse(Message):
 _DEFAULT_LEADER_ID_AND_EPOCH = shared_default(LeaderIdAndEpoch())
 
 
+def _read_leader_id_and_epoch_v1(r: MessageReader) -> LeaderIdAndEpoch:
+    m = new(LeaderIdAndEpoch)
+    m.leader_id, m.leader_epoch = r.fixed(_STRUCT_ii)
+    r.skip_tags()
+    return m
+
+
+def _read_acquired_records_v1(r: MessageReader) -> AcquiredRecords:
+    m = new(AcquiredRecords)
+    m.first_offset, m.last_offset, m.delivery_count = r.fixed(_STRUCT_qqh)
+    r.skip_tags()
+    return m
+
+
+def _read_partition_data_v1(r: MessageReader) -> PartitionData:
+    m = new(PartitionData)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    (m.acknowledge_error_code,) = r.fixed(_STRUCT_h)
+    m.acknowledge_error_message = r.nullable_string(r.compact_length(), 'acknowledge_error_message')
+    m.current_leader = _read_leader_id_and_epoch_v1(r)
+    m.records = r.records(r.compact_length(), 'records')
+    m.acquired_records = r.structs(r.compact_length(), 'acquired_records', 19, _read_acquired_records_v1)
+    r.skip_tags()
+    return m
+
+
+def _read_share_fetchable_topic_response_v1(r: MessageReader) -> ShareFetchableTopicResponse:
+    m = new(ShareFetchableTopicResponse)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.structs(r.compact_length(), 'partitions', 22, _read_partition_data_v1)
+    r.skip_tags()
+    return m
+
+
+def _read_node_endpoint_v1(r: MessageReader) -> NodeEndpoint:
+    m = new(NodeEndpoint)
+    (m.node_id,) = r.fixed(_STRUCT_i)
+    m.host = r.string(r.compact_length(), 'host')
+    (m.port,) = r.fixed(_STRUCT_i)
+    m.rack = r.nullable_string(r.compact_length(), 'rack')
+    r.skip_tags()
+    return m
+
+
 def _write_v1(m: ShareFetchResponse, w: Write) -> None:  # versions 1-2, flexible
     error_message = m.error_message
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
@@ -199,155 +244,15 @@ def _write_v1(m: ShareFetchResponse, w: Write) -> None:  # versions 1-2, flexibl
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchResponse, int]:  # versions 1-2, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ShareFetchResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.acquisition_lock_timeout_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 18 > size - at:
-        refuse_count('responses', count, size - at)
-    responses = []
-    for _ in range(count):
-        share_fetchable_topic_response = new(ShareFetchableTopicResponse)
-        share_fetchable_topic_response.topic_id, count = _UNPACK_16sB(buffer, at)
-        at += 17
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 22 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            partition_data = new(PartitionData)
-            partition_data.partition_index, partition_data.error_code, count = _UNPACK_ihB(buffer, at)
-            at += 7
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_data.error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('error_message', count, size - at)
-                partition_data.error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            partition_data.acknowledge_error_code, count = _UNPACK_hB(buffer, at)
-            at += 3
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count == -1:
-                partition_data.acknowledge_error_message = None
-            else:
-                stop = at + count
-                if count < 0 or stop > size or count > 32767:
-                    refuse_length('acknowledge_error_message', count, size - at)
-                partition_data.acknowledge_error_message = str(buffer[at:stop], "utf-8")
-                at = stop
-            current_leader = new(LeaderIdAndEpoch)
-            current_leader.leader_id, current_leader.leader_epoch, tags = _UNPACK_iiB(buffer, at)
-            at += 9
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partition_data.current_leader = current_leader
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            stop = at + count
-            if count < 0 or stop > size:
-                refuse_length('records', count, size - at)
-            partition_data.records = memoryview(buffer)[at:stop]
-            at = stop
-            count = buffer[at]
-            at += 1
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 19 > size - at:
-                refuse_count('acquired_records', count, size - at)
-            acquired_records = []
-            for _ in range(count):
-                acquired_records_acquired_records = new(AcquiredRecords)
-                acquired_records_acquired_records.first_offset, acquired_records_acquired_records.last_offset, acquired_records_acquired_records.delivery_count, tags = _UNPACK_qqhB(buffer, at)
-                at += 19
-                if tags:
-                    at = skip_tags(buffer, at - 1)
-                acquired_records.append(acquired_records_acquired_records)
-            partition_data.acquired_records = acquired_records
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(partition_data)
-        share_fetchable_topic_response.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        responses.append(share_fetchable_topic_response)
-    m.responses = responses
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 11 > size - at:
-        refuse_count('node_endpoints', count, size - at)
-    node_endpoints = []
-    for _ in range(count):
-        node_endpoint = new(NodeEndpoint)
-        node_endpoint.node_id, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('host', count, size - at)
-        node_endpoint.host = str(buffer[at:stop], "utf-8")
-        at = stop
-        node_endpoint.port, count = _UNPACK_iB(buffer, at)
-        at += 5
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count == -1:
-            node_endpoint.rack = None
-        else:
-            stop = at + count
-            if count < 0 or stop > size or count > 32767:
-                refuse_length('rack', count, size - at)
-            node_endpoint.rack = str(buffer[at:stop], "utf-8")
-            at = stop
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        node_endpoints.append(node_endpoint)
-    m.node_endpoints = node_endpoints
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    (m.acquisition_lock_timeout_ms,) = r.fixed(_STRUCT_i)
+    m.responses = r.structs(r.compact_length(), 'responses', 18, _read_share_fetchable_topic_response_v1)
+    m.node_endpoints = r.structs(r.compact_length(), 'node_endpoints', 11, _read_node_endpoint_v1)
+    r.skip_tags()
+    return m, r.at
 
 
 ShareFetchResponse._WRITERS = {1: _write_v1, 2: _write_v1}

@@ -6,8 +6,8 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_count, refuse_length,
-    skip_counted_tags, string_length, uvarint, uvarint_rest,
+    Buffer, MOST_ELEMENTS, Message, NO_TAGS, Write, compact_nullable_string, compact_string, new, refuse_count,
+    refuse_length, skip_counted_tags, uvarint, uvarint_rest,
 )
 
 _PACK_i = Struct(">i").pack
@@ -39,21 +39,13 @@ class ShareGroupHeartbeatRequest(Message):
 
 
 def _write_v1(m: ShareGroupHeartbeatRequest, w: Write) -> None:  # version 1, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    rack_id = m.rack_id
-    w(_PACK_i(m.member_epoch) + (NULL if rack_id is None else compact_string(rack_id)))
+    w(compact_string(m.group_id))
+    w(compact_string(m.member_id))
+    w(_PACK_i(m.member_epoch) + compact_nullable_string(m.rack_id))
     subscribed_topic_names = m.subscribed_topic_names
-    count = (-1 if subscribed_topic_names is None else len(subscribed_topic_names)) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint((-1 if subscribed_topic_names is None else len(subscribed_topic_names)) + 1))
     for element in subscribed_topic_names or ():
-        raw = element.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
+        w(compact_string(element))
     w(NO_TAGS)
 
 

@@ -3,20 +3,20 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, pack
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, Message, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string,
-    new, refuse_count, refuse_length, skip_tags, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, INT32_PACK, Message, MessageReader, NO_TAGS, NULL, UVARINT, Write, ZERO_UUID, compact_string,
+    new, uvarint,
 )
 
 _PACK_16s = Struct(">16s").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_16sB = Struct(">16sB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_iib = Struct(">iib").unpack_from
+_STRUCT_16s = Struct(">16s")
+_STRUCT_ih = Struct(">ih")
+_STRUCT_ii = Struct(">ii")
 
 
 class TopicPartitions(Fields):
@@ -78,6 +78,21 @@ class ShareGroupHeartbeatResponse(Message):
         return answer
 
 
+def _read_topic_partitions_v1(r: MessageReader) -> TopicPartitions:
+    m = new(TopicPartitions)
+    (m.topic_id,) = r.fixed(_STRUCT_16s)
+    m.partitions = r.numbers(r.compact_length(), 'partitions', 4, "i")
+    r.skip_tags()
+    return m
+
+
+def _read_assignment_v1(r: MessageReader) -> Assignment:
+    m = new(Assignment)
+    m.topic_partitions = r.structs(r.compact_length(), 'topic_partitions', 18, _read_topic_partitions_v1)
+    r.skip_tags()
+    return m
+
+
 def _write_v1(m: ShareGroupHeartbeatResponse, w: Write) -> None:  # version 1, flexible
     error_message = m.error_message
     w(_PACK_ih(m.throttle_time_ms, m.error_code) + (NULL if error_message is None else compact_string(error_message)))
@@ -102,75 +117,15 @@ def _write_v1(m: ShareGroupHeartbeatResponse, w: Write) -> None:  # version 1, f
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatResponse, int]:  # version 1, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(ShareGroupHeartbeatResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.error_message = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('error_message', count, size - at)
-        m.error_message = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.member_id = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('member_id', count, size - at)
-        m.member_id = str(buffer[at:stop], "utf-8")
-        at = stop
-    m.member_epoch, m.heartbeat_interval_ms, assignment_marker = _UNPACK_iib(buffer, at)
-    at += 9
-    if assignment_marker < 0:
-        m.assignment = None
-    else:
-        assignment = new(Assignment)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 18 > size - at:
-            refuse_count('topic_partitions', count, size - at)
-        topic_partitions = []
-        for _ in range(count):
-            topic_partitions_topic_partitions = new(TopicPartitions)
-            topic_partitions_topic_partitions.topic_id, count = _UNPACK_16sB(buffer, at)
-            at += 17
-            if count > 127:
-                count, at = uvarint_rest(buffer, at, count)
-            count -= 1
-            if count < 0 or count * 4 > size - at:
-                refuse_count('partitions', count, size - at)
-            topic_partitions_topic_partitions.partitions = list(INT32_UNPACK[count](buffer, at) if count < 16 else unpack_from(f">{count}i", buffer, at))
-            at += count * 4
-            tags = buffer[at]
-            at += 1
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            topic_partitions.append(topic_partitions_topic_partitions)
-        assignment.topic_partitions = topic_partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        m.assignment = assignment
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.error_message = r.nullable_string(r.compact_length(), 'error_message')
+    m.member_id = r.nullable_string(r.compact_length(), 'member_id')
+    m.member_epoch, m.heartbeat_interval_ms = r.fixed(_STRUCT_ii)
+    m.assignment = _read_assignment_v1(r) if r.marker() >= 0 else None
+    r.skip_tags()
+    return m, r.at
 
 
 ShareGroupHeartbeatResponse._WRITERS = {1: _write_v1}

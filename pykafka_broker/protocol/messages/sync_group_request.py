@@ -6,13 +6,12 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_count,
-    refuse_field, refuse_length, skip_counted_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint,
+    uvarint_rest,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_PACK_ih = Struct(">ih").pack
 _UNPACK_h = Struct(">h").unpack_from
 _UNPACK_i = Struct(">i").unpack_from
 _UNPACK_iB = Struct(">iB").unpack_from
@@ -61,22 +60,23 @@ class SyncGroupRequest(Message):
         self.assignments = [] if assignments is EMPTY else assignments
 
 
+def _write_sync_group_request_assignment_v0(m: SyncGroupRequestAssignment, w: Write) -> None:
+    w(classic_string(m.member_id))
+    assignment = m.assignment
+    w(_PACK_i(len(assignment)))
+    if assignment:
+        w(assignment)
+
+
 def _write_v0(m: SyncGroupRequest, w: Write) -> None:  # versions 0-2
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_ih(m.generation_id, len(raw)) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_i(m.generation_id) + classic_string(m.member_id))
     assignments = m.assignments
     w(_PACK_i(len(assignments)))
     for sync_group_request_assignment in assignments:
-        raw = sync_group_request_assignment.member_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        assignment = sync_group_request_assignment.assignment
-        w(_PACK_i(len(assignment)))
-        if assignment:
-            w(assignment)
+        _write_sync_group_request_assignment_v0(sync_group_request_assignment, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versions 0-2
@@ -128,22 +128,13 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
 
 
 def _write_v3(m: SyncGroupRequest, w: Write) -> None:  # version 3
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.member_id.encode()
-    w(_PACK_ih(m.generation_id, len(raw)) + raw)
-    group_instance_id = m.group_instance_id
-    raw = b"" if group_instance_id is None else group_instance_id.encode()
-    w((_PACK_h(-1 if group_instance_id is None else len(raw))) + raw)
+    w(classic_string(m.group_id))
+    w(_PACK_i(m.generation_id) + classic_string(m.member_id))
+    w(classic_nullable_string(m.group_instance_id))
     assignments = m.assignments
     w(_PACK_i(len(assignments)))
     for sync_group_request_assignment in assignments:
-        raw = sync_group_request_assignment.member_id.encode()
-        w(_PACK_h(len(raw)) + raw)
-        assignment = sync_group_request_assignment.assignment
-        w(_PACK_i(len(assignment)))
-        if assignment:
-            w(assignment)
+        _write_sync_group_request_assignment_v0(sync_group_request_assignment, w)
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # version 3
@@ -203,28 +194,23 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     return m, at
 
 
+def _write_sync_group_request_assignment_v4(m: SyncGroupRequestAssignment, w: Write) -> None:
+    w(compact_string(m.member_id))
+    assignment = m.assignment
+    w(uvarint(len(assignment) + 1))
+    if assignment:
+        w(assignment)
+    w(NO_TAGS)
+
+
 def _write_v4(m: SyncGroupRequest, w: Write) -> None:  # version 4, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w(_PACK_i(m.generation_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    group_instance_id = m.group_instance_id
-    w(NULL if group_instance_id is None else compact_string(group_instance_id))
+    w(compact_string(m.group_id))
+    w(_PACK_i(m.generation_id) + compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
     assignments = m.assignments
-    count = len(assignments) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(assignments) + 1))
     for sync_group_request_assignment in assignments:
-        raw = sync_group_request_assignment.member_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        assignment = sync_group_request_assignment.assignment
-        count = len(assignment) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if assignment:
-            w(assignment)
-        w(NO_TAGS)
+        _write_sync_group_request_assignment_v4(sync_group_request_assignment, w)
     w(NO_TAGS)
 
 
@@ -312,31 +298,15 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
 
 
 def _write_v5(m: SyncGroupRequest, w: Write) -> None:  # version 5, flexible
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w(_PACK_i(m.generation_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    group_instance_id = m.group_instance_id
-    w(NULL if group_instance_id is None else compact_string(group_instance_id))
-    protocol_type = m.protocol_type
-    w(NULL if protocol_type is None else compact_string(protocol_type))
-    protocol_name = m.protocol_name
-    w(NULL if protocol_name is None else compact_string(protocol_name))
+    w(compact_string(m.group_id))
+    w(_PACK_i(m.generation_id) + compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
+    w(compact_nullable_string(m.protocol_type))
+    w(compact_nullable_string(m.protocol_name))
     assignments = m.assignments
-    count = len(assignments) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(assignments) + 1))
     for sync_group_request_assignment in assignments:
-        raw = sync_group_request_assignment.member_id.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        assignment = sync_group_request_assignment.assignment
-        count = len(assignment) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        if assignment:
-            w(assignment)
-        w(NO_TAGS)
+        _write_sync_group_request_assignment_v4(sync_group_request_assignment, w)
     w(NO_TAGS)
 
 

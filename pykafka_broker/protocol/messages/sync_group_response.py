@@ -7,16 +7,14 @@ from struct import Struct
 from typing import Any, Self
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_length, skip_tags, uvarint,
-    uvarint_rest,
+    Buffer, Message, MessageReader, NO_TAGS, NULL, UVARINT, Write, compact_string, new, uvarint,
 )
 
 _PACK_hi = Struct(">hi").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihi = Struct(">ihi").pack
-_UNPACK_hi = Struct(">hi").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ihi = Struct(">ihi").unpack_from
+_STRUCT_h = Struct(">h")
+_STRUCT_ih = Struct(">ih")
 
 
 class SyncGroupResponse(Message):
@@ -56,19 +54,14 @@ def _write_v0(m: SyncGroupResponse, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[SyncGroupResponse, int]:  # version 0
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(SyncGroupResponse)
     m.throttle_time_ms = 0
     m.protocol_type = None
     m.protocol_name = None
-    m.error_code, count = _UNPACK_hi(buffer, at)
-    at += 6
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('assignment', count, size - at)
-    m.assignment = bytes(buffer[at:stop])
-    at = stop
-    return m, at
+    (m.error_code,) = r.fixed(_STRUCT_h)
+    m.assignment = r.bytes(r.length(), 'assignment')
+    return m, r.at
 
 
 def _write_v1(m: SyncGroupResponse, w: Write) -> None:  # versions 1-3
@@ -79,18 +72,13 @@ def _write_v1(m: SyncGroupResponse, w: Write) -> None:  # versions 1-3
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[SyncGroupResponse, int]:  # versions 1-3
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(SyncGroupResponse)
     m.protocol_type = None
     m.protocol_name = None
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihi(buffer, at)
-    at += 10
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('assignment', count, size - at)
-    m.assignment = bytes(buffer[at:stop])
-    at = stop
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.assignment = r.bytes(r.length(), 'assignment')
+    return m, r.at
 
 
 def _write_v4(m: SyncGroupResponse, w: Write) -> None:  # version 4, flexible
@@ -103,25 +91,14 @@ def _write_v4(m: SyncGroupResponse, w: Write) -> None:  # version 4, flexible
 
 
 def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupResponse, int]:  # version 4, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(SyncGroupResponse)
     m.protocol_type = None
     m.protocol_name = None
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('assignment', count, size - at)
-    m.assignment = bytes(buffer[at:stop])
-    at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.assignment = r.bytes(r.compact_length(), 'assignment')
+    r.skip_tags()
+    return m, r.at
 
 
 def _write_v5(m: SyncGroupResponse, w: Write) -> None:  # version 5, flexible
@@ -138,49 +115,14 @@ def _write_v5(m: SyncGroupResponse, w: Write) -> None:  # version 5, flexible
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupResponse, int]:  # version 5, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(SyncGroupResponse)
-    m.throttle_time_ms, m.error_code, count = _UNPACK_ihB(buffer, at)
-    at += 7
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.protocol_type = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_type', count, size - at)
-        m.protocol_type = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count == -1:
-        m.protocol_name = None
-    else:
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('protocol_name', count, size - at)
-        m.protocol_name = str(buffer[at:stop], "utf-8")
-        at = stop
-    count = buffer[at]
-    at += 1
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    stop = at + count
-    if count < 0 or stop > size:
-        refuse_length('assignment', count, size - at)
-    m.assignment = bytes(buffer[at:stop])
-    at = stop
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    m.throttle_time_ms, m.error_code = r.fixed(_STRUCT_ih)
+    m.protocol_type = r.nullable_string(r.compact_length(), 'protocol_type')
+    m.protocol_name = r.nullable_string(r.compact_length(), 'protocol_name')
+    m.assignment = r.bytes(r.compact_length(), 'assignment')
+    r.skip_tags()
+    return m, r.at
 
 
 SyncGroupResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v4, 5: _write_v5}

@@ -6,15 +6,14 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, NULL, UVARINT, Write, compact_string, new, refuse_count,
-    refuse_field, refuse_length, skip_counted_tags, string_length, uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, Write, classic_nullable_string, classic_string,
+    compact_nullable_string, compact_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint,
+    uvarint_rest,
 )
 
-_PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
-_PACK_iqh = Struct(">iqh").pack
+_PACK_iq = Struct(">iq").pack
 _PACK_iqi = Struct(">iqi").pack
-_PACK_iqih = Struct(">iqih").pack
 _PACK_qhi = Struct(">qhi").pack
 _UNPACK_h = Struct(">h").unpack_from
 _UNPACK_i = Struct(">i").unpack_from
@@ -87,6 +86,18 @@ class TxnOffsetCommitRequest(Message):
         self.topics = [] if topics is EMPTY else topics
 
 
+def _write_txn_offset_commit_request_partition_v0(m: TxnOffsetCommitRequestPartition, w: Write) -> None:
+    w(_PACK_iq(m.partition_index, m.committed_offset) + classic_nullable_string(m.committed_metadata))
+
+
+def _write_txn_offset_commit_request_topic_v0(m: TxnOffsetCommitRequestTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for txn_offset_commit_request_partition in partitions:
+        _write_txn_offset_commit_request_partition_v0(txn_offset_commit_request_partition, w)
+
+
 def _write_v0(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 0-1
     if m.generation_id != -1:
         refuse_field('generation_id')
@@ -94,21 +105,12 @@ def _write_v0(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 0-1
         refuse_field('member_id')
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.transactional_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.transactional_id))
+    w(classic_string(m.group_id))
     topics = m.topics
     w(_PACK_qhi(m.producer_id, m.producer_epoch, len(topics)))
     for txn_offset_commit_request_topic in topics:
-        raw = txn_offset_commit_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = txn_offset_commit_request_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for txn_offset_commit_request_partition in partitions:
-            committed_metadata = txn_offset_commit_request_partition.committed_metadata
-            raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w((_PACK_iqh(txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, -1 if committed_metadata is None else len(raw))) + raw)
+        _write_txn_offset_commit_request_topic_v0(txn_offset_commit_request_topic, w)
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # versions 0-1
@@ -173,6 +175,18 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
     return m, at
 
 
+def _write_txn_offset_commit_request_partition_v2(m: TxnOffsetCommitRequestPartition, w: Write) -> None:
+    w(_PACK_iqi(m.partition_index, m.committed_offset, m.committed_leader_epoch) + classic_nullable_string(m.committed_metadata))
+
+
+def _write_txn_offset_commit_request_topic_v2(m: TxnOffsetCommitRequestTopic, w: Write) -> None:
+    w(classic_string(m.name))
+    partitions = m.partitions
+    w(_PACK_i(len(partitions)))
+    for txn_offset_commit_request_partition in partitions:
+        _write_txn_offset_commit_request_partition_v2(txn_offset_commit_request_partition, w)
+
+
 def _write_v2(m: TxnOffsetCommitRequest, w: Write) -> None:  # version 2
     if m.generation_id != -1:
         refuse_field('generation_id')
@@ -180,21 +194,12 @@ def _write_v2(m: TxnOffsetCommitRequest, w: Write) -> None:  # version 2
         refuse_field('member_id')
     if m.group_instance_id is not None:
         refuse_field('group_instance_id')
-    raw = m.transactional_id.encode()
-    w(_PACK_h(len(raw)) + raw)
-    raw = m.group_id.encode()
-    w(_PACK_h(len(raw)) + raw)
+    w(classic_string(m.transactional_id))
+    w(classic_string(m.group_id))
     topics = m.topics
     w(_PACK_qhi(m.producer_id, m.producer_epoch, len(topics)))
     for txn_offset_commit_request_topic in topics:
-        raw = txn_offset_commit_request_topic.name.encode()
-        w(_PACK_h(len(raw)) + raw)
-        partitions = txn_offset_commit_request_topic.partitions
-        w(_PACK_i(len(partitions)))
-        for txn_offset_commit_request_partition in partitions:
-            committed_metadata = txn_offset_commit_request_partition.committed_metadata
-            raw = b"" if committed_metadata is None else committed_metadata.encode()
-            w((_PACK_iqih(txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, txn_offset_commit_request_partition.committed_leader_epoch, -1 if committed_metadata is None else len(raw))) + raw)
+        _write_txn_offset_commit_request_topic_v2(txn_offset_commit_request_topic, w)
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # version 2
@@ -258,33 +263,29 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
     return m, at
 
 
+def _write_txn_offset_commit_request_partition_v3(m: TxnOffsetCommitRequestPartition, w: Write) -> None:
+    w(_PACK_iqi(m.partition_index, m.committed_offset, m.committed_leader_epoch) + compact_nullable_string(m.committed_metadata))
+    w(NO_TAGS)
+
+
+def _write_txn_offset_commit_request_topic_v3(m: TxnOffsetCommitRequestTopic, w: Write) -> None:
+    w(compact_string(m.name))
+    partitions = m.partitions
+    w(uvarint(len(partitions) + 1))
+    for txn_offset_commit_request_partition in partitions:
+        _write_txn_offset_commit_request_partition_v3(txn_offset_commit_request_partition, w)
+    w(NO_TAGS)
+
+
 def _write_v3(m: TxnOffsetCommitRequest, w: Write) -> None:  # versions 3-5, flexible
-    raw = m.transactional_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.group_id.encode()
-    count = len(raw) + 1
-    w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-    raw = m.member_id.encode()
-    count = len(raw) + 1
-    w(_PACK_qhi(m.producer_id, m.producer_epoch, m.generation_id) + (UVARINT[count] if count < 128 else string_length(count)) + raw)
-    group_instance_id = m.group_instance_id
-    w(NULL if group_instance_id is None else compact_string(group_instance_id))
+    w(compact_string(m.transactional_id))
+    w(compact_string(m.group_id))
+    w(_PACK_qhi(m.producer_id, m.producer_epoch, m.generation_id) + compact_string(m.member_id))
+    w(compact_nullable_string(m.group_instance_id))
     topics = m.topics
-    count = len(topics) + 1
-    w(UVARINT[count] if count < 128 else uvarint(count))
+    w(uvarint(len(topics) + 1))
     for txn_offset_commit_request_topic in topics:
-        raw = txn_offset_commit_request_topic.name.encode()
-        count = len(raw) + 1
-        w((UVARINT[count] if count < 128 else string_length(count)) + raw)
-        partitions = txn_offset_commit_request_topic.partitions
-        count = len(partitions) + 1
-        w(UVARINT[count] if count < 128 else uvarint(count))
-        for txn_offset_commit_request_partition in partitions:
-            committed_metadata = txn_offset_commit_request_partition.committed_metadata
-            w(_PACK_iqi(txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, txn_offset_commit_request_partition.committed_leader_epoch) + (NULL if committed_metadata is None else compact_string(committed_metadata)))
-            w(NO_TAGS)
-        w(NO_TAGS)
+        _write_txn_offset_commit_request_topic_v3(txn_offset_commit_request_topic, w)
     w(NO_TAGS)
 
 

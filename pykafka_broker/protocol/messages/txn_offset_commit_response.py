@@ -7,8 +7,7 @@ from struct import Struct
 from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, Fields, Message, NO_TAGS, UVARINT, Write, new, refuse_count, refuse_length, skip_tags, string_length,
-    uvarint, uvarint_rest,
+    Buffer, EMPTY, Fields, Message, MessageReader, NO_TAGS, UVARINT, Write, new, string_length, uvarint,
 )
 
 _PACK_h = Struct(">h").pack
@@ -16,12 +15,8 @@ _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihx = Struct(">ihx").pack
 _PACK_ii = Struct(">ii").pack
-_UNPACK_h = Struct(">h").unpack_from
-_UNPACK_i = Struct(">i").unpack_from
-_UNPACK_iB = Struct(">iB").unpack_from
-_UNPACK_ihB = Struct(">ihB").unpack_from
-_UNPACK_ii = Struct(">ii").unpack_from
-_ITER_ih = Struct(">ih").iter_unpack
+_STRUCT_i = Struct(">i")
+_STRUCT_ih = Struct(">ih")
 
 
 class TxnOffsetCommitResponsePartition(Fields):
@@ -78,6 +73,19 @@ class TxnOffsetCommitResponse(Message):
                 self.topics.append(answer)
 
 
+def _read_txn_offset_commit_response_partition_v0(r: MessageReader) -> TxnOffsetCommitResponsePartition:
+    m = new(TxnOffsetCommitResponsePartition)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    return m
+
+
+def _read_txn_offset_commit_response_topic_v0(r: MessageReader) -> TxnOffsetCommitResponseTopic:
+    m = new(TxnOffsetCommitResponseTopic)
+    m.name = r.string(r.short_length(), 'name')
+    m.partitions = r.structs(r.length(), 'partitions', 6, _read_txn_offset_commit_response_partition_v0)
+    return m
+
+
 def _write_v0(m: TxnOffsetCommitResponse, w: Write) -> None:  # versions 0-2
     topics = m.topics
     w(_PACK_ii(m.throttle_time_ms, len(topics)))
@@ -91,37 +99,26 @@ def _write_v0(m: TxnOffsetCommitResponse, w: Write) -> None:  # versions 0-2
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitResponse, int]:  # versions 0-2
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(TxnOffsetCommitResponse)
-    m.throttle_time_ms, count = _UNPACK_ii(buffer, at)
-    at += 8
-    if count < 0 or count * 6 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        txn_offset_commit_response_topic = new(TxnOffsetCommitResponseTopic)
-        (count,) = _UNPACK_h(buffer, at)
-        at += 2
-        stop = at + count
-        if count < 0 or stop > size:
-            refuse_length('name', count, size - at)
-        txn_offset_commit_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        (count,) = _UNPACK_i(buffer, at)
-        at += 4
-        if count < 0 or count * 6 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        stop = at + count * 6
-        for values in _ITER_ih(buffer[at:stop]):
-            txn_offset_commit_response_partition = new(TxnOffsetCommitResponsePartition)
-            txn_offset_commit_response_partition.partition_index, txn_offset_commit_response_partition.error_code = values
-            partitions.append(txn_offset_commit_response_partition)
-        at = stop
-        txn_offset_commit_response_topic.partitions = partitions
-        topics.append(txn_offset_commit_response_topic)
-    m.topics = topics
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.length(), 'topics', 6, _read_txn_offset_commit_response_topic_v0)
+    return m, r.at
+
+
+def _read_txn_offset_commit_response_partition_v3(r: MessageReader) -> TxnOffsetCommitResponsePartition:
+    m = new(TxnOffsetCommitResponsePartition)
+    m.partition_index, m.error_code = r.fixed(_STRUCT_ih)
+    r.skip_tags()
+    return m
+
+
+def _read_txn_offset_commit_response_topic_v3(r: MessageReader) -> TxnOffsetCommitResponseTopic:
+    m = new(TxnOffsetCommitResponseTopic)
+    m.name = r.string(r.compact_length(), 'name')
+    m.partitions = r.structs(r.compact_length(), 'partitions', 7, _read_txn_offset_commit_response_partition_v3)
+    r.skip_tags()
+    return m
 
 
 def _write_v3(m: TxnOffsetCommitResponse, w: Write) -> None:  # versions 3-5, flexible
@@ -142,55 +139,12 @@ def _write_v3(m: TxnOffsetCommitResponse, w: Write) -> None:  # versions 3-5, fl
 
 
 def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitResponse, int]:  # versions 3-5, flexible
-    size = len(buffer)
+    r = MessageReader(buffer, at)
     m = new(TxnOffsetCommitResponse)
-    m.throttle_time_ms, count = _UNPACK_iB(buffer, at)
-    at += 5
-    if count > 127:
-        count, at = uvarint_rest(buffer, at, count)
-    count -= 1
-    if count < 0 or count * 3 > size - at:
-        refuse_count('topics', count, size - at)
-    topics = []
-    for _ in range(count):
-        txn_offset_commit_response_topic = new(TxnOffsetCommitResponseTopic)
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        stop = at + count
-        if count < 0 or stop > size or count > 32767:
-            refuse_length('name', count, size - at)
-        txn_offset_commit_response_topic.name = str(buffer[at:stop], "utf-8")
-        at = stop
-        count = buffer[at]
-        at += 1
-        if count > 127:
-            count, at = uvarint_rest(buffer, at, count)
-        count -= 1
-        if count < 0 or count * 7 > size - at:
-            refuse_count('partitions', count, size - at)
-        partitions = []
-        for _ in range(count):
-            txn_offset_commit_response_partition = new(TxnOffsetCommitResponsePartition)
-            txn_offset_commit_response_partition.partition_index, txn_offset_commit_response_partition.error_code, tags = _UNPACK_ihB(buffer, at)
-            at += 7
-            if tags:
-                at = skip_tags(buffer, at - 1)
-            partitions.append(txn_offset_commit_response_partition)
-        txn_offset_commit_response_topic.partitions = partitions
-        tags = buffer[at]
-        at += 1
-        if tags:
-            at = skip_tags(buffer, at - 1)
-        topics.append(txn_offset_commit_response_topic)
-    m.topics = topics
-    tags = buffer[at]
-    at += 1
-    if tags:
-        at = skip_tags(buffer, at - 1)
-    return m, at
+    (m.throttle_time_ms,) = r.fixed(_STRUCT_i)
+    m.topics = r.structs(r.compact_length(), 'topics', 3, _read_txn_offset_commit_response_topic_v3)
+    r.skip_tags()
+    return m, r.at
 
 
 TxnOffsetCommitResponse._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v3}

@@ -3,7 +3,9 @@
 Rule: a policy allows everything unless it raises `PolicyViolation`; the client is answered POLICY_VIOLATION with its
 text. It may raise `ApiError` for another of Kafka's errors. Any other exception is a defect of the policy: nothing is
 changed, the client gets UNKNOWN_SERVER_ERROR with the class and the error, and the log the whole traceback. Policies
-run on the loop that serves all clients, so they must not wait. Imported by a broker with a policy.
+run on the loop that serves all clients, so they must not wait.
+
+A module of its own for a start without policies, which does not import it; and policies import PolicyViolation.
 """
 
 from __future__ import annotations
@@ -48,16 +50,17 @@ class HookedPolicies:
     """The policies of a configuration. Raises ConfigError."""
 
     def __init__(self, config: BrokerConfig) -> None:
-        self._create: CreateTopicPolicy | None = None
-        self._alter: AlterConfigPolicy | None = None
-        if config.create_topic_policy_class_name:
-            self._create = load_hook(
-                CREATE_TOPIC, config.create_topic_policy_class_name, CreateTopicPolicy, config.static
-            )
-        if config.alter_config_policy_class_name:
-            self._alter = load_hook(
-                ALTER_CONFIG, config.alter_config_policy_class_name, AlterConfigPolicy, config.static
-            )
+        create, alter, static = (
+            config.create_topic_policy_class_name,
+            config.alter_config_policy_class_name,
+            config.static,
+        )
+        self._create: CreateTopicPolicy | None = (
+            load_hook(CREATE_TOPIC, create, CreateTopicPolicy, static) if create else None
+        )
+        self._alter: AlterConfigPolicy | None = (
+            load_hook(ALTER_CONFIG, alter, AlterConfigPolicy, static) if alter else None
+        )
 
     def check_topic(self, creation: TopicCreation) -> None:
         if self._create is not None:

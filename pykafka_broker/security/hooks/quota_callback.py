@@ -36,13 +36,17 @@ class QuotaCallback(Protocol):
     """The methods of the class. quota_type: PRODUCE, FETCH, REQUEST or CONTROLLER_MUTATION."""
 
     def quota_metric_tags(self, quota_type: str, principal: str, client_id: str) -> Mapping[str, str] | None:
-        """Return tags that name the clients counted together; no tags for an unlimited client.
+        """Return tags as the name of the clients counted together; no tags for an unlimited client.
 
         principal: "User:alice".
         """
 
     def quota_limit(self, quota_type: str, metric_tags: Mapping[str, str]) -> float | None:
-        """Return bytes a second, percent of a thread, or partitions a second; None for no limit."""
+        """Return bytes a second, percent of a thread, or partitions a second; None for no limit.
+
+        As with Kafka, 0 throttles each request by a window and refuses topic changes after the first, while a fetch
+        gets one batch and a produce all that it sends: no throttle time is long enough for bytes.
+        """
 
     def update_quota(self, quota_type: str, entity: Mapping[str, str | None], limit: float) -> None:
         """Take note of a quota set in the metadata.
@@ -78,7 +82,7 @@ class HookedQuotas:
         if not tags:
             return None
         quota = self.hook.quota_limit(quota_type, tags)
-        return QuotaLimit(float(quota), tuple(sorted(tags.items()))) if quota is not None and quota > 0 else None
+        return QuotaLimit(float(quota), tuple(sorted(tags.items()))) if quota is not None and quota >= 0 else None
 
     def follow(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Tell the hook all changes of quotas in the metadata."""

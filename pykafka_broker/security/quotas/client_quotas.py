@@ -202,6 +202,8 @@ class ClientQuotas:
             return 0
         rate = self._rates[kind].get(limit.key, now)
         rate.record(amount, now)
+        if not limit.quota:  # as in Kafka, whose throttle time is then too long for an answer and comes out as none
+            return self._windows.size_ms if kind == REQUEST_TIME else 0
         return rate.throttle_ms(limit.quota, now)
 
     def record_time(self, principal: str, client_id: str, ns: int, now: int) -> int:
@@ -249,8 +251,8 @@ class Mutations:
         While the client is in debt, THROTTLING_QUOTA_EXCEEDED is raised where the client knows that error; an older
         client goes deeper into debt.
         """
-        if self._strict and (wait := self._bucket.throttle_ms(self._quota, self._now)):
-            self.throttle_ms = wait
+        if self._strict and self._bucket.in_debt(self._quota, self._now):
+            self.throttle_ms = self._bucket.throttle_ms(self._quota, self._now)
             raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
         self._bucket.record(partitions, self._quota, self._now)
         self._spent += partitions

@@ -117,20 +117,23 @@ class TokenBucket:
         self._full_at = 0  # as things stood at the last record
 
     def record(self, tokens: float, quota: float, now: int) -> None:
-        """Spend tokens; negative ones are given back."""
+        """Spend tokens; a negative number gives tokens back."""
         burst = quota * self._windows.all_ms / 1000
         self._tokens = min(burst, self._balance(quota, now) - tokens)
         self._at = now
-        self._full_at = now + rounded((burst - self._tokens) / quota * 1000)
+        self._full_at = now + (rounded((burst - self._tokens) / quota * 1000) if quota else _LONGEST_MS)
 
     def _balance(self, quota: float, now: int) -> float:
         burst = quota * self._windows.all_ms / 1000
         return burst if self._tokens is None else min(burst, self._tokens + quota * (now - self._at) / 1000)
 
+    def in_debt(self, quota: float, now: int) -> bool:
+        return self._balance(quota, now) < 0
+
     def throttle_ms(self, quota: float, now: int) -> int:
-        """Return how long a debt lasts; 0 without a debt."""
+        """Return how long a debt lasts; 0 without a debt, and with a quota of 0, as in Kafka."""
         balance = self._balance(quota, now)
-        return rounded(-balance / quota * 1000) if balance < 0 else 0
+        return rounded(-balance / quota * 1000) if balance < 0 and quota else 0
 
     def matters(self, now: int) -> bool:
         """Return whether the bucket differs from a new bucket."""

@@ -33,7 +33,7 @@ from pykafka_broker.security.sasl.mechanism import (
     LoginRefused,
     Mechanism,
     Realm,
-    mechanism_server,
+    mechanism_of,
 )
 
 _KEYS = ("sasl.", "principal.", "connection.failed.", "connections.max.reauth.")
@@ -62,12 +62,12 @@ class SaslListener:
         if not names:
             raise ConfigError(f"listener {self.name} has no mechanism: sasl.enabled.mechanisms is empty")
         realm = Realm(settings, self.around)
-        servers = {name: mechanism_server(name, realm) for name in names}
+        mechanisms = {name: mechanism_of(name, realm) for name in names}
         max_reauth_ms: dict[str, int] = {name: settings.get("connections.max.reauth.ms", name) for name in names}
         delay_ms: int = settings.get("connection.failed.authentication.delay.ms")
         receive_bytes: int = settings.get("sasl.server.max.receive.size")
         self._principals = BuiltPrincipals(settings)
-        self._servers, self._max_reauth_ms = servers, max_reauth_ms
+        self._mechanisms, self._max_reauth_ms = mechanisms, max_reauth_ms
         self.failure_delay_ms, self.max_receive_bytes = delay_ms, receive_bytes
 
     def _relevant(self, config: BrokerConfig) -> list[object]:
@@ -108,13 +108,13 @@ class SaslListener:
     def mechanisms(self) -> list[str]:
         """Return the names of the mechanisms."""
         self._follow()
-        return list(self._servers)
+        return list(self._mechanisms)
 
     def begin(self, mechanism: str) -> Mechanism | None:
         """Return the mechanism for a new login, or None for an unknown mechanism."""
         self._follow()
-        server = self._servers.get(mechanism)
-        return None if server is None else server.begin()
+        new = self._mechanisms.get(mechanism)
+        return None if new is None else new()
 
     def principal_of(self, name: str, mechanism: str, host: str) -> str:
         """Return the principal of a client logged in as `name`. Raises LoginRefused."""

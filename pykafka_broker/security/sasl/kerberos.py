@@ -7,6 +7,8 @@ client's name is the principal that the ticket proves; another name that it wish
 As a client: the peer's service is `sasl.kerberos.service.name` on the host of the link, in the words of the node's
 address; krb5.conf says whether another name is looked up for it. The ticket comes by the key of this node in a keytab,
 or from a cache that another program fills (`useTicketCache`); getting it may need the KDC, so the steps may wait.
+
+A module of its own, since the extra is imported with it.
 """
 
 from __future__ import annotations
@@ -16,10 +18,10 @@ from typing import Any
 
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.sasl.jaas import LoginModule
+from pykafka_broker.security.sasl.jaas import LoginModule, login_module
 from pykafka_broker.security.sasl.kerberos_names import KerberosNames, NoName
 from pykafka_broker.security.sasl.login import LoginFailed, NewLogin
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, NewMechanism, Realm
 
 try:
     import gssapi
@@ -35,31 +37,29 @@ _OFFER = bytes([_NO_LAYER, 1, 0, 0])  # with a meaningless size, as Java sends
 _REFUSAL = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {GSSAPI}"
 
 
-class GssapiServer:
-    """The mechanism on a listener: a service with a key in a keytab. Raises ConfigError."""
+def gssapi_mechanism(realm: Realm) -> NewMechanism:
+    """Return the maker of logins on a listener: a service with a key in a keytab. Raises ConfigError."""
+    settings, listener = realm.settings, realm.settings.name
+    options = login_module(settings, GSSAPI).options
+    keytab, principal = options.get("keyTab"), options.get("principal")
+    if not keytab or not principal:
+        raise ConfigError(f"{GSSAPI} of listener {listener}: its login module needs keyTab and principal")
+    service, named = settings.get("sasl.kerberos.service.name"), options.get("serviceName")
+    if service is None and named is None:
+        raise ConfigError(f"sasl.kerberos.service.name of listener {listener} is not set")
+    if None not in (service, named) and service != named:
+        raise ConfigError(
+            f"sasl.kerberos.service.name of listener {listener} is another one than serviceName of its login module"
+        )
+    credentials = key_of(keytab, principal, listener)
+    names = KerberosNames(settings.get("sasl.kerberos.principal.to.local.rules"), principal.rpartition("@")[2])
 
-    def __init__(self, realm: Realm) -> None:
-        options = realm.jaas(GSSAPI).options
-        keytab, principal = options.get("keyTab"), options.get("principal")
-        if not keytab or not principal:
-            raise ConfigError(f"{GSSAPI} of listener {realm.listener}: its login module needs keyTab and principal")
-        service, named = realm.settings.get("sasl.kerberos.service.name"), options.get("serviceName")
-        if service is None and named is None:
-            raise ConfigError(f"sasl.kerberos.service.name of listener {realm.listener} is not set")
-        if None not in (service, named) and service != named:
-            raise ConfigError(
-                f"sasl.kerberos.service.name of listener {realm.listener} is another one than serviceName of its login "
-                "module"
-            )
-        self._listener = realm.listener
-        self._credentials = key_of(keytab, principal, realm.listener)
-        rules = realm.settings.get("sasl.kerberos.principal.to.local.rules")
-        self._names = KerberosNames(rules, principal.rpartition("@")[2])
-
-    def begin(self) -> Gssapi:
-        context: Any = gssapi.SecurityContext(creds=self._credentials, usage="accept")
+    def begin() -> Gssapi:
+        context: Any = gssapi.SecurityContext(creds=credentials, usage="accept")
         context.__DEFER_STEP_ERRORS__ = False  # a client hears of its failure from SASL, not in words of Kerberos
-        return Gssapi(context, self._names, self._listener)
+        return Gssapi(context, names, listener)
+
+    return begin
 
 
 class Gssapi:

@@ -28,7 +28,7 @@ class NoName(Exception):
     """No rule gives a name."""
 
 
-class _Rule(NamedTuple):
+class _KerberosRule(NamedTuple):
     """A rule; components: None for DEFAULT."""
 
     components: int | None
@@ -77,13 +77,13 @@ class KerberosNames:
         raise NoName
 
 
-def _rule(text: str) -> _Rule:
+def _rule(text: str) -> _KerberosRule:
     match = _RULE.fullmatch(text)
     try:
         if match is None:
             raise re.error("it is neither DEFAULT nor RULE:[n:format](regex)s/from/to/g/L")
         if match["default"]:
-            return _Rule(None, "", None, None, "", 0, "")
+            return _KerberosRule(None, "", None, None, "", 0, "")
         wanted = None if match["match"] is None else re.compile(match["match"])
         pattern = None if match["pattern"] is None else re.compile(match["pattern"])
         replacement = re.sub(r"\\", r"\\\\", match["replacement"] or "")
@@ -94,7 +94,7 @@ def _rule(text: str) -> _Rule:
         raise ConfigError(
             f"Invalid value {text} for configuration sasl.kerberos.principal.to.local.rules: {error}"
         ) from None
-    return _Rule(
+    return _KerberosRule(
         int(match["count"]),
         match["format"],
         wanted,

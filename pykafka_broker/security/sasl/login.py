@@ -193,16 +193,16 @@ def login_of(settings: ListenerSettings, mechanism: str, new_nonce: Callable[[],
         raise ConfigError(f"listener {settings.name}: nodes do not log in by {mechanism}, but by {known}")
     name, password = (_option(settings, mechanism, module, each) for each in ("username", "password"))
     if mechanism == "PLAIN":
-        return lambda wall, host: _Plain(name, password)
-    return lambda wall, host: _Scram(_DIGESTS[mechanism], name, password, new_nonce())
+        return lambda wall, host: _PlainLogin(name, password)
+    return lambda wall, host: _ScramLogin(_DIGESTS[mechanism], name, password, new_nonce())
 
 
 def _bearer_login(settings: ListenerSettings, module: LoginModule, fetch: Fetch) -> NewLogin:
     issued = issued_tokens(settings, module, fetch)
     if issued is not None:
-        return lambda wall, host: _Bearer(partial(issued.token, wall), waits=True)
+        return lambda wall, host: _BearerLogin(partial(issued.token, wall), waits=True)
     subject = _option(settings, "OAUTHBEARER", module, "unsecuredLoginStringClaim_sub")
-    return lambda wall, host: _Bearer(partial(_unsecured_token, subject, wall), waits=False)
+    return lambda wall, host: _BearerLogin(partial(_unsecured_token, subject, wall), waits=False)
 
 
 def _option(settings: ListenerSettings, mechanism: str, module: LoginModule, option: str) -> str:
@@ -212,7 +212,7 @@ def _option(settings: ListenerSettings, mechanism: str, module: LoginModule, opt
     return found
 
 
-class _Plain:
+class _PlainLogin:
     waits = False
 
     def __init__(self, name: str, password: str) -> None:
@@ -223,7 +223,7 @@ class _Plain:
         return token
 
 
-class _Bearer:
+class _BearerLogin:
     def __init__(self, token: Callable[[], str], *, waits: bool) -> None:
         self.waits = waits
         self._token: Callable[[], str] | None = token
@@ -250,7 +250,7 @@ def _encoded(text: bytes) -> str:
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
-class _Scram:
+class _ScramLogin:
     """RFC 5802 from the client's side."""
 
     waits = False

@@ -1,6 +1,6 @@
 """Mechanisms of SASL, and what they may ask: the listener's settings, the users and tokens of the metadata, the time.
 
-Rule: for each listener and mechanism there is one `MechanismServer`, made when the listener is bound and made anew when
+Rule: for each listener and mechanism there is one `NewMechanism`, made when the listener is bound and made anew when
 its settings change; a mistake in them is a `ConfigError`, which ends the start. Each client that logs in has a
 `Mechanism` of its own, which is given the client's tokens one by one until it says who the client is, or raises
 `LoginRefused`. The module of a mechanism is imported by the first listener that has it.
@@ -19,7 +19,6 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.security.sasl.jaas import LoginModule, login_module
 
 
 class RemoteDocument(Protocol):
@@ -38,26 +37,6 @@ class RemoteDocument(Protocol):
         """Read the document anew: at once if quick, else beside the loop."""
 
 
-class ScramKeys(NamedTuple):
-    """Keys to check a user's password by a mechanism, useless as a password."""
-
-    salt: bytes
-    iterations: int
-    stored_key: bytes
-    server_key: bytes
-
-    def __repr__(self) -> str:
-        return f"ScramKeys(iterations={self.iterations})"
-
-
-class TokenLogin(NamedTuple):
-    """A valid delegation token: owner, keys to check the password, and end."""
-
-    owner: str
-    keys: ScramKeys
-    expires_ms: int
-
-
 class Around(NamedTuple):
     """The surroundings of a listener.
 
@@ -71,29 +50,11 @@ class Around(NamedTuple):
     document: Callable[[str], RemoteDocument]
 
 
-class Realm:
+class Realm(NamedTuple):
     """A listener, for mechanisms."""
 
-    __slots__ = ("around", "settings")
-
-    def __init__(self, settings: ListenerSettings, around: Around) -> None:
-        self.settings = settings
-        self.around = around
-
-    @property
-    def listener(self) -> str:
-        return self.settings.name
-
-    def jaas(self, mechanism: str) -> LoginModule:
-        """Return the single login module of `sasl.jaas.config`. Raises ConfigError."""
-        return login_module(self.settings, mechanism)
-
-    def scram_keys(self, kind: int, name: str) -> ScramKeys | None:
-        """Return the keys of a user by SCRAM-SHA-256 (1) or SCRAM-SHA-512 (2)."""
-        record = self.around.image().scram.get((kind, name))
-        if record is None:
-            return None
-        return ScramKeys(record.salt, record.iterations, record.stored_key, record.server_key)
+    settings: ListenerSettings
+    around: Around
 
 
 class Challenge(NamedTuple):
@@ -129,33 +90,28 @@ class Mechanism(Protocol):
         """Answer a token, sent at `wall` (epoch milliseconds). Raises LoginRefused."""
 
 
-class MechanismServer(Protocol):
-    """A mechanism on a listener."""
+NewMechanism = Callable[[], Mechanism]  # called for each client that logs in
 
-    def begin(self) -> Mechanism:
-        """Begin a client's login."""
-
-
-# The module below this package and its class, which is called with the realm of the listener.
-_SERVERS = {
-    "PLAIN": ("plain", "PlainServer"),
-    "SCRAM-SHA-256": ("scram", "ScramSha256Server"),
-    "SCRAM-SHA-512": ("scram", "ScramSha512Server"),
-    "GSSAPI": ("kerberos", "GssapiServer"),
-    "OAUTHBEARER": ("oauthbearer", "OAuthBearerServer"),
+# The module below this package and its function, which is called with the realm of the listener.
+_MECHANISMS = {
+    "PLAIN": ("plain", "plain"),
+    "SCRAM-SHA-256": ("scram", "scram_sha_256"),
+    "SCRAM-SHA-512": ("scram", "scram_sha_512"),
+    "GSSAPI": ("kerberos", "gssapi_mechanism"),
+    "OAUTHBEARER": ("oauthbearer", "oauthbearer"),
 }
 
 
-def mechanism_server(name: str, realm: Realm) -> MechanismServer:
-    """Return a mechanism on a listener.
+def mechanism_of(name: str, realm: Realm) -> NewMechanism:
+    """Return the maker of clients' logins by a mechanism on a listener.
 
     Raises ConfigError if there is no such mechanism, or its settings can't be used.
     """
-    found = _SERVERS.get(name)
+    found = _MECHANISMS.get(name)
     if found is None:
         raise ConfigError(
-            f"SASL mechanism {name} of listener {realm.listener} is not served; there are {', '.join(_SERVERS)}"
+            f"SASL mechanism {name} of listener {realm.settings.name} is not served; there are {', '.join(_MECHANISMS)}"
         )
-    module, kind = found
-    new: Callable[[Realm], MechanismServer] = getattr(importlib.import_module(f"{__package__}.{module}"), kind)
+    module, function = found
+    new: Callable[[Realm], NewMechanism] = getattr(importlib.import_module(f"{__package__}.{module}"), function)
     return new(realm)

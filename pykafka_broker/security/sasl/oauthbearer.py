@@ -15,10 +15,12 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Protocol
 
 from pykafka_broker.config import ConfigError
+from pykafka_broker.security.sasl.jaas import login_module
 from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken, json_object, parts_of, text_claim, time_claim
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm
 
@@ -97,24 +99,16 @@ class Validator(Protocol):
         """Return the content of a token at `wall` (epoch milliseconds). Raises InvalidToken."""
 
 
-class OAuthBearerServer:
-    """The mechanism on a listener.
+def oauthbearer(realm: Realm) -> Callable[[], OAuthBearer]:
+    """Return the maker of logins on a listener. Raises ConfigError.
 
     Unsecured tokens are accepted, unless Kafka's handler for signed tokens is configured, or a class of Python.
     """
-
-    __slots__ = ("_listener", "_validator")
-
-    def __init__(self, realm: Realm) -> None:
-        self._listener = realm.listener
-        self._validator = _validator(realm)
-
-    def begin(self) -> OAuthBearer:
-        return OAuthBearer(self._validator, self._listener)
+    return partial(OAuthBearer, _validator(realm), realm.settings.name)
 
 
 def _validator(realm: Realm) -> Validator:
-    options = realm.jaas(OAUTHBEARER).options
+    options = login_module(realm.settings, OAUTHBEARER).options
     handler = realm.settings.get("sasl.server.callback.handler.class", OAUTHBEARER)
     if handler in _UNSECURED:
         return UnsecuredTokens(options)

@@ -8,55 +8,47 @@ a wrong password.
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable, Mapping
+from functools import partial
 
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook
 from pykafka_broker.security.hooks.login import PlainLogin, plain_login
+from pykafka_broker.security.sasl.jaas import login_module
 from pykafka_broker.security.sasl.mechanism import Done, LoginRefused, Realm
 
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _ACCOUNT = "user_"
 
 
-class PlainServer:
-    """PLAIN on a listener."""
-
-    __slots__ = ("_hook", "_passwords")
-
-    def __init__(self, realm: Realm) -> None:
-        module = realm.jaas("PLAIN")
-        self._hook = plain_login(realm.settings)
-        options = module.options if module.name == _MODULE else {}
-        self._passwords = {
-            key.removeprefix(_ACCOUNT): password.encode()
-            for key, password in options.items()
-            if key.startswith(_ACCOUNT)
-        }
-
-    def begin(self) -> Plain:
-        return Plain(self)
-
-    def knows(self, name: str, password: str) -> bool:
-        """Return whether the account has the password."""
-        if self._hook is not None:
-            return self._asked(self._hook, name, password)
-        known = self._passwords.get(name)
-        right = hmac.compare_digest(b"" if known is None else known, password.encode())
-        return right and known is not None
-
-    def _asked(self, hook: PlainLogin, name: str, password: str) -> bool:
-        try:
-            return bool(call_hook(hook, hook.authenticate, name, password))
-        except HookFailed:
-            return False
+def plain(realm: Realm) -> Callable[[], Plain]:
+    """Return the maker of logins on a listener. Raises ConfigError."""
+    module = login_module(realm.settings, "PLAIN")
+    options = module.options if module.name == _MODULE else {}
+    passwords = {
+        key.removeprefix(_ACCOUNT): password.encode() for key, password in options.items() if key.startswith(_ACCOUNT)
+    }
+    return partial(Plain, passwords, plain_login(realm.settings))
 
 
 class Plain:
     """A client's login."""
 
-    __slots__ = ("_server",)
+    __slots__ = ("_hook", "_passwords")
 
-    def __init__(self, server: PlainServer) -> None:
-        self._server = server
+    def __init__(self, passwords: Mapping[str, bytes], hook: PlainLogin | None) -> None:
+        self._passwords = passwords
+        self._hook = hook
+
+    def _knows(self, name: str, password: str) -> bool:
+        """Return whether the account has the password."""
+        if self._hook is not None:
+            try:
+                return bool(call_hook(self._hook, self._hook.authenticate, name, password))
+            except HookFailed:
+                return False
+        known = self._passwords.get(name)
+        right = hmac.compare_digest(b"" if known is None else known, password.encode())
+        return right and known is not None
 
     def step(self, token: bytes, wall: int) -> Done:
         count = token.count(b"\0") + 1
@@ -67,7 +59,7 @@ class Plain:
             raise LoginRefused("Authentication failed: username not specified")
         if not password:
             raise LoginRefused("Authentication failed: password not specified")
-        if not self._server.knows(name, password):
+        if not self._knows(name, password):
             raise LoginRefused("Authentication failed: Invalid username or password")
         if authorization_id not in ("", name):
             raise LoginRefused(

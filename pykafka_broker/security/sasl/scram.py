@@ -16,15 +16,54 @@ import binascii
 import hashlib
 import hmac
 import re
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import NamedTuple
 
 from pykafka_broker.cluster.delegation_tokens import is_expired, token_hmac
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm, ScramKeys, TokenLogin
+from pykafka_broker.cluster.scram import DIGESTS, credential, salted_password
+from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
+from pykafka_broker.security.sasl.jaas import login_module
+from pykafka_broker.security.sasl.mechanism import (
+    Challenge,
+    Done,
+    LoginRefused,
+    Realm,
+)
 
-_DIGESTS = {1: "sha256", 2: "sha512"}
 _ITERATIONS = 4096
 _SALT_BYTES = 16
 _REMEMBERED = 1024
+
+
+class ScramKeys(NamedTuple):
+    """Keys to check a user's password by a mechanism, useless as a password."""
+
+    salt: bytes
+    iterations: int
+    stored_key: bytes
+    server_key: bytes
+
+    def __repr__(self) -> str:
+        return f"ScramKeys(iterations={self.iterations})"
+
+
+class TokenLogin(NamedTuple):
+    """A valid delegation token: owner, keys to check the password, and end."""
+
+    owner: str
+    keys: ScramKeys
+    expires_ms: int
+
+
+def user_keys(realm: Realm, kind: int, name: str) -> ScramKeys | None:
+    """Return the keys of a user by SCRAM-SHA-256 (1) or SCRAM-SHA-512 (2), or None."""
+    record = realm.around.image().scram.get((kind, name))
+    return None if record is None else _keys_in(record)
+
+
+def _keys_in(record: UserScramCredentialRecord) -> ScramKeys:
+    return ScramKeys(record.salt, record.iterations, record.stored_key, record.server_key)
 
 
 def token_login(realm: Realm, kind: int, token_id: str) -> TokenLogin | None:
@@ -39,12 +78,10 @@ def token_login(realm: Realm, kind: int, token_id: str) -> TokenLogin | None:
 
 @lru_cache(_REMEMBERED)  # some milliseconds each
 def _keys(kind: int, proof: bytes) -> ScramKeys:
-    digest = _DIGESTS[kind]
     # The salt only has to differ from token to token, and to reveal nothing of the Hmac.
     salt = hmac.digest(proof, b"salt", "sha256")[:_SALT_BYTES]
-    salted = hashlib.pbkdf2_hmac(digest, base64.b64encode(proof), salt, _ITERATIONS)
-    stored = hashlib.new(digest, hmac.digest(salted, b"Client Key", digest)).digest()
-    return ScramKeys(salt, _ITERATIONS, stored, hmac.digest(salted, b"Server Key", digest))
+    salted = salted_password(kind, base64.b64encode(proof).decode(), salt, _ITERATIONS)
+    return _keys_in(credential("", kind, salt, salted, _ITERATIONS))
 
 
 _SAME_NONCE_SINCE = (4, 0)
@@ -62,26 +99,13 @@ _FINAL = re.compile(
 )
 
 
-class _ScramServer:
-    """A SCRAM mechanism on a listener."""
-
-    __slots__ = ("_realm",)
-    kind: int
-
-    def __init__(self, realm: Realm) -> None:
-        realm.jaas(_NAMES[self.kind])  # Kafka requires a login module, though clients never meet it
-        self._realm = realm
-
-    def begin(self) -> Scram:
-        return Scram(self._realm, self.kind)
+def _scram(kind: int, realm: Realm) -> Callable[[], Scram]:
+    """Return the maker of logins on a listener. Raises ConfigError."""
+    login_module(realm.settings, _NAMES[kind])  # Kafka requires a login module, though clients never meet it
+    return partial(Scram, realm, kind)
 
 
-class ScramSha256Server(_ScramServer):
-    kind = 1
-
-
-class ScramSha512Server(_ScramServer):
-    kind = 2
+scram_sha_256, scram_sha_512 = partial(_scram, 1), partial(_scram, 2)
 
 
 class Scram:
@@ -92,7 +116,7 @@ class Scram:
     def __init__(self, realm: Realm, kind: int) -> None:
         self._realm = realm
         self._kind = kind
-        self._digest = _DIGESTS[kind]
+        self._digest = DIGESTS[kind]
         self._keys: ScramKeys | None = None
         self._done = Done(b"", "")
         self._nonce = self._auth_message = ""
@@ -118,7 +142,7 @@ class Scram:
             if login is not None:
                 self._done = Done(b"", login.owner, login.expires_ms, by_token=True)
         else:
-            keys = self._realm.scram_keys(self._kind, name)
+            keys = user_keys(self._realm, self._kind, name)
             self._done = Done(b"", f"User:{name}")
         if keys is None:
             raise self._refusal()

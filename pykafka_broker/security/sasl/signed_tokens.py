@@ -2,8 +2,9 @@
 `OAuthBearerValidatorCallbackHandler` takes them.
 
 Rule: the signature is checked first, by a key that the token names and never by one that it brings; then the claims, by
-the wall clock of the broker. An unsigned token is refused here. PyJWT checks the signatures; it is imported by the
-first listener that has this.
+the wall clock of the broker. An unsigned token is refused here. PyJWT checks the signatures.
+
+A module of its own, since PyJWT is imported with it, by the first listener with signed tokens.
 
 The keys come from a file or a URL. The last set that could be read counts until another can be read; a set that can't
 be read at the start ends the start. At a login, keys older than `sasl.oauthbearer.jwks.endpoint.refresh.ms` are read
@@ -152,9 +153,9 @@ class SignedTokens:
         url = settings.get("sasl.oauthbearer.jwks.endpoint.url")
         if not url:
             raise ConfigError(
-                f"sasl.oauthbearer.jwks.endpoint.url of listener {realm.listener} is not set: the keys that sign tokens"
+                f"sasl.oauthbearer.jwks.endpoint.url of listener {settings.name} is not set: the keys that sign tokens"
             )
-        _check_validator(settings.get("sasl.oauthbearer.jwt.validator.class"), realm.listener)
+        _check_validator(settings.get("sasl.oauthbearer.jwt.validator.class"), settings.name)
         self._clock = realm.around.clock
         self._keys = Jwks(settings, realm.around.document(url))
         self._skew_s: int = settings.get("sasl.oauthbearer.clock.skew.seconds")

@@ -4,6 +4,8 @@ Rule: the first rule whose expression matches the whole name counts; `DEFAULT` t
 when the listener is bound, so that a mistake is told then. A name is mapped once and remembered, since an operator's
 rule may be expensive.
 
+A module of its own, since TLS of the server, a layer above, is its only reader.
+
 Regular expressions are written for Java: spellings that both languages read alike are passed on, those that differ are
 rewritten, and those without a counterpart in Python are refused: a rule that quietly matched something else would give
 a client another's name.
@@ -153,7 +155,7 @@ class NoRuleApplies(ValueError):
     """No rule gives a user for the client's name."""
 
 
-class _Rule(NamedTuple):
+class _MappingRule(NamedTuple):
     pattern: re.Pattern[str]
     parts: list[str | int]
     case: str
@@ -174,7 +176,7 @@ class MappingRules:
     """The rules of a text. Raises ValueError."""
 
     def __init__(self, text: str) -> None:
-        self._rules: list[_Rule | None] = []  # None: DEFAULT
+        self._rules: list[_MappingRule | None] = []  # None: DEFAULT
         at, text = 0, text.strip()
         while at < len(text):
             found = _RULE.match(text, at)
@@ -200,10 +202,10 @@ class MappingRules:
         raise NoRuleApplies(f"No rules apply to {name}, rules [{rules}]")
 
 
-def _rule(found: re.Match[str]) -> _Rule:
+def _rule(found: re.Match[str]) -> _MappingRule:
     case = f"/{found[4]}" if found[4] else ""
     pattern = compile_java(found[2])
-    return _Rule(pattern, replacement(found[3], pattern), found[4], f"RULE:{found[2]}/{found[3]}{case}")
+    return _MappingRule(pattern, replacement(found[3], pattern), found[4], f"RULE:{found[2]}/{found[3]}{case}")
 
 
 _REMEMBERED = 1000

@@ -118,7 +118,7 @@ def read_jks(data: bytes, password: str | None) -> list[JksEntry]:
         if not hmac.compare_digest(found, digest):
             raise ValueError("its password is not the one that is set, or the file is damaged")
     try:
-        return _entries(_Reader(body))
+        return _entries(_JksReader(body))
     except (error, UnicodeDecodeError):
         raise ValueError("it is damaged") from None
 
@@ -142,7 +142,7 @@ def open_key(encrypted: bytes, password: str) -> bytes:
     return key
 
 
-def _entries(reader: _Reader) -> list[JksEntry]:
+def _entries(reader: _JksReader) -> list[JksEntry]:
     if reader.take(4) != MAGIC or reader.int() != _VERSION:
         raise ValueError("it is no key store of type JKS")
     entries = []
@@ -159,7 +159,7 @@ def _entries(reader: _Reader) -> list[JksEntry]:
     return entries
 
 
-class _Reader:
+class _JksReader:
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._at = 0

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
-from pykafka_broker.testing.aio.data import AsyncHandle, AsyncWaits
+from pykafka_broker.testing.aio.data import AsyncData, AsyncHandle, AsyncWaits
 from pykafka_broker.testing.aio.traffic import AsyncTraffic
 from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
 from pykafka_broker.testing.async_client import AsyncControlClient
@@ -70,10 +70,12 @@ class AsyncBrokerClock(AsyncHandle):
         whole = timedelta(days, seconds, 0, milliseconds, minutes, hours, weeks)
         if by is not None:
             if not isinstance(by, timedelta):
-                raise TypeError(f"advance({by!r}) of what? advance(seconds={by!r}), or a timedelta")
+                raise TypeError(
+                    f"advance() takes a timedelta or a unit, such as advance(seconds={by!r}), not {by!r} alone"
+                )
             whole += by
         elif not whole:
-            raise TypeError("advance by how much? advance(minutes=10), or a timedelta")
+            raise TypeError("advance() needs a time, such as advance(minutes=10), or a timedelta")
         return await self._moved("advance", {"ms": round(whole / timedelta(milliseconds=1))})
 
     async def freeze(self) -> int:
@@ -145,7 +147,7 @@ class AsyncWholeState(AsyncHandle):
         await self.control.call("DELETE", _path(name))
 
 
-class AsyncIncidents(AsyncHandle):
+class AsyncIncidents(AsyncData):
     """Incidents of a broker."""
 
     async def bump_leader_epoch(self, topic: str, partition: int = 0) -> int:
@@ -172,10 +174,10 @@ class AsyncIncidents(AsyncHandle):
         """End the session of a member.
 
         Args:
-            group: the group.
             member: a member id, `group.instance.id` or client id.
         """
-        await self.control.call("POST", "/incidents/member", {"group": group, "member": member})
+        body = {"group": group, "member": member}
+        await self._at_coordinator(lambda node: node.control.call("POST", "/incidents/member", body), group)
 
     async def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, up to the end of the log; returns the logs' sizes afterwards."""
@@ -205,7 +207,7 @@ class AsyncIncidents(AsyncHandle):
 
 
 class AsyncNodeControl(AsyncHandle):
-    """A node of a cluster: its view of the other nodes, and its network."""
+    """A node of a cluster: the view of the other nodes, and the network."""
 
     async def cluster(self) -> ClusterState:
         """Return the cluster's id, the leader of the metadata, and the brokers."""
@@ -216,10 +218,6 @@ class AsyncNodeControl(AsyncHandle):
         """Return leader, leader epoch, replicas and replicas in sync of a partition.
 
         The leader also tells log_start_offset and high_watermark, the bounds for consumers.
-
-        Args:
-            topic: the name of the topic.
-            partition: the index of the partition.
 
         Raises:
             ControlError: the partition does not exist.
@@ -241,9 +239,7 @@ class AsyncNodeControl(AsyncHandle):
         """Make a replica in sync the leader; for the leader of the metadata.
 
         Args:
-            topic: the name of the topic.
             leader: the id of the broker that shall lead.
-            partition: the index of the partition.
         """
         body = {"topic": topic, "partition": partition, "leader": leader}
         found: PartitionState = await self.control.call("POST", "/incidents/leader", body)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Connection, Group, GroupSummary, Topic, Transaction
-from pykafka_broker.testing.async_client import AsyncControlClient
+from pykafka_broker.testing.async_client import AsyncControlClient, Step
 from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_timeout
+from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _NOT_IN_TIME, _SPARE_S, _parts, check_timeout
 from pykafka_broker.testing.record import ANY, Headers, NewContent, NewRecord, Record, RecordLike, from_answer, said, several, to_expectation, to_request
 from typing import Any
 
@@ -31,7 +32,17 @@ class AsyncHandle:
 
 
 class AsyncData(AsyncHandle):
-    """Topics, records and groups, for a test."""
+    """Topics, records and groups, for a test.
+
+    What concerns a partition, a group or a transaction is a step done with the broker that has it: a broker alone has
+    all of them, a cluster finds the leader or the coordinator.
+    """
+
+    async def _at_leader(self, topic: str, partition: int, step: Step[Any, T]) -> T:
+        return await step(self)
+
+    async def _at_coordinator(self, step: Step[Any, T], group: str | None = None, transactional_id: str | None = None) -> T:
+        return await step(self)
 
     # -- topics
 
@@ -69,7 +80,6 @@ class AsyncData(AsyncHandle):
         """Set configs of a topic and return the topic.
 
         Args:
-            topic: the name of the topic.
             config: the new values; None restores a default.
         """
         path = f"/topics/{in_path(topic)}/config"
@@ -80,7 +90,6 @@ class AsyncData(AsyncHandle):
         """Add partitions to a topic and return the topic.
 
         Args:
-            topic: the name of the topic.
             total: the number of partitions afterwards.
         """
         grown: Topic = await self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
@@ -106,7 +115,6 @@ class AsyncData(AsyncHandle):
         """Write records and return partition and offset of each, after the commit.
 
         Args:
-            topic: the name of the topic.
             records: each is a value, or a pair of key and value, or a dict with `value` or `key`, and perhaps
                 `headers`, `timestamp` (epoch milliseconds) and `partition`, or a `NewRecord` with these fields. Keys
                 and values are text, bytes or JSON values, None for none.
@@ -150,21 +158,17 @@ class AsyncData(AsyncHandle):
             limit: the most records to return.
             key: return only the records of this key.
         """
-        if partition is None:
-            indexes: Iterable[int] = range((await self.topic(topic))["partitions"])
-        else:
-            indexes = (partition,)
         query = {"isolation_level": isolation_level, **({} if key is None else said("key", key))}
         found: list[Record] = []
-        for index in indexes:
-            offset, more = from_offset, True
-            while more and (limit is None or len(found) < limit):
-                most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
-                asked = {"partition": index, "from_offset": offset, "limit": most, **query}
-                page = await self.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
-                found += map(from_answer, page["records"])
-                offset, more = page["next_offsets"][str(index)], page["more"]
+        for index in await self._indexes(topic, partition):
+            left = None if limit is None else limit - len(found)
+            if left != 0:
+                step = partial(_read, topic=topic, partition=index, offset=from_offset, limit=left, query=query)
+                found += await self._at_leader(topic, index, step)
         return found
+
+    async def _indexes(self, topic: str, partition: int | None) -> Iterable[int]:
+        return range((await self.topic(topic))["partitions"]) if partition is None else (partition,)
 
     async def delete_records(
         self, topic: str, before_offset: int | None = None, partition: int | None = None
@@ -221,7 +225,8 @@ class AsyncData(AsyncHandle):
 
     async def group(self, group: str) -> Group:
         """Return a group with members and offsets."""
-        found: Group = await self.control.call("GET", f"/groups/{in_path(group)}")
+        path = f"/groups/{in_path(group)}"
+        found: Group = await self._at_coordinator(lambda node: node.control.call("GET", path), group)
         return found
 
     async def lag(self, group: str) -> int:
@@ -233,23 +238,22 @@ class AsyncData(AsyncHandle):
 
     async def delete_group(self, group: str) -> None:
         """Delete a group with committed offsets. Raises ControlError while the group has members."""
-        await self.control.call("DELETE", f"/groups/{in_path(group)}")
+        path = f"/groups/{in_path(group)}"
+        await self._at_coordinator(lambda node: node.control.call("DELETE", path), group)
 
     async def commit(self, group: str, topic: str, offset: int, partition: int = 0, metadata: str = "") -> None:
         """Commit an offset for a group; a missing group is created.
 
         Args:
-            group: the group.
-            topic: the name of the topic.
             offset: the offset of the next record to read.
-            partition: the index of the partition.
             metadata: a text kept with the offset.
 
         Raises:
             ControlError: the group has members.
         """
         body = {"topic": topic, "offset": offset, "partition": partition, "metadata": metadata}
-        await self.control.call("POST", f"/groups/{in_path(group)}/offsets", body)
+        path = f"/groups/{in_path(group)}/offsets"
+        await self._at_coordinator(lambda node: node.control.call("POST", path, body), group)
 
     async def reset_offsets(
         self,
@@ -277,6 +281,21 @@ class AsyncData(AsyncHandle):
         return found
 
 
+async def _read(
+    node: AsyncHandle, topic: str, partition: int, offset: int, limit: int | None, query: Mapping[str, Any]
+) -> list[Record]:
+    """Return the records of a partition from an offset on, page by page."""
+    found: list[Record] = []
+    more = True
+    while more and (limit is None or len(found) < limit):
+        most = AT_ONCE if limit is None else min(limit - len(found), AT_ONCE)
+        asked = {"partition": partition, "from_offset": offset, "limit": most, **query}
+        page = await node.control.call("GET", f"/topics/{in_path(topic)}/records", query=asked)
+        found += map(from_answer, page["records"])
+        offset, more = page["next_offsets"][str(partition)], page["more"]
+    return found
+
+
 class AsyncWaits(AsyncData):
     """Waits of a test. A `timeout` is in seconds."""
 
@@ -286,7 +305,6 @@ class AsyncWaits(AsyncData):
         """Wait until the group exists with the given state and members, and return the group.
 
         Args:
-            group: the group.
             state: the state ("Stable", "Empty", ...), None for any.
             members: the exact number of members, None for any.
             timeout: in seconds.
@@ -294,7 +312,7 @@ class AsyncWaits(AsyncData):
         Raises:
             WaitTimeout: the group was not so in time.
         """
-        found: Group = await self._ask("waits/group", timeout, {"group": group, "state": state, "members": members})
+        found: Group = await wait(self.control, "waits/group", timeout, {"group": group, "state": state, "members": members})
         return found
 
     async def wait_for_records(
@@ -303,7 +321,6 @@ class AsyncWaits(AsyncData):
         """Wait until the topic has enough records, and return the first `n` records.
 
         Args:
-            topic: the name of the topic.
             n: the least number of records.
             timeout: in seconds.
             isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
@@ -313,7 +330,7 @@ class AsyncWaits(AsyncData):
         """
         __tracebackhide__ = True
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
-        page = await self._ask("waits/records", timeout, body)
+        page = await wait(self.control, "waits/records", timeout, body)
         return (await self._whole(page, topic, n, isolation_level))[:n]
 
     async def wait_for_record(
@@ -330,7 +347,6 @@ class AsyncWaits(AsyncData):
         """Wait for a record with the key, value and headers, and return the first match.
 
         Args:
-            topic: the name of the topic.
             key, value, headers, partition: as in `produce`; a field that is not given is not compared, and a dict is
                 compared with the record's JSON.
             timeout: in seconds.
@@ -340,28 +356,30 @@ class AsyncWaits(AsyncData):
             WaitTimeout: there was no such record in time.
         """
         __tracebackhide__ = True
-        record = to_expectation(NewRecord(value, key, headers, partition=partition))
-        body = {"topic": topic, "record": record, "isolation_level": isolation_level}
-        return from_answer(await self._ask("waits/record", timeout, body))
+        wanted = NewRecord(value, key, headers, partition=partition)
+        return await self._wait_for_record(topic, wanted, timeout, isolation_level)
+
+    async def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
+        __tracebackhide__ = True
+        body = {"topic": topic, "record": to_expectation(wanted), "isolation_level": isolation_level}
+        return from_answer(await wait(self.control, "waits/record", timeout, body))
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and few records still to read; return the lag.
 
         Args:
-            group: the group.
             lag: the most records still to read.
             timeout: in seconds.
 
         Raises:
             WaitTimeout: the lag was larger in time, or nothing was committed.
         """
-        return int((await self._ask("waits/lag", timeout, {"group": group, "lag": lag}))["lag"])
+        return int((await wait(self.control, "waits/lag", timeout, {"group": group, "lag": lag}))["lag"])
 
     async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait for a state of a transaction, and return the transaction.
 
         Args:
-            transactional_id: the transactional id.
             state: the state ("Ongoing", "CompleteCommit", ...).
             timeout: in seconds.
 
@@ -369,7 +387,7 @@ class AsyncWaits(AsyncData):
             WaitTimeout: the transaction was in another state in time.
         """
         body = {"transactional_id": transactional_id, "state": state}
-        found: Transaction = await self._ask("waits/transaction", timeout, body)
+        found: Transaction = await wait(self.control, "waits/transaction", timeout, body)
         return found
 
     async def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
@@ -390,7 +408,7 @@ class AsyncWaits(AsyncData):
     async def assert_records(
         self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> list[Record]:
-        """Assert that the topic has exactly the given records, and return them.
+        """Assert the exact records of a topic, and return the records.
 
         Records of one partition are compared in their order.
 
@@ -404,13 +422,19 @@ class AsyncWaits(AsyncData):
         """
         __tracebackhide__ = True
         expected = several(f"assert_records({topic!r}", records)
+        return await self._assert_records(topic, expected, timeout, isolation_level)
+
+    async def _assert_records(
+        self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
+    ) -> list[Record]:
+        __tracebackhide__ = True
         page = await self._assert("assertions/records", topic, expected, timeout, isolation_level)
         return await self._whole(page, topic, len(expected), isolation_level)
 
     async def assert_contains(
         self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
     ) -> None:
-        """Assert that the topic has the given records, in any order and among others.
+        """Assert given records of a topic, in any order and among others.
 
         Args:
             records: as for `assert_records`.
@@ -421,13 +445,19 @@ class AsyncWaits(AsyncData):
         """
         __tracebackhide__ = True
         expected = several(f"assert_contains({topic!r}", records)
+        await self._assert_contains(topic, expected, timeout, isolation_level)
+
+    async def _assert_contains(self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> None:
+        __tracebackhide__ = True
         await self._assert("assertions/contains", topic, expected, timeout, isolation_level)
 
     async def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
         records = list(map(to_expectation, expected))
         try:
-            return await self._ask(path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level})
+            return await wait(
+                self.control, path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level}
+            )
         except RecordsDiffer as differ:
             differ.expected = expected
             raise
@@ -442,7 +472,6 @@ class AsyncWaits(AsyncData):
         """Assert the end of a topic: no record is added for some time.
 
         Args:
-            topic: the name of the topic.
             within_ms: how long to wait, in milliseconds.
             isolation_level: "read_uncommitted" counts records of open and aborted transactions too.
 
@@ -452,10 +481,6 @@ class AsyncWaits(AsyncData):
         __tracebackhide__ = True
         body = {"topic": topic, "within_ms": within_ms, "isolation_level": isolation_level}
         await _call(self.control, "assertions/no-more", body, within_ms / 1000)
-
-    async def _ask(self, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
-        __tracebackhide__ = True
-        return await wait(self.control, path, timeout, body)
 
 
 async def wait(control: AsyncControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:

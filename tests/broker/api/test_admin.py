@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.api import broker_loggers
+from pykafka_broker.broker.api import configs
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import served_versions
 from pykafka_broker.broker.requests.routes import BETWEEN_NODES, ROUTES
@@ -320,7 +320,7 @@ def test_logger_levels_are_told_and_set(node: RealBroker) -> None:
 
 @pytest.mark.parametrize(("level", "name"), [(0, "TRACE"), (7, "TRACE"), (10, "DEBUG"), (25, "INFO"), (90, "FATAL")])
 def test_levels_have_kafkas_names(level: int, name: str) -> None:
-    assert broker_loggers.level_name(level) == name
+    assert configs.level_name(level) == name
 
 
 def test_a_repeated_resource_is_refused_by_both_forms(node: RealBroker) -> None:

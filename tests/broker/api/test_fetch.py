@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.api.fetch import fetch
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.purgatory import Parked
-from pykafka_broker.log.files import FileSlice
+from pykafka_broker.broker.waiting.future import Future, Parked
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.api.fetch import fetch
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode

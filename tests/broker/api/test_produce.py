@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker.api.produce import produce
-from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -17,9 +16,9 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import PartitionProduceResponse, ProduceResponse
 from pykafka_broker.records.compression import GZIP, ZSTD
+from pykafka_broker.records.conversion import build_message_set
 from pykafka_broker.records.header import write_crc
-from pykafka_broker.records.message_set import build_message_set
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.steps import at_once
 from tests.broker.support import NOW, LightBroker, batch
 
@@ -233,7 +232,9 @@ class TestFlush:
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1)])
 def test_message_sets_of_old_clients_are_taken_in(broker: LightBroker, version: int, magic: int) -> None:
     broker.add("t")
-    old = at_once(build_message_set([Record(0, broker.now, b"k", b"one"), Record(1, broker.now, None, b"two")], magic))
+    old = at_once(
+        build_message_set([BatchRecord(0, broker.now, b"k", b"one"), BatchRecord(1, broker.now, None, b"two")], magic)
+    )
     answer = answers(broker, asked({0: bytearray(old)}), version)[0]
     assert (answer.error_code, answer.base_offset) == (ErrorCode.NONE, 0)
     assert stored(broker) == [b"one", b"two"]
@@ -296,7 +297,7 @@ def test_a_bomb_waits_in_slices_and_its_buffer_may_be_used_again(tmp_path: Path)
 def test_a_bomb_of_an_old_format_waits_in_slices_and_its_buffer_may_be_used_again(tmp_path: Path) -> None:
     broker = LaterBroker(tmp_path)
     broker.add("t")
-    sent = bytearray(at_once(build_message_set([Record(0, NOW, None, bytes(8 << 20))], 1, codec=GZIP)))
+    sent = bytearray(at_once(build_message_set([BatchRecord(0, NOW, None, bytes(8 << 20))], 1, codec=GZIP)))
     reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 2), asked({0: memoryview(sent)}))
     assert isinstance(reply, Future)
     sent[:] = bytes(len(sent))

@@ -8,7 +8,7 @@ import pytest
 
 from pykafka_broker.broker.api.fetch import fetch
 from pykafka_broker.broker.broker import add_replication
-from pykafka_broker.broker.waiting.purgatory import Parked
+from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation
 from pykafka_broker.protocol.errors import ErrorCode

@@ -22,7 +22,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import ZSTD
 from pykafka_broker.records.header import read_header
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 from tests.broker.raw_record import FRAME, raw_record
 from tests.broker.support import NOW, LightBroker
 
@@ -128,7 +128,7 @@ def test_a_log_that_is_not_there(broker: LightBroker) -> None:
 
 
 def test_a_bomb_makes_no_sense_and_takes_little_memory() -> None:
-    bomb = memoryview(build_batch([Record(0, NOW, b"k", bytes(100 << 20))], codec=ZSTD))
+    bomb = memoryview(build_batch([BatchRecord(0, NOW, b"k", bytes(100 << 20))], codec=ZSTD))
     tracemalloc.start()
     with pytest.raises(SenselessRecord, match="grows beyond"):
         replay_batch(read_header(bomb), bomb, lambda record: None)

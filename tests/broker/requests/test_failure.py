@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.requests.failure import whole_request_failure
-from pykafka_broker.broker.requests.router import served_versions
+from pykafka_broker.broker.requests.router import served_versions, whole_request_failure
 from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey

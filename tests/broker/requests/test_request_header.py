@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.requests.request_header import read_header_tail
+from pykafka_broker.broker.requests.router import read_header_tail
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import uvarint

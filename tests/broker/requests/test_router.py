@@ -12,8 +12,7 @@ from pykafka_broker.broker.requests import router as router_module
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.router import PendingReply, Router, served_versions
 from pykafka_broker.broker.requests.routes import ROUTES
-from pykafka_broker.broker.waiting.future import Future, TooLate, when_committed
-from pykafka_broker.broker.waiting.purgatory import Parked, Purgatory
+from pykafka_broker.broker.waiting.future import Future, Parked, Purgatory, TooLate, when_committed
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey

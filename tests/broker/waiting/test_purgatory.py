@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.broker.waiting.purgatory import Parked, Purgatory
+from pykafka_broker.broker.waiting.future import Parked, Purgatory
 
 
 def waiting(

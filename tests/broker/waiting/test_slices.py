@@ -6,8 +6,7 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from pykafka_broker.broker.waiting.future import Future, completed, failed
-from pykafka_broker.broker.waiting.slices import SLICES_A_TURN, Slices
+from pykafka_broker.broker.waiting.future import SLICES_A_TURN, Future, Slices, completed, failed
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 

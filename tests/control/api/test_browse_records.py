@@ -188,8 +188,8 @@ def test_a_long_value_comes_in_pieces(broker: KafkaBroker) -> None:
 @pytest.mark.parametrize(
     ("query", "says"),
     [
-        ({"offsets": "0-5"}, "offsets must be as next_offsets told them"),
-        ({"before": "5"}, "offsets must be as next_offsets told them"),
+        ({"offsets": "0-5"}, "offsets must have the form of next_offsets"),
+        ({"before": "5"}, "offsets must have the form of next_offsets"),
         ({"partition": 9}, "topic numbered has partitions 0 to 2, not 9"),
         ({"limit": 0}, "limit must be at least 1"),
         ({"limit": 501}, "limit must be at most 500"),

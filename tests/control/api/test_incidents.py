@@ -32,7 +32,7 @@ def test_a_leader_epoch_grows_by_one(broker: KafkaBroker) -> None:
     broker.wait_for_records("epochs", 1)
 
 
-@pytest.mark.parametrize(("topic", "partition", "says"), [("none", 0, "no topic none"), ("few", 3, "no partition 3")])
+@pytest.mark.parametrize(("topic", "partition", "says"), [("none", 0, "no topic none"), ("few", 3, "0 to 0, not 3")])
 def test_what_is_not_there_has_no_leader(broker: KafkaBroker, topic: str, partition: int, says: str) -> None:
     if topic == "few" and not any(each["name"] == "few" for each in broker.topics()):
         broker.create_topic("few")

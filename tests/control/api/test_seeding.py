@@ -47,9 +47,9 @@ def test_a_dump_seeds_a_broker_that_dumps_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{", "line 3: it is not JSON"),
-        ("[]", "line 3: it must be an object with a type"),
-        ('{"type": "rekord"}', "line 3: it must be an object with a type"),
+        ("{", "line 3: the line is not JSON"),
+        ("[]", "line 3: the line must be an object with a type"),
+        ('{"type": "rekord"}', "line 3: the line must be an object with a type"),
         ('{"type": "record"}', "line 3: record.topic is missing"),
         ('{"type": "record", "topic": "seeded-1", "colour": 1}', "line 3: record has no colour"),
         ('{"type": "topic", "name": "seeded-1"}', "line 3: TOPIC_ALREADY_EXISTS"),

@@ -10,18 +10,16 @@ import pytest
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.log.compaction.clean import PartitionCleaner
-from pykafka_broker.log.compaction.cleaner import LogToClean, candidate, make_request
+from pykafka_broker.log.compaction.cleaner import LogToClean, Swap, candidate, make_request
 from pykafka_broker.log.compaction.request import CleanResult
-from pykafka_broker.log.compaction.swap import swap_in
-from pykafka_broker.log.files import FileCache
-from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.filesystem import FileCache, OsFileSystem
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.scan import scan
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import LZ4, NONE
 from pykafka_broker.records.header import iter_batches
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 from tests.log.support import DATA, NOW, Keeper, batch, marker, new_log, reopen, topic_config
 
 RETENTION_MS = 864_000_000
@@ -32,6 +30,12 @@ def compacted(path: Path, **more: Any) -> PartitionLog:
     settings = {"segment_bytes": 2000, "index_interval_bytes": 300, "cleanup_policy": ["compact"], "retention_ms": -1}
     merged: dict[str, Any] = {**settings, "min_cleanable_dirty_ratio": 0.01, **more}
     return new_log(path, **merged)
+
+
+def swap_in(log: PartitionLog, result: CleanResult, wall: int) -> bool:
+    swap = Swap(log, result, wall)
+    swap.run()
+    return swap.possible
 
 
 def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: int = 1 << 20) -> CleanResult:
@@ -47,7 +51,7 @@ def clean(log: PartitionLog, first_dirty: int = 0, now: int = NOW, map_bytes: in
 def put(log: PartitionLog, *pairs: tuple[str, str | None], **more: object) -> int:
     """One batch of keys and values; its base offset."""
     records = [
-        Record(number, NOW + number, key.encode(), None if value is None else value.encode())
+        BatchRecord(number, NOW + number, key.encode(), None if value is None else value.encode())
         for number, (key, value) in enumerate(pairs)
     ]
     return log.append(build_batch(records, **more), NOW).base_offset  # type: ignore[arg-type]
@@ -243,7 +247,7 @@ def test_the_last_batch_of_a_round_stays_as_an_empty_one(tmp_path: Path) -> None
 
 
 def transaction(log: PartitionLog, producer: int, commit: bool, *pairs: tuple[str, str]) -> None:
-    rows = [Record(number, NOW, key.encode(), value.encode()) for number, (key, value) in enumerate(pairs)]
+    rows = [BatchRecord(number, NOW, key.encode(), value.encode()) for number, (key, value) in enumerate(pairs)]
     data = build_batch(rows, producer_id=producer, producer_epoch=0, transactional=True)
     log.append(data, NOW, origin=Origin.COORDINATOR)
     log.append(marker(producer, 0, commit=commit), NOW, origin=Origin.COORDINATOR)
@@ -282,7 +286,7 @@ def test_what_was_aborted_before_the_part_that_is_cleaned_says_nothing_of_the_pr
 
 def begin(log: PartitionLog, producer: int, *pairs: tuple[str, str]) -> None:
     """Append records of a transaction that stays open."""
-    rows = [Record(number, NOW, key.encode(), value.encode()) for number, (key, value) in enumerate(pairs)]
+    rows = [BatchRecord(number, NOW, key.encode(), value.encode()) for number, (key, value) in enumerate(pairs)]
     data = build_batch(rows, producer_id=producer, producer_epoch=0, transactional=True)
     log.append(data, NOW, origin=Origin.COORDINATOR)
 

@@ -24,7 +24,7 @@ from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, NONE
 from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import check_crc, read_header
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 
 MEMORY_BYTES = 1 << 20
 
@@ -114,7 +114,7 @@ def test_the_first_batch_always_has_room() -> None:
     assert not latest.has_room(1)
 
 
-def some_records(seed: int) -> list[Record]:
+def some_records(seed: int) -> list[BatchRecord]:
     draw = Random(seed)
     records, offset = [], draw.randrange(5)
     for _ in range(draw.randrange(1, 30)):
@@ -123,7 +123,7 @@ def some_records(seed: int) -> list[Record]:
         value = None if draw.random() < 0.3 else draw.randbytes(size)
         headers = [("h", b"1"), ("n", None)] if draw.random() < 0.3 else []
         timestamp = 1_000_000 + draw.choice([0, -1, 63, 64, -64, -65, 10_000, -999_999, 1 << 40])
-        records.append(Record(offset, timestamp, key, value, headers))
+        records.append(BatchRecord(offset, timestamp, key, value, headers))
         offset += draw.choice([1, 1, 1, 63, 64, 8192, 1 << 20])
     return records
 
@@ -174,7 +174,7 @@ def test_every_cut_is_refused() -> None:
 
 
 def test_a_timestamp_in_more_bytes_than_it_needs_is_written_anew() -> None:
-    batch = build_batch([Record(number, 1000 + number, b"k", b"v") for number in range(3)], base_offset=0)
+    batch = build_batch([BatchRecord(number, 1000 + number, b"k", b"v") for number in range(3)], base_offset=0)
     header = read_header(batch)
     data = records_bytes(batch, header)
     assert data[9:12] == bytes([data[0], 0, 2])  # length, attributes, timestamp delta

@@ -11,7 +11,7 @@ from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.header import check_crc, iter_batches
-from pykafka_broker.records.record import Record, iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 from tests.log.crash.simulator import CrashFileSystem, Seen
 from tests.log.support import NOW, TOPIC_ID, topic_config
 
@@ -66,7 +66,7 @@ class Workload:
                 key = b"k%d" % self.random.randrange(8)
                 value = None if self.random.random() < 0.2 else self.random.randbytes(self.random.randrange(80))
                 self.appended[base + number] = key, value
-                rows.append(Record(number, self.now, key, value))
+                rows.append(BatchRecord(number, self.now, key, value))
             self.log.append(build_batch(rows), self.now)
 
     def flush(self) -> None:

@@ -14,17 +14,19 @@ from typing import cast
 
 import pytest
 
+from pykafka_broker.cluster.records import MetadataError, decode_record
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import id_text, read_partition_metadata
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.tool.command import run
-from pykafka_broker.log.tool.decoding import decode
+from pykafka_broker.log.tool.decoding import decode, text, unreadable
 from pykafka_broker.log.tool.dump import dump
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from tests.log.support import NOW, TOPIC_ID, batch, kafka_data, manager
 
@@ -253,6 +255,44 @@ def test_no_password_is_in_a_dump() -> None:
     scram = in_words(UserScramCredentialRecord("alice", 1, b"salt", b"stored", b"server", 4096), 11)
     assert [scram[name] for name in ("salt", "stored_key", "server_key")] == ["[hidden]"] * 3
     assert (scram["name"], scram["iterations"]) == ("alice", 4096)
+
+
+def test_a_metadata_record_that_a_broker_refuses_is_shown_as_it_stands_with_the_reason() -> None:
+    """Kafka's dump says of each of these "Error at ..., skipping", as of "Found 3 byte(s) of garbage"."""
+    sound = b"\x01\x02\x00" + TopicRecord("t", b"1" * 16).encode(0)
+    wrong = (
+        sound + b"xyz",
+        sound[:-5],
+        b"\x01",
+        b"",
+        b"\x00" + sound[1:],
+        b"\x02" + sound[1:],
+        b"\x01\x7f\x00abc",
+        b"hello",
+    )
+    assert [reason_for(value) for value in (sound, *wrong)] == [
+        None,
+        "3 bytes follow the TopicRecord",
+        "TopicRecord version 0 ends too early",
+        "a varint ends too early",
+        "a varint ends too early",
+        "type 2 in frame version 0",
+        "type 2 in frame version 2",
+        "type 127 in frame version 1",
+        "type 101 in frame version 104",
+    ]
+
+
+def reason_for(value: bytes) -> object:
+    """Why a dump shows a record of the metadata log as it stands; None for a decoded one."""
+    found = decode("__cluster_metadata", None, value)
+    assert found is not None
+    if "undecodable" in found:
+        assert found["value"] == text(value)
+        assert unreadable("__cluster_metadata", None, value) == found["undecodable"]
+        with pytest.raises(MetadataError):
+            decode_record(value)
+    return found.get("undecodable")
 
 
 def test_damage_of_the_metadata_log(metadata: Path) -> None:

@@ -13,7 +13,6 @@ from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.tool.dump import dump
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
-from pykafka_broker.records.header import set_base_offset
 from tests.log.support import NOW, TOPIC_ID, batch, manager, marker
 
 FS = OsFileSystem()
@@ -42,7 +41,7 @@ def with_gaps(log: PartitionLog) -> None:
     """Write what a cleaning leaves: batches at 0-4, 20-24 and 40-44."""
     for base in (0, 20, 40):
         data = batch(5)
-        set_base_offset(data, base)
+        data[:8] = base.to_bytes(8, "big")
         log.append(data, NOW, origin=Origin.REPLICATION)
 
 

@@ -6,7 +6,7 @@ import json
 
 from protocol.generator.__main__ import PROTOCOL, SCHEMAS, check, generate
 from protocol.generator.code import ModuleCode
-from protocol.generator.hot import HOT
+from protocol.generator.hot import BOTH_SIDES, OTHERS, PAIRS
 from protocol.generator.importer import FIELD_FACTS, MESSAGE_FACTS, dump
 from protocol.generator.layout import layouts_of
 from protocol.generator.schema import load_messages
@@ -37,7 +37,18 @@ def test_versions_share_code_where_they_share_bytes() -> None:
 
 
 def test_messages_that_are_called_hot_exist() -> None:
-    assert messages().keys() >= HOT
+    assert messages().keys() >= OTHERS | {f"{name}{kind}" for name in PAIRS for kind in ("Request", "Response")}
+    assert PAIRS.keys() >= BOTH_SIDES
+
+
+def test_code_is_flat_on_the_side_that_a_broker_runs() -> None:
+    def structs(module: str, side: str) -> bool:
+        text = (PROTOCOL / "messages" / f"{module}.py").read_text()
+        return any(line.startswith(f"def _{side}_") and f"def _{side}_v" not in line for line in text.splitlines())
+
+    assert [structs("metadata_request", side) for side in ("read", "write")] == [False, True]
+    assert [structs("metadata_response", side) for side in ("read", "write")] == [True, False]
+    assert [structs("fetch_response", side) for side in ("read", "write")] == [False, False]
 
 
 def test_structs_of_other_messages_share_code_over_versions() -> None:

@@ -157,3 +157,18 @@ def test_a_pattern_that_could_take_very_long_is_not_tried() -> None:
     assert kinds(patterned("^(a+)+$"), patterned("^(a+)+$", **{name: INT})) == closed
     assert kinds(patterned("a*a*a*a*b"), patterned("a*a*a*a*b", **{name: INT})) == closed
     assert kinds(patterned("[", a=INT), patterned("[", a=INT)) == []
+
+
+@pytest.mark.parametrize("in_order", [True, False])
+def test_an_alternative_that_fails_leaves_no_verdict_behind(in_order: bool) -> None:
+    """`b` is compatible as long as `a`, which holds it and is held by it, counts as compatible."""
+
+    def schema(kind: str, *others: Any) -> Any:
+        a: Any = thing(b={"$ref": "#/definitions/b"}, bad={"type": kind})
+        alternatives = [{"$ref": "#/definitions/a"}, *others]
+        f = {"anyOf": alternatives if in_order else alternatives[::-1]}
+        properties = {"f": f, "g": {"$ref": "#/definitions/b"}}
+        definitions = {"a": a, "b": thing(a={"$ref": "#/definitions/a"})}
+        return {"type": "object", "properties": properties, "definitions": definitions}
+
+    assert kinds(schema("string", {"type": "object"}), schema("integer")) == ["TYPE_CHANGED"]

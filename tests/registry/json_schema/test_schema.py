@@ -72,3 +72,13 @@ def test_what_is_no_schema_is_refused(text: str) -> None:
 
 def test_true_is_a_schema() -> None:
     assert parse("true", {}).canonical == "true"
+
+
+@pytest.mark.parametrize("name", ["default", "enum", "const", "examples"])
+def test_a_property_may_have_the_name_of_a_word(name: str) -> None:
+    for word in ("properties", "patternProperties", "definitions", "$defs"):
+        with pytest.raises(InvalidSchema, match="leads nowhere"):
+            parse(json.dumps({word: {name: {"$ref": "#/definitions/missing"}}}), {})
+    parse(json.dumps({name: {"$ref": "#/definitions/missing"}} if name in ("default", "const") else {}), {})
+    anchored = {"properties": {name: {"$anchor": "here"}, "other": {"$ref": "#here"}}}
+    assert parse(json.dumps(anchored), {}).canonical == json.dumps(anchored, separators=(",", ":"))

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from pykafka_broker.config import ConfigError
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, mechanism_server
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, mechanism_of
 from tests.security.sasl.bearer import WALL, message
 from tests.security.sasl.realms import PREFIX, realm_of
 
@@ -29,7 +29,7 @@ class Nothing:
 
 
 def answer(token: str) -> Challenge | Done:
-    return mechanism_server("OAUTHBEARER", realm_of({HANDLER: f"{HERE}:Opaque"})).begin().step(message(token), WALL)
+    return mechanism_of("OAUTHBEARER", realm_of({HANDLER: f"{HERE}:Opaque"}))().step(message(token), WALL)
 
 
 def test_what_it_knows_logs_in() -> None:
@@ -45,4 +45,4 @@ def test_what_it_does_not_know_is_refused(token: str, caplog: pytest.LogCaptureF
 
 def test_one_without_the_method_ends_the_start() -> None:
     with pytest.raises(ConfigError, match="must have the method identify"):
-        mechanism_server("OAUTHBEARER", realm_of({HANDLER: f"{HERE}:Nothing"}))
+        mechanism_of("OAUTHBEARER", realm_of({HANDLER: f"{HERE}:Nothing"}))

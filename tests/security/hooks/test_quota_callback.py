@@ -12,6 +12,7 @@ import pytest
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.effects import refusals
 from pykafka_broker.config.values import ConfigError
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.messages.alter_client_quotas_request import (
     AlterClientQuotasRequest,
     EntityData,
@@ -20,7 +21,8 @@ from pykafka_broker.protocol.messages.alter_client_quotas_request import (
 )
 from pykafka_broker.protocol.messages.produce_request import ProduceRequest
 from pykafka_broker.security.hooks.quota_callback import HookedQuotas
-from pykafka_broker.security.quotas.client_quotas import FETCHED_BYTES, PRODUCED_BYTES, QuotaLimit
+from pykafka_broker.security.quotas.client_quotas import FETCHED_BYTES, PRODUCED_BYTES, ClientQuotas, QuotaLimit
+from pykafka_broker.security.quotas.rate import Windows
 from tests.broker.api.real_broker import RealBroker
 
 KEY = "client.quota.callback.class"
@@ -101,6 +103,31 @@ def test_one_that_fails_has_set_no_limit_and_the_log_says_why(kind: type, caplog
         quotas.follow({DEFAULT: {PRODUCED_BYTES: 1.0}})
         assert quotas.find(PRODUCED_BYTES, "User:x", "a") is None
     assert f"{kind.__name__} has failed" in caplog.text
+
+
+class Nothing(ByTeam):
+    def quota_limit(self, quota_type: str, metric_tags: Mapping[str, str]) -> float | None:
+        return 0
+
+
+def test_a_quota_of_nothing_is_what_kafka_makes_of_it() -> None:
+    """Asked of Kafka 4.3.1 with a callback that says 0 for one kind after the other."""
+    client = "User:x", "a"
+    quotas = ClientQuotas(hooked(Nothing), Windows(11, 1000), Windows(11, 1000))
+    for kind in (PRODUCED_BYTES, FETCHED_BYTES):
+        assert [quotas.record(kind, *client, 1000, now) for now in (0, 1)] == [0, 0]
+    assert quotas.most_bytes(FETCHED_BYTES, *client) == 0, "one batch"
+    assert quotas.record_time(*client, 1000, 0) == 1000
+    first, second, of_an_old_client = (quotas.mutations(*client, 0, strict=strict) for strict in (True, True, False))
+    assert first is not None
+    assert second is not None
+    assert of_an_old_client is not None
+    first.spend(3)
+    assert first.throttle_ms == 0
+    with pytest.raises(ApiError, match="THROTTLING_QUOTA_EXCEEDED"):
+        second.spend(1)
+    of_an_old_client.spend(1)
+    assert (second.throttle_ms, of_an_old_client.throttle_ms) == (0, 0)
 
 
 def test_a_broker_asks_it_and_closes_it_at_the_end(tmp_path: Path) -> None:

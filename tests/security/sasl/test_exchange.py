@@ -378,7 +378,7 @@ def test_what_holds_for_all_listeners_can_not_be_changed_while_one_serves() -> N
 
 def test_other_changes_leave_mechanisms_as_they_are() -> None:
     configured = Configured()
-    servers = configured.listener._servers
+    servers = configured.listener._mechanisms
     configured.change("log.cleaner.threads", "1")
     assert configured.admits("alice")
-    assert configured.listener._servers is servers
+    assert configured.listener._mechanisms is servers

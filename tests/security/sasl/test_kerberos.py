@@ -8,7 +8,7 @@ import pytest
 
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.kerberos_names import KerberosNames
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, mechanism_server
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, mechanism_of
 from tests.security.sasl.realms import PREFIX, realm_of
 from tests.security.sasl.tickets import MODULE, Context
 
@@ -32,7 +32,7 @@ WHOLE = f'{MODULE} keyTab="/nowhere/keytab" principal="kafka/localhost@R.COM"'
 )
 def test_what_is_missing_ends_the_start(settings: dict[str, str], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        mechanism_server("GSSAPI", realm_of(settings))
+        mechanism_of("GSSAPI", realm_of(settings))
 
 
 def exchange(context: Context) -> Any:

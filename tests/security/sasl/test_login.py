@@ -17,7 +17,7 @@ from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.jaas import parse_login_module
 from pykafka_broker.security.sasl.login import IssuedTokens, LoginFailed, NewLogin, NoToken, issued_tokens, login_of
-from pykafka_broker.security.sasl.mechanism import Done, LoginRefused, mechanism_server
+from pykafka_broker.security.sasl.mechanism import Done, LoginRefused, mechanism_of
 from tests.security.sasl.bearer import encoded
 from tests.security.sasl.realms import MODULES, OAUTH_LINE, PREFIX, add_user, realm_of, settings_of
 
@@ -51,7 +51,7 @@ def exchanged(mechanism: str, new_login: NewLogin) -> Done:
     add_user(image, "a,=e", "a,=e-secret", 1)
     add_user(image, "bob", "bob-secret", 2)
     own = {PREFIX + "oauthbearer.sasl.jaas.config": OAUTH_LINE} if mechanism == "OAUTHBEARER" else {}
-    server = mechanism_server(mechanism, realm_of(own, image)).begin()
+    server = mechanism_of(mechanism, realm_of(own, image))()
     client = new_login(WALL, "host")
     token = client.step(b"")
     while True:

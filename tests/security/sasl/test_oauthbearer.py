@@ -15,7 +15,7 @@ import pytest
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused
-from pykafka_broker.security.sasl.oauthbearer import OAuthBearer, OAuthBearerServer, UnsecuredTokens
+from pykafka_broker.security.sasl.oauthbearer import OAuthBearer, UnsecuredTokens, oauthbearer
 from tests.security.sasl.bearer import NOW, WALL, encoded, message, unsecured
 from tests.security.sasl.realms import MODULES, PREFIX, realm_of
 
@@ -29,7 +29,7 @@ EXPIRED = unsecured(exp=NOW - 1)
 def login(**options: str) -> OAuthBearer:
     given = "".join(f' {name}="{value}"' for name, value in options.items())
     line = f"{MODULES}.oauthbearer.OAuthBearerLoginModule required{given};"
-    return OAuthBearerServer(realm_of({KEY + "sasl.jaas.config": line})).begin()
+    return oauthbearer(realm_of({KEY + "sasl.jaas.config": line}))()
 
 
 def test_a_good_token_makes_a_principal() -> None:
@@ -145,26 +145,26 @@ def test_the_log_has_the_rule_and_nothing_of_the_token(caplog: pytest.LogCapture
 @pytest.mark.parametrize("name", ["", "internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"])
 def test_unsecured_tokens_are_what_is_taken_by_default(name: str) -> None:
     settings = {KEY + "sasl.server.callback.handler.class": f"{MODULES}.oauthbearer.{name}"} if name else {}
-    assert type(OAuthBearerServer(realm_of(settings)).begin().step(message(GOOD), WALL)) is Done
+    assert type(oauthbearer(realm_of(settings))().step(message(GOOD), WALL)) is Done
 
 
 def test_another_validator_can_not_be_had() -> None:
     with pytest.raises(ConfigError, match=r"com\.example\.Own .* package\.module:Class"):
-        OAuthBearerServer(realm_of({KEY + "sasl.server.callback.handler.class": "com.example.Own"}))
+        oauthbearer(realm_of({KEY + "sasl.server.callback.handler.class": "com.example.Own"}))
 
 
 @pytest.mark.parametrize("times", [1500, pytest.param(50_000, marks=pytest.mark.slow)])
 def test_random_bytes_are_refused_and_nothing_else(times: int) -> None:
     draw = random.Random(14)
     good = message(GOOD)
-    server = OAuthBearerServer(realm_of())
+    server = oauthbearer(realm_of())
     for _ in range(times):
         sent = bytearray(good)
         for _ in range(draw.randint(1, 8)):
             sent[draw.randrange(len(sent))] = draw.randrange(256)
         for text in (bytes(sent), draw.randbytes(draw.randint(0, 60))):
             with contextlib.suppress(LoginRefused):
-                server.begin().step(text, WALL)
+                server().step(text, WALL)
 
 
 def test_a_message_of_more_than_64_kib_is_not_even_read() -> None:

@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 from pykafka_broker.security.sasl.mechanism import Done, LoginRefused
-from pykafka_broker.security.sasl.plain import PlainServer
+from pykafka_broker.security.sasl.plain import plain
 from tests.security.sasl.realms import PREFIX, SCRAM_LINE, realm_of
 
 FAILED = "Authentication failed: "
@@ -15,7 +15,7 @@ WRONG = FAILED + "Invalid username or password"
 
 
 def step(token: bytes, **settings: str) -> Done:
-    return PlainServer(realm_of(settings)).begin().step(token, 0)
+    return plain(realm_of(settings))().step(token, 0)
 
 
 @pytest.mark.parametrize("token", [b"\0alice\0alice-secret", b"alice\0alice\0alice-secret"])
@@ -50,8 +50,8 @@ def test_anything_else_is_refused_in_the_words_of_kafka(token: bytes, message: s
 
 def test_names_and_passwords_may_hold_anything() -> None:
     line = 'org.apache.kafka.common.security.plain.PlainLoginModule required "user_a b=,é"="pass word;\\"é";'
-    server = PlainServer(realm_of({PREFIX + "plain.sasl.jaas.config": line}))
-    assert server.begin().step('\0a b=,é\0pass word;"é'.encode(), 0).principal == "User:a b=,é"
+    server = plain(realm_of({PREFIX + "plain.sasl.jaas.config": line}))
+    assert server().step('\0a b=,é\0pass word;"é'.encode(), 0).principal == "User:a b=,é"
 
 
 def test_a_login_module_of_another_mechanism_has_no_accounts() -> None:

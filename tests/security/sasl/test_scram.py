@@ -17,16 +17,24 @@ from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.security.sasl import scram as scram_module
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm, ScramKeys, TokenLogin
-from pykafka_broker.security.sasl.scram import Scram, ScramSha256Server, ScramSha512Server, token_login
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, Realm
+from pykafka_broker.security.sasl.scram import (
+    Scram,
+    ScramKeys,
+    TokenLogin,
+    scram_sha_256,
+    scram_sha_512,
+    token_login,
+    user_keys,
+)
 from tests.security.sasl.realms import NONCE, add_user, around, realm_of, settings_of
 
-SERVERS = {1: ScramSha256Server, 2: ScramSha512Server}
+SERVERS = {1: scram_sha_256, 2: scram_sha_512}
 DIGESTS = {1: "sha256", 2: "sha512"}
 
 
 def login(kind: int, realm: Realm) -> Scram:
-    return SERVERS[kind](realm).begin()
+    return SERVERS[kind](realm)()
 
 
 def users(*names: str, kind: int = 1) -> Realm:
@@ -203,7 +211,7 @@ def test_a_wrong_password_is_refused_at_the_second_message() -> None:
 
 def test_with_tokenauth_the_name_is_that_of_a_delegation_token(monkeypatch: pytest.MonkeyPatch) -> None:
     realm = users("token-id")
-    keys = realm.scram_keys(1, "token-id")
+    keys = user_keys(realm, 1, "token-id")
     assert isinstance(keys, ScramKeys)
     found = TokenLogin("User:owner", keys, 5_000)
     monkeypatch.setattr(scram_module, "token_login", lambda realm, kind, name: found if name == "token-id" else None)
@@ -212,7 +220,7 @@ def test_with_tokenauth_the_name_is_that_of_a_delegation_token(monkeypatch: pyte
 
 
 def test_keys_are_not_shown() -> None:
-    keys = users("alice").scram_keys(1, "alice")
+    keys = user_keys(users("alice"), 1, "alice")
     assert repr(keys) == "ScramKeys(iterations=4096)"
 
 

@@ -16,7 +16,7 @@ import pytest
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken
-from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, mechanism_server
+from pykafka_broker.security.sasl.mechanism import Challenge, Done, Realm, mechanism_of
 from pykafka_broker.security.sasl.signed_tokens import Jwks, SignedTokens
 from tests.security.sasl.bearer import NOW, WALL, message, unsecured
 from tests.security.sasl.realms import MODULES, PREFIX, Kept, around, settings_of
@@ -175,9 +175,9 @@ def test_kafkas_handler_is_what_asks_for_signed_tokens(place: str) -> None:
     handler = f"{MODULES}.oauthbearer.{place}OAuthBearerValidatorCallbackHandler"
     known = realm()
     settings = settings_of({PREFIX + URL: "x", PREFIX + "oauthbearer.sasl.server.callback.handler.class": handler})
-    server = mechanism_server("OAUTHBEARER", Realm(settings, known.around))
-    assert type(server.begin().step(message(signed()), WALL)) is Done
-    assert type(server.begin().step(message(unsecured()), WALL)) is Challenge
+    server = mechanism_of("OAUTHBEARER", Realm(settings, known.around))
+    assert type(server().step(message(signed()), WALL)) is Done
+    assert type(server().step(message(unsecured()), WALL)) is Challenge
 
 
 def test_another_class_that_validates_can_not_be_had() -> None:

@@ -13,7 +13,7 @@ import struct
 
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.controller_routes import CONTROLLERS, FORWARDED
-from pykafka_broker.broker.requests.router import PendingReply, Pieces, handles
+from pykafka_broker.broker.requests.router import PendingReply, handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer
 from pykafka_broker.errors import ApiError, FrameError
@@ -23,7 +23,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.default_principal_data import DefaultPrincipalData
 from pykafka_broker.protocol.messages.envelope_request import EnvelopeRequest
 from pykafka_broker.protocol.messages.envelope_response import EnvelopeResponse
-from pykafka_broker.protocol.runtime import DecodeError
+from pykafka_broker.protocol.runtime import DecodeError, Pieces
 
 _VERSION = struct.Struct(">h")
 _LENGTH_PREFIX = 4
@@ -58,7 +58,7 @@ def _sealed(answer: Pieces) -> EnvelopeResponse:
 
 
 def _client_of(broker: ConnectionContext, request: EnvelopeRequest) -> ConnectionContext:
-    """The client as the broker knows it. Raises what can't be read."""
+    """Return the connection of the client behind a broker. Raises ApiError if name or address can't be read."""
     try:
         principal = request.request_principal or b""
         version = _VERSION.unpack_from(principal)[0]

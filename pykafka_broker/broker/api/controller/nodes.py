@@ -1,0 +1,111 @@
+"""What clients and brokers ask a controller about nodes: ApiVersions v0-v4, DescribeCluster v1-v2 (KIP-919),
+BrokerRegistration v0-v4, BrokerHeartbeat v0-v2, ControllerRegistration v0 (KIP-631, KIP-919), AlterPartition v2-v3,
+AllocateProducerIds v0, AssignReplicasToDirs v0.
+
+ApiVersions: as at a broker, with what a controller serves.
+
+DescribeCluster: the controllers, where a broker tells of brokers. MISMATCHED_ENDPOINT_TYPE for clients that ask for
+brokers (INVALID_REQUEST in version 0), UNSUPPORTED_ENDPOINT_TYPE for anything else.
+
+All others are for brokers with the right to CLUSTER_ACTION, and are decided in `cluster/`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pykafka_broker.broker.api.api_versions import answered
+from pykafka_broker.broker.api.cluster import CONTROLLERS as CONTROLLER_ENDPOINTS
+from pykafka_broker.broker.api.cluster import cluster_operations, wrong_endpoint
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.controller_routes import CONTROLLER_ROUTES, CONTROLLERS
+from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.broker.requests.router import handles, served_versions
+from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import Answer
+from pykafka_broker.cluster import registration, replication_control
+from pykafka_broker.cluster.authorizer import Rights
+from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
+from pykafka_broker.protocol.messages.broker_heartbeat_request import BrokerHeartbeatRequest
+from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse
+from pykafka_broker.protocol.messages.broker_registration_request import BrokerRegistrationRequest
+from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse
+from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
+from pykafka_broker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
+
+_ENDPOINT_TYPES_FROM = 1
+_CLUSTER_ACTION = (AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
+
+
+@handles(ApiKey.API_VERSIONS, CONTROLLERS)
+def api_versions(
+    services: Services, context: RequestContext, request: ApiVersionsRequest | None
+) -> ApiVersionsResponse | EncodedReply:
+    return answered(services, context, request, _ranges)
+
+
+def _ranges(services: Services) -> list[ApiVersion]:
+    return [ApiVersion(key, *served_versions(key, CONTROLLER_ROUTES)) for key in sorted(CONTROLLER_ROUTES)]
+
+
+@handles(ApiKey.DESCRIBE_CLUSTER, CONTROLLERS)
+def describe_controllers(
+    services: Services, context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    if request.endpoint_type != CONTROLLER_ENDPOINTS:
+        refusal = wrong_endpoint(request.endpoint_type, CONTROLLER_ENDPOINTS)
+        if context.api_version < _ENDPOINT_TYPES_FROM:
+            refusal.error_code = ErrorCode.INVALID_REQUEST
+        return refusal
+    address = services.active_controller.quorum.endpoint(context.connection.listener)
+    return DescribeClusterResponse(
+        endpoint_type=CONTROLLER_ENDPOINTS,
+        cluster_id=services.cluster_id,
+        controller_id=services.node_id,
+        brokers=[DescribeClusterBroker(services.node_id, address.host, address.port)],
+        cluster_authorized_operations=cluster_operations(services, context, request),
+    )
+
+
+@handles(ApiKey.BROKER_REGISTRATION, CONTROLLERS)
+def register_broker(
+    services: Services, context: RequestContext, request: BrokerRegistrationRequest
+) -> Answer[BrokerRegistrationResponse]:
+    services.authorise(context, *_CLUSTER_ACTION)
+    decide = services.active_controller.register_broker
+    return services.metadata.submit(context, request, lambda controller, _, asked: decide(controller, asked))
+
+
+@handles(ApiKey.BROKER_HEARTBEAT, CONTROLLERS)
+def heartbeat(
+    services: Services, context: RequestContext, request: BrokerHeartbeatRequest
+) -> Answer[BrokerHeartbeatResponse]:
+    services.authorise(context, *_CLUSTER_ACTION)
+    decide = services.active_controller.heartbeat
+    return services.metadata.submit(context, request, lambda controller, _, asked: decide(controller, asked))
+
+
+_DECISIONS: dict[ApiKey, Callable[[Controller, Any], Decision[Any]]] = {
+    ApiKey.CONTROLLER_REGISTRATION: registration.register_controller,
+    ApiKey.ALTER_PARTITION: replication_control.alter_partition,
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: replication_control.assign_replicas_to_dirs,
+    ApiKey.ALLOCATE_PRODUCER_IDS: registration.allocate_producer_ids,
+}
+
+
+def _for_brokers(decide: Callable[[Controller, Any], Decision[Any]]) -> Callable[..., Decision[Any]]:
+    def decision(controller: Controller, context: RequestContext, request: Any) -> Decision[Any]:
+        Rights(controller.authorizer, context).require(*_CLUSTER_ACTION)
+        return decide(controller, request)
+
+    return decision
+
+
+for _key, _decide in _DECISIONS.items():
+    handles(_key, CONTROLLERS)(_for_brokers(_decide))

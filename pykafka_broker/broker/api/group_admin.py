@@ -1,0 +1,249 @@
+"""What administrators ask of groups: ListGroups v0-v5, DescribeGroups v0-v6, ConsumerGroupDescribe v0-v1 (KIP-848),
+ShareGroupDescribe v1 (KIP-932), StreamsGroupDescribe v0 (KIP-1071), DeleteGroups v0-v2.
+
+ListGroups: a client sees the groups that it may describe, or all if it may describe the cluster. Filters are compared
+without case; an unknown state or type matches nothing. NotReady of streams groups is asked for as NOT_READY. Versions:
+4 states (KIP-518), 5 types (KIP-848).
+
+Descriptions: each group is answered by itself, in the order of the request. DescribeGroups shows groups of the classic
+protocol: a missing group is "Dead" without an error before version 6 and GROUP_ID_NOT_FOUND from then on; a group of
+another kind counts as missing (KIP-1043). For the others a group of another kind is GROUP_ID_NOT_FOUND, which is how an
+admin client learns to ask DescribeGroups. Versions: of DescribeGroups 3 authorized operations (KIP-430), 4 static
+members, 6 errors with a message; of ConsumerGroupDescribe 1 tells members of the classic protocol from others.
+
+DeleteGroups: each group is answered by itself; only an empty group can be deleted, with its offsets (KIP-229) and the
+state of a share group (KIP-932). Versions: 2 is the flexible encoding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pykafka_broker.broker.api.group_protocols import offers
+from pykafka_broker.broker.coordinators.share_host import is_enabled
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import Answer, R, Steps, all_of, when_committed
+from pykafka_broker.cluster.authorizer import NOT_ASKED
+from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
+from pykafka_broker.coordinators.share.state import ShareKey
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages import consumer_group_describe_response as consumer
+from pykafka_broker.protocol.messages import share_group_describe_response as share
+from pykafka_broker.protocol.messages import streams_group_describe_response as streams
+from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from pykafka_broker.protocol.messages.delete_groups_response import DeletableGroupResult, DeleteGroupsResponse
+from pykafka_broker.protocol.messages.describe_groups_request import DescribeGroupsRequest
+from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribeGroupsResponse
+from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
+from pykafka_broker.protocol.messages.list_groups_response import ListedGroup, ListGroupsResponse
+from pykafka_broker.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
+
+_NOT_FOUND_FROM = 6
+_HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
+
+
+@handles(ApiKey.LIST_GROUPS)
+def list_groups(services: Services, context: RequestContext, request: ListGroupsRequest) -> Answer[ListGroupsResponse]:
+    states = {state.lower() for state in request.states_filter}
+    types = {type_.lower() for type_ in request.types_filter}
+    sees_all = services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER, log=False)
+    response = ListGroupsResponse(
+        groups=[
+            ListedGroup(group.group_id, group.protocol_type, group.state_name, group.type_name)
+            for group in services.groups.listed().groups.values()
+            if (not states or _filter_word(group.state_name) in states) and (not types or group.type_name in types)
+            if sees_all
+            or services.allows(context, AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id, log=False)
+        ]
+    )
+    return when_committed(response, services.groups.shards.all_committed())
+
+
+def _filter_word(state: str) -> str:
+    """Return the word for a state in a filter."""
+    return "not_ready" if state == "NotReady" else state.lower()
+
+
+@handles(ApiKey.DESCRIBE_GROUPS)
+def describe_groups(
+    services: Services, context: RequestContext, request: DescribeGroupsRequest
+) -> Answer[DescribeGroupsResponse]:
+    groups = []
+    for group_id in request.groups:
+        described = _classic_group(services, context, group_id)
+        described.authorized_operations = NOT_ASKED
+        if described.error_code == ErrorCode.NONE and request.include_authorized_operations:
+            described.authorized_operations = services.authorized_operations(context, AclResourceType.GROUP, group_id)
+        groups.append(described)
+    return when_committed(DescribeGroupsResponse(groups=groups), services.groups.committed(*request.groups))
+
+
+def _classic_group(services: Services, context: RequestContext, group_id: str) -> DescribedGroup:
+    if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.GROUP, group_id):
+        return DescribedGroup(ErrorCode.GROUP_AUTHORIZATION_FAILED, None, group_id)
+    error = services.groups.refusal(group_id)
+    if error is not ErrorCode.NONE:
+        return DescribedGroup(error, None, group_id)
+    try:
+        return services.groups.coordinator.describe_classic(group_id)
+    except ApiError as missing:
+        if context.api_version < _NOT_FOUND_FROM:
+            return DescribedGroup(group_id=group_id, group_state="Dead")
+        return DescribedGroup(missing.code, missing.message, group_id, "Dead")
+
+
+@handles(ApiKey.CONSUMER_GROUP_DESCRIBE)
+def consumer_group_describe(
+    services: Services, context: RequestContext, request: ConsumerGroupDescribeRequest
+) -> Answer[consumer.ConsumerGroupDescribeResponse]:
+    def described(group_id: str) -> tuple[consumer.DescribedGroup, Iterable[str]]:
+        group = services.groups.coordinator.describe_consumer(group_id)
+        assignments = (each for member in group.members for each in (member.assignment, member.target_assignment))
+        return group, (each.topic_name for assignment in assignments for each in assignment.topic_partitions)
+
+    enabled, response = offers(services, "consumer"), consumer.ConsumerGroupDescribeResponse
+    return _describe_each(services, context, request, enabled, described, consumer.DescribedGroup, response)
+
+
+@handles(ApiKey.SHARE_GROUP_DESCRIBE)
+def share_group_describe(
+    services: Services, context: RequestContext, request: ShareGroupDescribeRequest
+) -> Answer[share.ShareGroupDescribeResponse]:
+    def described(group_id: str) -> tuple[share.DescribedGroup, Iterable[str]]:
+        group = services.groups.coordinator.describe_share(group_id)
+        return group, (each.topic_name for member in group.members for each in member.assignment.topic_partitions)
+
+    enabled, response = is_enabled(services.image.features), share.ShareGroupDescribeResponse
+    return _describe_each(services, context, request, enabled, described, share.DescribedGroup, response)
+
+
+@handles(ApiKey.STREAMS_GROUP_DESCRIBE)
+def streams_group_describe(
+    services: Services, context: RequestContext, request: StreamsGroupDescribeRequest
+) -> Answer[streams.StreamsGroupDescribeResponse]:
+    def described(group_id: str) -> tuple[streams.DescribedGroup, Iterable[str]]:
+        group = services.groups.coordinator.describe_streams(group_id)
+        topics: list[str] = []
+        for each in group.topology.subtopologies or () if group.topology is not None else ():
+            topics += (*each.source_topics, *each.repartition_sink_topics)
+            topics += (topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics))
+        return group, topics
+
+    enabled, response = offers(services, "streams"), streams.StreamsGroupDescribeResponse
+    return _describe_each(services, context, request, enabled, described, streams.DescribedGroup, response)
+
+
+def _describe_each(
+    services: Services,
+    context: RequestContext,
+    request: ConsumerGroupDescribeRequest | ShareGroupDescribeRequest | StreamsGroupDescribeRequest,
+    enabled: bool,
+    described: Callable[[str], tuple[Any, Iterable[str]]],
+    kind: type[Any],
+    response: Callable[..., R],
+) -> Answer[R]:
+    """Answer with a description or an error for each group.
+
+    Args:
+        described: returns a group's description, and the topics that a client must have the right to describe.
+        kind: the class of a description, whose first fields are error code, error message and group id.
+    """
+    groups = []
+    for group_id in request.group_ids:
+        try:
+            if not enabled:
+                raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+            services.authorise(context, AclOperation.DESCRIBE, AclResourceType.GROUP, group_id)
+            if not group_id:
+                raise ApiError(ErrorCode.INVALID_GROUP_ID)
+            services.groups.require(group_id)
+            group, topics = described(group_id)
+            if not all(
+                services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
+                for topic in dict.fromkeys(topics)
+            ):
+                raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, _HIDDEN_TOPICS)
+            group.authorized_operations = NOT_ASKED
+            if request.include_authorized_operations:
+                group.authorized_operations = services.authorized_operations(context, AclResourceType.GROUP, group_id)
+        except ApiError as error:
+            group = kind(error.code, error.message, group_id)
+        groups.append(group)
+    return when_committed(response(groups=groups), services.groups.committed(*request.group_ids))
+
+
+@handles(ApiKey.DELETE_GROUPS)
+def delete_groups(
+    services: Services, context: RequestContext, request: DeleteGroupsRequest
+) -> Answer[DeleteGroupsResponse]:
+    return services.slices.reply(_deleted(services, context, request), outlives_client=True)
+
+
+def _deleted(
+    services: Services, context: RequestContext, request: DeleteGroupsRequest
+) -> Steps[Answer[DeleteGroupsResponse]]:
+    group_ids = dict.fromkeys(request.groups_names)
+    states: list[ShareKey] = []  # deleted with their groups
+    results = []
+    for group_id in group_ids:
+        results.append(DeletableGroupResult(group_id, (yield from _delete(services, context, group_id, states))))
+    committed = services.groups.committed(*group_ids)
+    if states:
+        committed = all_of(committed, services.shares.committed(states))
+    return when_committed(DeleteGroupsResponse(results=results), committed)
+
+
+def _delete(services: Services, context: RequestContext, group_id: str, states: list[ShareKey]) -> Steps[ErrorCode]:
+    host = services.groups
+    try:
+        services.authorise(context, AclOperation.DELETE, AclResourceType.GROUP, group_id)
+        if group_id:
+            host.require(group_id)
+        if isinstance(host.coordinator.groups.get(group_id), ShareGroup):
+            yield from host.confirmed(group_id)
+            states += yield from _delete_share_states(services, group_id)
+            host.require(group_id)  # it may have another coordinator by now
+        deletion = host.coordinator.delete_group(group_id)
+        host.apply(deletion)
+    except ApiError as refused:
+        return refused.code
+    return deletion.reply
+
+
+def _delete_share_states(services: Services, group_id: str) -> Steps[list[ShareKey]]:
+    """Delete the states of a share group without members, and return the deleted keys.
+
+    A member that joins meanwhile keeps the group, whose partitions begin anew.
+    """
+    group = services.groups.coordinator.groups.get(group_id)
+    if not isinstance(group, ShareGroup) or not group.is_empty:
+        return []
+    states = yield from delete_states(services, group_id, group.initialized)
+    group = services.groups.coordinator.groups.get(group_id)
+    if isinstance(group, ShareGroup) and not group.is_empty:
+        services.groups.require(group_id)
+        services.groups.apply(services.groups.coordinator.share.forget_topics(group_id, [*group.deleting]))
+    return states
+
+
+def delete_states(services: Services, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
+    """Delete a share group's states of `topics`, and return the deleted keys.
+
+    The group's records say before that the topics are being deleted, and after a failure that they are initialized.
+    """
+    host, membership = services.groups, services.groups.coordinator.share
+    host.apply(membership.delete_topics(group_id, topics))
+    try:
+        return (yield from services.shares.forget_topics(group_id, topics))
+    except ApiError:
+        host.require(group_id)
+        host.apply(membership.initialized(group_id, {}, topics))
+        raise

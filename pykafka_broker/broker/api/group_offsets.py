@@ -1,0 +1,240 @@
+"""Committed offsets of groups: OffsetCommit v0-v10, OffsetFetch v0-v10, OffsetDelete v0 (KIP-496).
+
+OffsetCommit: each partition is answered by itself; generation -1 without a member id is for clients outside the group
+protocol, and makes a simple group where there is no group. Versions: 0 is ZooKeeper's, 1 a commit time, 2 to 4 a
+retention time, 6 leader epochs (KIP-320), 7 static members (KIP-345), 9 the consumer protocol with GROUP_ID_NOT_FOUND
+and STALE_MEMBER_EPOCH (KIP-848), 10 topic ids instead of names.
+
+OffsetFetch: a partition without a commit is offset -1, without an error; null topics ask for everything that the group
+has. With RequireStable an offset that an open transaction may still change is UNSTABLE_OFFSET_COMMIT (KIP-447).
+Versions: 0 is ZooKeeper's, 2 an error of the whole, and null topics, 5 leader epochs, 7 RequireStable, 8 many groups
+(KIP-709), 9 the member's epoch (KIP-848), 10 topic ids instead of names.
+
+OffsetDelete: offsets of topics that a live member of the group reads stay (GROUP_SUBSCRIBED_TO_TOPIC); a group of
+another protocol than the consumers' must be empty (NON_EMPTY_GROUP).
+
+ZooKeeper: Kafka before 4.0 kept the offsets of version 0 in ZooKeeper, so a client asked any broker, without looking
+for a coordinator. Here a coordinator has them like all others: version 0 creates the coordinator's topic, as
+FindCoordinator does for the rest; in a cluster the broker that is asked must be the coordinator.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from pykafka_broker.broker.api.group_protocols import may_lack_groups
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import Answer, then, when_committed
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestTopic
+from pykafka_broker.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from pykafka_broker.protocol.messages.offset_delete_request import OffsetDeleteRequest, OffsetDeleteRequestTopic
+from pykafka_broker.protocol.messages.offset_delete_response import (
+    OffsetDeleteResponse,
+    OffsetDeleteResponsePartition,
+    OffsetDeleteResponseTopic,
+)
+from pykafka_broker.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from pykafka_broker.protocol.messages.offset_fetch_response import (
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+_ZOOKEEPER = 0  # version
+_WHOLE_ERROR_FROM = 2
+_GROUPS_FROM = 8
+_TOPIC_IDS_FROM = 10
+_READ_GROUP = (AclOperation.READ, AclResourceType.GROUP)
+_READ_TOPIC = (AclOperation.READ, AclResourceType.TOPIC)
+_TOPIC_DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+
+
+@handles(ApiKey.OFFSET_COMMIT)
+def offset_commit(services: Services, context: RequestContext, request: OffsetCommitRequest) -> Any:
+    asked = request.topics
+    try:
+        services.authorise(context, *_READ_GROUP, request.group_id)
+        _create_for_zookeeper(services, context)
+        request.topics = allowed = _readable(services, context, asked)
+        reply = services.groups.commit_offsets(request, context)
+    except ApiError as error:
+        return OffsetCommitResponse(topics=[_failed_commit(topic, error.code) for topic in asked])
+    if may_lack_groups(services):
+        reply = then(reply, _to_join_again)
+    return reply if len(allowed) == len(asked) else then(reply, partial(_with_denied_commits, asked, allowed))
+
+
+def _readable(
+    services: Services, context: RequestContext, topics: list[OffsetCommitRequestTopic]
+) -> list[OffsetCommitRequestTopic]:
+    """Return the topics with the right to read, and unknown ids without asking the authorizer."""
+    allows, by_id = services.authorizer.allows, services.image.topics_by_id
+    principal, host = context.connection.principal, context.connection.client_host
+    by_ids = context.api_version >= _TOPIC_IDS_FROM
+    found = []
+    for topic in topics:
+        image = by_id.get(topic.topic_id)
+        name = topic.name if image is None else image.name
+        if (by_ids and image is None) or allows(principal, host, *_READ_TOPIC, name):
+            found.append(topic)
+    return found
+
+
+def _to_join_again(response: OffsetCommitResponse) -> OffsetCommitResponse:
+    """Tell the members of a lost group to join again, as heartbeats do."""
+    for topic in response.topics:
+        for one in topic.partitions:
+            if one.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+                one.error_code = ErrorCode.UNKNOWN_MEMBER_ID
+    return response
+
+
+def _with_denied_commits(
+    asked: list[OffsetCommitRequestTopic], allowed: list[OffsetCommitRequestTopic], response: OffsetCommitResponse
+) -> OffsetCommitResponse:
+    """Add the refusals of denied topics to an answer about allowed topics, in the order of the request."""
+    answered, taken = iter(response.topics), set(map(id, allowed))
+    return OffsetCommitResponse(
+        topics=[next(answered) if id(topic) in taken else _failed_commit(topic, _TOPIC_DENIED) for topic in asked]
+    )
+
+
+def _failed_commit(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:
+    partitions = [OffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions]
+    return OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions)
+
+
+@handles(ApiKey.OFFSET_FETCH)
+def offset_fetch(
+    services: Services, context: RequestContext, request: OffsetFetchRequest
+) -> Answer[OffsetFetchResponse]:
+    if context.api_version >= _GROUPS_FROM:
+        response = OffsetFetchResponse(groups=[_fetch(services, context, one, request) for one in request.groups])
+        group_ids = [one.group_id for one in request.groups]
+    else:
+        response = _fetch_of_one_group(services, context, request)
+        group_ids = [request.group_id]
+    services.groups.confirm_offsets_by_append(*group_ids)
+    return when_committed(response, services.groups.committed(*group_ids))
+
+
+def _fetch_of_one_group(
+    services: Services, context: RequestContext, request: OffsetFetchRequest
+) -> OffsetFetchResponse:
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(topic.name, partition_indexes=topic.partition_indexes) for topic in request.topics
+        ]
+    group = _fetch(services, context, OffsetFetchRequestGroup(request.group_id, topics=topics), request)
+    if group.error_code and context.api_version < _WHOLE_ERROR_FROM:
+        group.topics = [_failed_fetch(topic, group.error_code) for topic in topics or ()]
+        group.error_code = ErrorCode.NONE
+    response = OffsetFetchResponse(error_code=group.error_code)
+    for found in group.topics:
+        partitions = [
+            OffsetFetchResponsePartition(
+                each.partition_index, each.committed_offset, each.committed_leader_epoch, each.metadata, each.error_code
+            )
+            for each in found.partitions
+        ]
+        response.topics.append(OffsetFetchResponseTopic(found.name, partitions))
+        if context.api_version == _ZOOKEEPER:
+            for each in partitions:
+                if each.committed_offset < 0 and not each.error_code:
+                    each.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return response
+
+
+def _fetch(
+    services: Services, context: RequestContext, group: OffsetFetchRequestGroup, request: OffsetFetchRequest
+) -> OffsetFetchResponseGroup:
+    if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id):
+        return OffsetFetchResponseGroup(group.group_id, [], ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    _create_for_zookeeper(services, context)
+    error = services.groups.refusal(group.group_id)
+    if error is not ErrorCode.NONE:
+        return OffsetFetchResponseGroup(group.group_id, [], error)
+    asked = group.topics
+    if asked is not None:
+        group.topics = [topic for topic in asked if _may_see(services, context, topic)]
+    answer = services.groups.coordinator.offset_requests.fetch(group, request.require_stable, context.api_version)
+    if answer.error_code:
+        return answer
+    if asked is None:
+        answer.topics = [topic for topic in answer.topics if _may_see(services, context, topic)]
+    elif group.topics is not None and len(group.topics) < len(asked):
+        answer.topics += [_failed_fetch(topic, _TOPIC_DENIED) for topic in asked if topic not in group.topics]
+    return answer
+
+
+def _may_see(
+    services: Services, context: RequestContext, topic: OffsetFetchRequestTopics | OffsetFetchResponseTopics
+) -> bool:
+    """Return whether the client may know of the topic; the authorizer is not asked about an unknown id."""
+    image = services.image.topics_by_id.get(topic.topic_id)
+    name = topic.name if image is None else image.name
+    if not name and context.api_version >= _TOPIC_IDS_FROM:
+        return True
+    return services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, name)
+
+
+def _failed_fetch(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
+    partitions = [OffsetFetchResponsePartitions(index, -1, -1, "", code) for index in topic.partition_indexes]
+    return OffsetFetchResponseTopics(topic.name, topic.topic_id, partitions)
+
+
+def _create_for_zookeeper(services: Services, context: RequestContext) -> None:
+    """Create the coordinator's topic for clients of version 0, which look for no coordinator."""
+    if context.api_version == _ZOOKEEPER and CONSUMER_OFFSETS not in services.image.topics:
+        services.node.create_missing_topics([CONSUMER_OFFSETS])
+
+
+@handles(ApiKey.OFFSET_DELETE)
+def offset_delete(
+    services: Services, context: RequestContext, request: OffsetDeleteRequest
+) -> Answer[OffsetDeleteResponse]:
+    group_id = request.group_id
+    if not services.allows(context, AclOperation.DELETE, AclResourceType.GROUP, group_id):
+        return OffsetDeleteResponse(error_code=ErrorCode.GROUP_AUTHORIZATION_FAILED)
+    host = services.groups
+    if group_id:
+        host.require(group_id)
+    readable: list[OffsetDeleteRequestTopic] = []
+    denied: list[OffsetDeleteRequestTopic] = []
+    for topic in request.topics:
+        may = services.allows(context, AclOperation.READ, AclResourceType.TOPIC, topic.name)
+        (readable if may else denied).append(topic)
+    answer = host.answer(group_id, host.coordinator.offset_requests.delete(OffsetDeleteRequest(group_id, readable)))
+    return then(answer, partial(_with_denied_deletions, denied)) if denied else answer
+
+
+def _with_denied_deletions(
+    denied: list[OffsetDeleteRequestTopic], response: OffsetDeleteResponse
+) -> OffsetDeleteResponse:
+    """Add the refusals of denied topics to an answer, unless the answer is an error of the group."""
+    if response.error_code == ErrorCode.NONE:
+        for topic in denied:
+            indexes = (each.partition_index for each in topic.partitions)
+            partitions = [OffsetDeleteResponsePartition(index, _TOPIC_DENIED) for index in indexes]
+            response.topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
+    return response

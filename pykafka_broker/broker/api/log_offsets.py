@@ -1,0 +1,417 @@
+"""Offsets of logs: ListOffsets v0-v11, OffsetForLeaderEpoch v0-v4 (KIP-101, KIP-320), DeleteRecords v0-v2 (KIP-107,
+KIP-204).
+
+ListOffsets: a timestamp finds the first record at or after it; negative ones are names: -1 the end (the last stable
+offset for readers of committed records), -2 the start, -3 the record with the greatest timestamp (KIP-734, v7), -4 the
+earliest local offset (KIP-405, v8), -5 the latest tiered one (KIP-1005, v9) and -6 the earliest that waits to be tiered
+(KIP-1023, v11); with nothing tiered the last two answer -1 without an error. Followers are told the end of the log.
+Versions: 0 answers a list of offsets by segment, 2 isolation level, 4 leader epochs, 10 a time limit for remote
+storage, which does not arise here.
+
+OffsetForLeaderEpoch: the end of the records of a leader epoch, by which a client can tell whether its history is the
+log's. An epoch that the log has never had is answered with -1, without an error. Versions: 1 answers the epoch found, 2
+carries the client's idea of the current leader epoch, 3 a replica id, 4 is flexible.
+
+DeleteRecords: moves the log start offset; -1 means the high watermark. Kafka Streams purges its repartition topics so.
+With other replicas on live brokers, the answer waits until none of them has the deleted records, or for `timeout_ms`; a
+node that ceases to lead meanwhile answers NOT_LEADER_OR_FOLLOWER. An offset beyond the high watermark is
+OFFSET_OUT_OF_RANGE, a topic that is only compacted is POLICY_VIOLATION; a topic without a cleanup.policy keeps all
+records that nobody deletes so (KIP-1161). Versions: 2 is the flexible encoding.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Sequence
+from typing import NamedTuple
+
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import Answer, Parked, Steps, are_many, shares
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import (
+    EARLIEST,
+    EARLIEST_LOCAL,
+    EARLIEST_PENDING_UPLOAD,
+    LATEST,
+    LATEST_TIERED,
+    MAX_TIMESTAMP,
+    AclOperation,
+    AclResourceType,
+    IsolationLevel,
+)
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.delete_records_request import DeleteRecordsRequest
+from pykafka_broker.protocol.messages.delete_records_response import (
+    DeleteRecordsPartitionResult,
+    DeleteRecordsResponse,
+    DeleteRecordsTopicResult,
+)
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.list_offsets_response import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+)
+from pykafka_broker.protocol.messages.offset_for_leader_epoch_response import (
+    EpochEndOffset,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderTopicResult,
+)
+from pykafka_broker.records.errors import CorruptBatch
+
+_NAMED_SINCE = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+_LEADER_EPOCHS_FROM = 4
+_NOT_AVAILABLE_FROM = 5
+_NEVER = 1 << 15
+_MOST_BEGUN = 8  # look-ups that take long
+_ISOLATION_LEVELS = frozenset(IsolationLevel)
+_NONE = -1
+_NO_OFFSETS: list[int] = []  # shared by all answers; nobody changes it
+_DESCRIBE_TOPIC = (AclOperation.DESCRIBE, AclResourceType.TOPIC)
+_HIGH_WATERMARK = -1  # DeleteRecords
+_INVALID_LOW_WATERMARK = -1
+
+
+@handles(ApiKey.LIST_OFFSETS)
+def list_offsets(
+    services: Services, context: RequestContext, request: ListOffsetsRequest
+) -> Answer[ListOffsetsResponse]:
+    search = _Search(services, context, request)
+    if are_many([topic.partitions for topic in request.topics]):
+        return services.slices.reply(search.in_slices(request))
+    topics = []
+    for topic in request.topics:
+        asked, answers = search.asked(topic), list[ListOffsetsPartitionResponse]()
+        search.answer(asked, asked.partitions, answers)
+        topics.append(ListOffsetsTopicResponse(topic.name, answers))
+    response = ListOffsetsResponse(topics=topics)
+    return services.slices.reply(search.complete(response)) if search.long_ones else response
+
+
+_AnswerSteps = Generator[None, None, ListOffsetsPartitionResponse]
+
+
+class _Asked(NamedTuple):
+    """The questions about a topic."""
+
+    topic: str
+    partitions: Sequence[ListOffsetsPartition]
+    repeated: Collection[int]
+    allowed: bool
+
+
+class _LongLookUp(NamedTuple):
+    """A long look-up, and the place of the answer: `answers[position]`."""
+
+    steps: _AnswerSteps
+    answers: list[ListOffsetsPartitionResponse]
+    position: int
+
+
+class _Search:
+    """The look-ups of a request."""
+
+    __slots__ = ("_committed", "_context", "_is_follower", "_known", "_services", "long_ones")
+
+    def __init__(self, services: Services, context: RequestContext, request: ListOffsetsRequest) -> None:
+        self._services = services
+        self._context = context
+        self._known = request.isolation_level in _ISOLATION_LEVELS
+        self._committed = request.isolation_level == IsolationLevel.READ_COMMITTED
+        self._is_follower = request.replica_id >= 0
+        self.long_ones: list[_LongLookUp] = []
+
+    def asked(self, topic: ListOffsetsTopic) -> _Asked:
+        """Return the questions about a topic; a partition named twice is refused, once."""
+        if not self._services.allows(self._context, *_DESCRIBE_TOPIC, topic.name):
+            return _Asked(topic.name, topic.partitions, (), False)
+        asked = {wanted.partition_index: wanted for wanted in topic.partitions}
+        repeated = _repeated(topic) if len(asked) < len(topic.partitions) else ()
+        return _Asked(topic.name, list(asked.values()), repeated, True)
+
+    def answer(
+        self, asked: _Asked, some: Iterable[ListOffsetsPartition], answers: list[ListOffsetsPartitionResponse]
+    ) -> None:
+        """Answer questions about some partitions of a topic."""
+        topic, _, repeated, allowed = asked
+        version, leader = self._context.api_version, self._services.replicas.leader
+        known, committed, is_follower = self._known, self._committed, self._is_follower
+        for wanted in some:
+            index, timestamp = wanted.partition_index, wanted.timestamp
+            try:
+                if not allowed:
+                    raise ApiError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                if repeated and index in repeated:
+                    raise ApiError(ErrorCode.INVALID_REQUEST)
+                if timestamp < EARLIEST and version < _NAMED_SINCE.get(timestamp, _NEVER):
+                    raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+                if not known:
+                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
+                partition = leader(topic, index, wanted.current_leader_epoch)
+                log = partition.log
+                end = log.last_stable_offset if committed else log.high_watermark
+                if is_follower:
+                    end = log.log_end_offset
+                elif timestamp == LATEST and (refusal := self._unknown_end(partition)) is not None:
+                    raise refusal
+                if timestamp >= 0 or timestamp == MAX_TIMESTAMP or (version == 0 and timestamp != EARLIEST):
+                    beyond = None if is_follower else self._unknown_end(partition)
+                    steps = _timed_answer(log, wanted, end, version, beyond)
+                    self._begin(steps, index, answers)
+                else:
+                    answers.append(_answer(log, wanted, end, version))
+            except ApiError as error:
+                answers.append(ListOffsetsPartitionResponse(index, error.code))
+            except OSError:
+                answers.append(ListOffsetsPartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR))
+
+    def _unknown_end(self, partition: Partition) -> ApiError | None:
+        """Return the refusal of a question about the end while a new leader can't know the committed end."""
+        if partition.knows_committed:
+            return None
+        knows_error = self._context.api_version >= _NOT_AVAILABLE_FROM
+        return ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if knows_error else ErrorCode.LEADER_NOT_AVAILABLE)
+
+    def _begin(self, steps: _AnswerSteps, index: int, answers: list[ListOffsetsPartitionResponse]) -> None:
+        """Begin a look-up, which nearly always ends at once; an unfinished look-up holds a batch."""
+        look_up = _LongLookUp(steps, answers, len(answers))
+        if len(self.long_ones) < _MOST_BEGUN:
+            try:
+                next(steps)
+            except StopIteration as found:
+                answers.append(found.value)
+                return
+        answers.append(ListOffsetsPartitionResponse(index, ErrorCode.UNKNOWN_SERVER_ERROR))  # until the look-up ends
+        self.long_ones.append(look_up)
+
+    def in_slices(self, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
+        """Return the answer to a request with many partitions."""
+        response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(topic.name, []) for topic in request.topics])
+        groups = []
+        for topic, answer in zip(request.topics, response.topics, strict=True):
+            asked = self.asked(topic)
+            groups.append(((asked, answer.partitions), asked.partitions))
+        for share in shares(groups):
+            for (asked, answers), some in share:
+                self.answer(asked, some, answers)
+            yield None
+        return (yield from self.complete(response))
+
+    def complete(self, response: ListOffsetsResponse) -> Steps[ListOffsetsResponse]:
+        """Return the response after the long look-ups."""
+        for steps, answers, position in self.long_ones:
+            try:
+                answers[position] = yield from steps
+            except ApiError as error:
+                answers[position].error_code = error.code
+            except OSError:
+                answers[position].error_code = ErrorCode.KAFKA_STORAGE_ERROR
+            yield None
+        return response
+
+
+def _repeated(topic: ListOffsetsTopic) -> set[int]:
+    """Return the partitions with several questions."""
+    times = Counter(wanted.partition_index for wanted in topic.partitions)
+    return {index for index, count in times.items() if count > 1}
+
+
+def _answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int) -> ListOffsetsPartitionResponse:
+    """Return the answer to a negative timestamp, the name of an offset."""
+    timestamp = wanted.timestamp
+    if version == 0:
+        offsets = [log.log_start_offset] if wanted.max_num_offsets > 0 else []
+        return ListOffsetsPartitionResponse(wanted.partition_index, 0, offsets)
+    if timestamp == LATEST:
+        offset, leader_epoch = end, log.leader_epoch
+    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+        offset = log.log_start_offset
+        leader_epoch = log.leader_epoch if offset == log.log_end_offset else log.epoch_at(offset)
+    else:
+        offset = leader_epoch = _NONE
+    return _found(wanted, version, offset, _NONE, leader_epoch)
+
+
+def _timed_answer(
+    log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int, beyond: ApiError | None
+) -> _AnswerSteps:
+    """Find the record for a timestamp in the indexes of segments, in steps of about a millisecond.
+
+    Args:
+        end: the offset behind the last record that counts.
+        beyond: raised if there is no such record; None answers -1.
+    """
+    if log.segments.untimed:
+        yield from log.learn_times()
+    timestamp = wanted.timestamp
+    if version == 0:
+        return ListOffsetsPartitionResponse(wanted.partition_index, 0, _old_style_offsets(log, wanted, end))
+    try:
+        if timestamp == MAX_TIMESTAMP:
+            found = yield from log.offset_of_max_timestamp()
+        else:
+            found = yield from log.offset_for_timestamp(timestamp)
+    except CorruptBatch as damage:
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, str(damage)) from damage
+    if found is None or found.offset >= end:
+        if beyond is not None:
+            raise beyond
+        return _found(wanted, version, _NONE, _NONE, _NONE)
+    # The record may stand before the log's start, in a batch that is still there; its epoch is not in the cache then.
+    leader_epoch = log.epoch_at(max(found.offset, log.log_start_offset))
+    return _found(wanted, version, found.offset, found.timestamp, leader_epoch)
+
+
+def _found(
+    wanted: ListOffsetsPartition, version: int, offset: int, timestamp: int, leader_epoch: int
+) -> ListOffsetsPartitionResponse:
+    if version < _LEADER_EPOCHS_FROM:
+        leader_epoch = _NONE
+    return ListOffsetsPartitionResponse(wanted.partition_index, 0, _NO_OFFSETS, timestamp, offset, leader_epoch)
+
+
+def _old_style_offsets(log: PartitionLog, wanted: ListOffsetsPartition, end: int) -> list[int]:
+    """Return the start offsets of segments older than the timestamp, newest first, for version 0."""
+    if wanted.timestamp == LATEST:
+        offsets = [end, *(base for base, _ in reversed(log.segments.starts()) if base < end)]
+    else:
+        offsets = [
+            max(base, log.log_start_offset)
+            for base, modified_ms in reversed(log.segments.starts())
+            if modified_ms <= wanted.timestamp
+        ]
+    return offsets[: max(0, wanted.max_num_offsets)]
+
+
+@handles(ApiKey.OFFSET_FOR_LEADER_EPOCH)
+def offset_for_leader_epoch(
+    services: Services, context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    # Followers may ask about any topic.
+    is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER, log=False)
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_end_offset(services, context, is_follower, topic.topic, one) for one in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _end_offset(
+    services: Services, context: RequestContext, is_follower: bool, topic: str, wanted: OffsetForLeaderPartition
+) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=wanted.partition)
+    try:
+        if not is_follower:
+            services.authorise(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic)
+        log = services.replicas.leader(topic, wanted.partition, wanted.current_leader_epoch).log
+        answer.leader_epoch, answer.end_offset = log.leader_epoch_end(wanted.leader_epoch)
+    except ApiError as error:
+        answer.error_code = error.code
+    return answer
+
+
+class _Unfinished(NamedTuple):
+    """A deletion before other replicas have followed; the result is REQUEST_TIMED_OUT until then."""
+
+    partition: Partition
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+    def settle(self) -> bool:
+        """Set the result if the other replicas have followed, or the node leads no more; return whether set."""
+        if not self.partition.is_leader:
+            self.result.error_code = ErrorCode.NOT_LEADER_OR_FOLLOWER
+            return True
+        low_watermark = self.partition.low_watermark
+        if low_watermark < self.offset:
+            return False
+        self.result.low_watermark, self.result.error_code = low_watermark, ErrorCode.NONE
+        return True
+
+
+@handles(ApiKey.DELETE_RECORDS)
+def delete_records(
+    services: Services, context: RequestContext, request: DeleteRecordsRequest
+) -> Answer[DeleteRecordsResponse]:
+    return services.slices.reply(_deleted(services, context, request))
+
+
+def _deleted(
+    services: Services, context: RequestContext, request: DeleteRecordsRequest
+) -> Steps[Answer[DeleteRecordsResponse]]:
+    response = DeleteRecordsResponse(topics=[DeleteRecordsTopicResult(topic.name, []) for topic in request.topics])
+    # A partition that is named twice is answered once, for its last offset.
+    offsets = ({each.partition_index: each.offset for each in topic.partitions} for topic in request.topics)
+    groups = zip(response.topics, (list(each.items()) for each in offsets), strict=True)
+    unfinished: list[_Unfinished] = []
+    for number, share in enumerate(shares(groups)):
+        if number:
+            yield None
+        for result, some in share:
+            result.partitions += [_delete(services, context, result.name, *each, unfinished) for each in some]
+    if not unfinished:
+        return response
+
+    def poll(now: int) -> DeleteRecordsResponse | None:
+        unfinished[:] = [each for each in unfinished if not each.settle()]
+        return None if unfinished else response
+
+    partitions = [each.partition for each in unfinished]
+    deadline = services.clock.now + request.timeout_ms
+    return Parked(deadline, keys=partitions, poll=poll, expire=lambda now: response)
+
+
+def _delete(
+    services: Services,
+    context: RequestContext,
+    topic: str,
+    partition: int,
+    offset: int,
+    unfinished: list[_Unfinished],
+) -> DeleteRecordsPartitionResult:
+    result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
+    try:
+        found = services.partition(context, AclOperation.DELETE, topic, partition)
+        log = found.log
+        if services.is_internal(topic):
+            raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION)
+        if log.config.cleanup_policy == ["compact"]:
+            raise ApiError(ErrorCode.POLICY_VIOLATION)
+        target = log.high_watermark if offset == _HIGH_WATERMARK else offset
+        if target < 0 or target > log.high_watermark:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        log.delete_records_before(target)
+        found.moved()
+        result.low_watermark = log.log_start_offset
+        if found.low_watermark < target:
+            result.low_watermark, result.error_code = _INVALID_LOW_WATERMARK, ErrorCode.REQUEST_TIMED_OUT
+            unfinished.append(_Unfinished(found, target, result))
+    except ApiError as error:
+        result.error_code = error.code
+    except OSError:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+    return result

@@ -1,0 +1,195 @@
+"""Where replicas are and which of them leads: ElectLeaders v0-v2 (KIP-183, KIP-460), AlterPartitionReassignments v0-v1,
+ListPartitionReassignments v0 (KIP-455), AlterReplicaLogDirs v0-v2 (KIP-113), DescribeLogDirs v0-v5 (KIP-113, KIP-827).
+
+ElectLeaders: the controller decides partition by partition. A request without partitions means all, and the answer has
+the partitions that needed an election. Versions: 1 unclean elections and an error of the whole.
+
+Reassignments: the list is made from the image, so any broker answers it. On one node a partition can only be assigned
+to the node, so no reassignment is ever under way there. Versions: 1 of Alter may forbid a change of the number of
+replicas (KIP-860).
+
+AlterReplicaLogDirs: answered when the move has begun; the copy grows beside the loop and DescribeLogDirs shows it as a
+future replica until it takes the log's place. A log that is already in the directory stays there, and an unfinished
+move of the log is given up. A directory that is not in `log.dirs` is LOG_DIR_NOT_FOUND, and a cordoned one (KIP-1066)
+INVALID_REPLICA_ASSIGNMENT, whatever the partition.
+
+DescribeLogDirs: the answer has each directory with the room on its disk and the size of every log in it, without
+loading a log. Partitions that are not on this node are left out. An offline directory has KAFKA_STORAGE_ERROR and
+nothing else. Null topics mean all topics, an empty list none. Versions: 3 an error of the whole answer, 4 total and
+usable bytes, 5 whether the directory is cordoned.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import Answer, Steps
+from pykafka_broker.cluster import elections, replication_control
+from pykafka_broker.cluster.authorizer import Rights, denial
+from pykafka_broker.cluster.controller import Controller, Decision
+from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.log_directory import LogDirectory
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_partition_reassignments_request import AlterPartitionReassignmentsRequest
+from pykafka_broker.protocol.messages.alter_partition_reassignments_response import AlterPartitionReassignmentsResponse
+from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import AlterReplicaLogDirsRequest
+from pykafka_broker.protocol.messages.alter_replica_log_dirs_response import (
+    AlterReplicaLogDirPartitionResult,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopicResult,
+)
+from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
+from pykafka_broker.protocol.messages.describe_log_dirs_response import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
+from pykafka_broker.protocol.messages.elect_leaders_response import ElectLeadersResponse
+from pykafka_broker.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
+from pykafka_broker.protocol.messages.list_partition_reassignments_response import (
+    ListPartitionReassignmentsResponse,
+    OngoingPartitionReassignment,
+    OngoingTopicReassignment,
+)
+from pykafka_broker.steps import Pace
+
+TopicPartition = tuple[str, int]
+_DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+@handles(ApiKey.ELECT_LEADERS)
+def elect_leaders(
+    controller: Controller, context: RequestContext, request: ElectLeadersRequest
+) -> Decision[ElectLeadersResponse]:
+    Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
+    return elections.elect_leaders(controller, request)
+
+
+@handles(ApiKey.LIST_PARTITION_REASSIGNMENTS)
+def list_partition_reassignments(
+    services: Services, context: RequestContext, request: ListPartitionReassignmentsRequest
+) -> ListPartitionReassignmentsResponse:
+    if services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
+        return replication_control.list_partition_reassignments(services.image, request)
+    error = denial(AclResourceType.CLUSTER)
+    topics = [  # named in the refusal all the same, as by Kafka
+        OngoingTopicReassignment(topic.name, [OngoingPartitionReassignment(each) for each in topic.partition_indexes])
+        for topic in request.topics or ()
+    ]
+    return ListPartitionReassignmentsResponse(error_code=error.code, error_message=error.message, topics=topics)
+
+
+@handles(ApiKey.ALTER_PARTITION_REASSIGNMENTS)
+def alter_partition_reassignments(
+    controller: Controller, context: RequestContext, request: AlterPartitionReassignmentsRequest
+) -> Decision[AlterPartitionReassignmentsResponse]:
+    Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
+    return replication_control.alter_partition_reassignments(controller, request)
+
+
+@handles(ApiKey.ALTER_REPLICA_LOG_DIRS)
+def alter_replica_log_dirs(
+    services: Services, context: RequestContext, request: AlterReplicaLogDirsRequest
+) -> AlterReplicaLogDirsResponse:
+    allowed = services.allows(context, AclOperation.ALTER, AclResourceType.CLUSTER)
+    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for directory in request.dirs:
+        for topic in directory.topics:
+            for partition in topic.partitions:
+                code = _move(services, topic.name, partition, directory.path) if allowed else _DENIED
+                topics.setdefault(topic.name, []).append(AlterReplicaLogDirPartitionResult(partition, code))
+    results = [AlterReplicaLogDirTopicResult(topic, partitions) for topic, partitions in topics.items()]
+    return AlterReplicaLogDirsResponse(results=results)
+
+
+def _move(services: Services, topic: str, partition: int, path: str) -> ErrorCode:
+    target = next((each for each in services.logs.partition_directories if each.path == path), None)
+    if target is None or not target.online:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if services.logs.directory_map.is_cordoned(target):
+        return ErrorCode.INVALID_REPLICA_ASSIGNMENT
+    if services.logs.directory_of((topic, partition)) is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    try:
+        services.logs.moves.start((topic, partition), target)
+    except ApiError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
+@handles(ApiKey.DESCRIBE_LOG_DIRS)
+def describe_log_dirs(
+    services: Services, context: RequestContext, request: DescribeLogDirsRequest
+) -> Answer[DescribeLogDirsResponse]:
+    return services.slices.reply(_described(services, context, request))
+
+
+def _described(
+    services: Services, context: RequestContext, request: DescribeLogDirsRequest
+) -> Steps[DescribeLogDirsResponse]:
+    if not services.allows(context, AclOperation.DESCRIBE, AclResourceType.CLUSTER):
+        return DescribeLogDirsResponse(error_code=_DENIED)  # sent from version 3 on
+    if request.topics is None:
+        asked = {partition: None for partition in services.logs.partitions() if partition[0] != CLUSTER_METADATA}
+    else:
+        asked = {}
+        pace = Pace()
+        for topic in request.topics:
+            for index in topic.partitions:
+                asked[topic.topic, index] = None
+                if pace.due():
+                    yield None
+    by_directory: dict[int, list[TopicPartition]] = {}
+    for partition in asked:
+        directory = services.logs.directory_of(partition)
+        if directory is not None:
+            by_directory.setdefault(id(directory), []).append(partition)
+    results = [
+        _described_directory(services, directory, by_directory.get(id(directory), []), asked)
+        for directory in services.logs.partition_directories
+    ]
+    return DescribeLogDirsResponse(results=results)
+
+
+def _described_directory(
+    services: Services, directory: LogDirectory, partitions: list[TopicPartition], asked: Iterable[TopicPartition]
+) -> DescribeLogDirsResult:
+    """Describe a directory.
+
+    Args:
+        partitions: the partitions of the request that are in the directory.
+        asked: all partitions of the request, some of which may be moving to the directory.
+    """
+    result = DescribeLogDirsResult(log_dir=directory.path)
+    if not directory.online:
+        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
+        return result
+    topics: dict[str, list[DescribeLogDirsPartition]] = {}
+    for topic, partition in partitions:
+        try:
+            size = services.logs.size_of((topic, partition))
+        except ApiError:
+            return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)  # the directory has just failed
+        topics.setdefault(topic, []).append(DescribeLogDirsPartition(partition, size, 0, False))
+    for topic, partition in asked:
+        move = services.logs.moves.get((topic, partition))
+        if move is not None and move.target is directory:
+            future = DescribeLogDirsPartition(partition, move.size_bytes, move.offset_lag, True)
+            topics.setdefault(topic, []).append(future)
+    result.topics = [DescribeLogDirsTopic(topic, found) for topic, found in topics.items()]
+    try:
+        usage = services.logs.fs.disk_usage(directory.path)
+    except OSError as error:
+        services.logs.directory_failed(directory, error)
+        return DescribeLogDirsResult(ErrorCode.KAFKA_STORAGE_ERROR, directory.path)
+    result.total_bytes, result.usable_bytes = usage.total_bytes, usage.usable_bytes
+    result.is_cordoned = services.logs.directory_map.is_cordoned(directory)
+    return result

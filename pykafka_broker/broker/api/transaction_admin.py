@@ -1,0 +1,227 @@
+"""Transactions as administrators and brokers see them: WriteTxnMarkers v0-v2, DescribeTransactions v0, ListTransactions
+v0-v2 and DescribeProducers v0 (KIP-664).
+
+WriteTxnMarkers: from other brokers in Kafka; here from admin clients, to end a hanging transaction. Each partition is
+answered by itself. Versions: 2 says which transaction version the marker is of: with 2 its epoch must be above the
+producer's (KIP-1228).
+
+DescribeTransactions: all that the coordinator knows of each transactional id, also when its last transaction is over.
+While markers are being written only the partitions that lack theirs are listed. Topics that the client may not describe
+are left out.
+
+ListTransactions: the transactional ids that this node coordinates, that pass every filter and that the client may
+describe; an unknown state is named in the answer. Versions: 1 filters by the time a transaction has been running
+(KIP-994), 2 by a pattern of the whole transactional id (KIP-1152).
+
+DescribeProducers: every producer that a partition remembers, idempotent or transactional, also when its transaction is
+over; an open transaction shows its start. Admin tools find hanging transactions so, at any replica: followers answer,
+too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pykafka_broker.broker.coordinators.transaction_markers import write_marker
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
+from pykafka_broker.cluster.topic_names import check_topic_name
+from pykafka_broker.coordinators.transactions.coordinator import TransactionFilters, matching_transactions
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.describe_producers_request import DescribeProducersRequest
+from pykafka_broker.protocol.messages.describe_producers_response import (
+    DescribeProducersResponse,
+    PartitionResponse,
+    ProducerState,
+    TopicResponse,
+)
+from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from pykafka_broker.protocol.messages.describe_transactions_response import (
+    DescribeTransactionsResponse,
+    TopicData,
+    TransactionState,
+)
+from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
+from pykafka_broker.protocol.messages.list_transactions_response import ListTransactionsResponse
+from pykafka_broker.protocol.messages.list_transactions_response import TransactionState as ListedTransaction
+from pykafka_broker.protocol.messages.write_txn_markers_request import WritableTxnMarker, WriteTxnMarkersRequest
+from pykafka_broker.protocol.messages.write_txn_markers_response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+from pykafka_broker.steps import Pace
+
+_LIKE_ITEMS = 40  # a marker takes as long as so many items of `Pace`
+
+
+class _Outcome(NamedTuple):
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int
+
+
+@handles(ApiKey.WRITE_TXN_MARKERS)
+def write_txn_markers(
+    services: Services, context: RequestContext, request: WriteTxnMarkersRequest
+) -> Answer[WriteTxnMarkersResponse]:
+    if not services.allows(context, AclOperation.ALTER, AclResourceType.CLUSTER, log=False):
+        services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
+    return services.slices.reply(_written(services, request), outlives_client=True)
+
+
+def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[Answer[WriteTxnMarkersResponse]]:
+    written: list[tuple[Partition, int]] = []
+    response = WriteTxnMarkersResponse()
+    pace = Pace()
+    for marker in request.markers:
+        response.markers.append((yield from _result(services, marker, written, pace)))
+    return when_committed(response, *(partition.committed(offset) for partition, offset in written))
+
+
+def _result(
+    services: Services, marker: WritableTxnMarker, written: list[tuple[Partition, int]], pace: Pace
+) -> Steps[WritableTxnMarkerResult]:
+    outcome = _Outcome(
+        marker.producer_id,
+        marker.producer_epoch,
+        marker.transaction_result,
+        marker.coordinator_epoch,
+        marker.transaction_version,
+    )
+    result = WritableTxnMarkerResult(marker.producer_id)
+    for topic in marker.topics:
+        partitions: list[WritableTxnMarkerPartitionResult] = []
+        result.topics.append(WritableTxnMarkerTopicResult(topic.name, partitions))
+        for index in topic.partition_indexes:
+            code = ErrorCode.NONE
+            try:
+                if outcome.producer_epoch < 0:  # no batch can carry such an epoch
+                    services.replicas.leader(topic.name, index)
+                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as with Kafka
+                written.append(write_marker(services.node, topic.name, index, outcome, services.offsets_decided))
+            except ApiError as error:
+                code = error.code
+            partitions.append(WritableTxnMarkerPartitionResult(index, code))
+            if pace.due(1 if code else _LIKE_ITEMS):
+                yield None
+    return result
+
+
+@handles(ApiKey.DESCRIBE_TRANSACTIONS)
+def describe_transactions(
+    services: Services, context: RequestContext, request: DescribeTransactionsRequest
+) -> Answer[DescribeTransactionsResponse]:
+    response = DescribeTransactionsResponse(
+        transaction_states=[_state(services, context, name) for name in request.transactional_ids]
+    )
+    return when_committed(response, services.transactions.shards.committed(*request.transactional_ids))
+
+
+def _state(services: Services, context: RequestContext, name: str) -> TransactionState:
+    try:
+        services.authorise(context, AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, name)
+        if not name:
+            return TransactionState(ErrorCode.INVALID_REQUEST, name)
+        transaction = services.transactions.transaction(name)
+    except ApiError as error:
+        return TransactionState(error.code, name)
+    if transaction is None:
+        return TransactionState(ErrorCode.TRANSACTIONAL_ID_NOT_FOUND, name)
+    topics: dict[str, list[int]] = {}
+    for topic, partition in sorted(services.transactions.unwritten(name, transaction)):
+        if topic in topics or services.allows(context, AclOperation.DESCRIBE, AclResourceType.TOPIC, topic):
+            topics.setdefault(topic, []).append(partition)
+    return TransactionState(
+        transactional_id=name,
+        transaction_state=transaction.state.title,
+        transaction_timeout_ms=transaction.timeout_ms,
+        transaction_start_time_ms=transaction.start_ms,
+        producer_id=transaction.producer_id,
+        producer_epoch=transaction.producer_epoch,
+        topics=[TopicData(topic, partitions) for topic, partitions in topics.items()],
+    )
+
+
+@handles(ApiKey.LIST_TRANSACTIONS)
+def list_transactions(
+    services: Services, context: RequestContext, request: ListTransactionsRequest
+) -> Answer[ListTransactionsResponse]:
+    filters = TransactionFilters(
+        dict.fromkeys(request.state_filters),
+        frozenset(request.producer_id_filters),
+        request.duration_filter,
+        _matcher(request.transactional_id_pattern),
+    )
+    found = matching_transactions(services.transactions.transactions(), filters, context.now)
+    response = ListTransactionsResponse(
+        unknown_state_filters=filters.unknown_titles(),
+        transaction_states=[
+            ListedTransaction(name, transaction.producer_id, transaction.state.title)
+            for name, transaction in found
+            if services.allows(context, AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, name)
+        ],
+    )
+    return when_committed(response, services.transactions.all_committed())
+
+
+def _matcher(pattern: str | None) -> Callable[[str], bool] | None:
+    if not pattern:
+        return None
+    from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex  # nothing else here needs it
+
+    try:
+        return compile_regex(pattern).matches
+    except RegexError as error:
+        raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, str(error)) from None
+
+
+@handles(ApiKey.DESCRIBE_PRODUCERS)
+def describe_producers(
+    services: Services, context: RequestContext, request: DescribeProducersRequest
+) -> DescribeProducersResponse:
+    return DescribeProducersResponse(
+        topics=[
+            TopicResponse(
+                topic.name,
+                [_partition(services, context, topic.name, partition) for partition in topic.partition_indexes],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _partition(services: Services, context: RequestContext, topic: str, partition: int) -> PartitionResponse:
+    try:
+        check_topic_name(topic)
+        services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, topic)
+        log = services.replicas.replica(topic, partition).log
+    except ApiError as error:
+        # Kafka's sentence comes with a topic that it has never heard of, not with a partition that a topic lacks.
+        unknown = topic not in services.image.topics
+        message = "This server does not host this topic-partition." if unknown else None
+        return PartitionResponse(partition, error.code, error.message or message)
+    return PartitionResponse(
+        partition,
+        active_producers=[
+            ProducerState(
+                producer_id=entry.producer_id,
+                producer_epoch=entry.epoch,
+                last_sequence=entry.last_sequence,
+                last_timestamp=entry.last_timestamp,
+                coordinator_epoch=entry.coordinator_epoch,
+                current_txn_start_offset=entry.txn_first_offset,
+            )
+            for entry in log.producers.entries.values()
+        ],
+    )

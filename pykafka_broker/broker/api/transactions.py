@@ -1,0 +1,321 @@
+"""Transactions of producers: AddPartitionsToTxn v0-v5, AddOffsetsToTxn v0-v4, TxnOffsetCommit v0-v5, EndTxn v0-v5. From
+version 2 on (AddOffsetsToTxn, AddPartitionsToTxn, EndTxn) clients know PRODUCER_FENCED.
+
+AddPartitionsToTxn: all partitions of a transaction are added, or none: a partition that does not exist, or may not be
+written to, fails alone, and the others say OPERATION_NOT_ATTEMPTED. Versions: up to 3 come from clients of the classic
+protocol, one transaction each. From 4 on brokers ask, many transactions in one request, and may ask to verify only
+(KIP-890); the partitions they add are of transaction version 2.
+
+AddOffsetsToTxn: the partition of `__consumer_offsets` that holds the group takes part in the transaction. Producers of
+transaction version 2 no longer ask: their TxnOffsetCommit v5 adds the partition (KIP-890).
+
+TxnOffsetCommit: offsets that count once the producer's transaction commits. The group's partition of
+`__consumer_offsets` must be part of the transaction: added before, or by the request itself from version 5 on. Then the
+group decides, and fences members of an older generation (KIP-447). Versions: 2 leader epochs, 3 the consumer's member
+id and generation, 4 knows TRANSACTION_ABORTABLE, 5 joins implicitly (KIP-890).
+
+EndTxn: answered when the outcome is committed and the markers of partitions without other replicas are on disk, so that
+the next request of the producer meets no transaction that is still ending. Markers that other brokers have to write or
+fetch are not waited for. Versions: 5 bumps the epoch and answers the producer id and epoch to go on with (KIP-890).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import Joined, refused_join
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.broker.requests.router import handles
+from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import DONE, Answer, lost, when_committed
+from pykafka_broker.coordinators.transactions.coordinator import ProducerReply
+from pykafka_broker.coordinators.transactions.transaction import TopicPartition
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
+from pykafka_broker.protocol.messages.add_offsets_to_txn_response import AddOffsetsToTxnResponse
+from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from pykafka_broker.protocol.messages.add_partitions_to_txn_response import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+)
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
+from pykafka_broker.protocol.messages.end_txn_response import EndTxnResponse
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from pykafka_broker.protocol.messages.txn_offset_commit_response import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.coordinators.add_partitions_to_txn import Question
+
+_FENCED_FROM = 2
+_BATCHED_FROM = 4  # AddPartitionsToTxn
+_ABORTABLE_FROM = 4  # TxnOffsetCommit
+_IMPLICIT_ADD_FROM = 5
+_BUMPING_FROM = 5  # EndTxn
+# The group's coordinator tells of the coordinator what the partition told of its replicas.
+_AS_COORDINATOR = {
+    ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+}
+
+
+def _known_code(code: ErrorCode, version: int) -> ErrorCode:
+    """Return the code for `code` in a version, which may not know PRODUCER_FENCED."""
+    return ErrorCode.INVALID_PRODUCER_EPOCH if code is ErrorCode.PRODUCER_FENCED and version < _FENCED_FROM else code
+
+
+@handles(ApiKey.ADD_PARTITIONS_TO_TXN)
+def add_partitions_to_txn(
+    services: Services, context: RequestContext, request: AddPartitionsToTxnRequest
+) -> Answer[AddPartitionsToTxnResponse]:
+    if context.api_version < _BATCHED_FROM:
+        only = AddPartitionsToTxnTransaction(
+            request.v3_and_below_transactional_id,
+            request.v3_and_below_producer_id,
+            request.v3_and_below_producer_epoch,
+            False,
+            request.v3_and_below_topics,
+        )
+        codes = _add(services, context, only)
+        response = AddPartitionsToTxnResponse(results_by_topic_v3_and_below=_topic_results(only.topics, codes))
+        error = ErrorCode.CONCURRENT_TRANSACTIONS if _is_concurrent(codes) else ErrorCode.NONE
+        return when_committed(response, services.transactions.committed(only.transactional_id, error))
+    if not services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER):
+        return AddPartitionsToTxnResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    results, claimed = [], []
+    for each in request.transactions:
+        codes = _add(services, context, each)
+        if not _is_concurrent(codes):
+            claimed.append(each.transactional_id)
+        results.append(AddPartitionsToTxnResult(each.transactional_id, _topic_results(each.topics, codes)))
+    committed = services.transactions.shards.committed(*claimed)
+    return when_committed(AddPartitionsToTxnResponse(results_by_transaction=results), committed)
+
+
+def _is_concurrent(codes: Mapping[TopicPartition, ErrorCode]) -> bool:
+    """Return whether a transaction's producer is only told to come back (CONCURRENT_TRANSACTIONS)."""
+    return next(iter(codes.values()), ErrorCode.NONE) is ErrorCode.CONCURRENT_TRANSACTIONS
+
+
+def _add(
+    services: Services, context: RequestContext, transaction: AddPartitionsToTxnTransaction
+) -> Mapping[TopicPartition, ErrorCode]:
+    """Add partitions to a transaction, or verify the partitions; return the outcome by partition."""
+    codes: dict[TopicPartition, ErrorCode] = {}
+    is_client = context.api_version < _BATCHED_FROM
+    if is_client and not services.allows(
+        context, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, transaction.transactional_id
+    ):
+        return defaultdict(lambda: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    refused = False
+    for topic in transaction.topics:
+        denied = is_client and not services.allows(context, AclOperation.WRITE, AclResourceType.TOPIC, topic.name)
+        for index in topic.partitions:
+            code = ErrorCode.OPERATION_NOT_ATTEMPTED
+            if denied:
+                code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            elif services.image.partition(topic.name, index) is None:
+                code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            codes[topic.name, index] = code
+            refused = refused or code is not ErrorCode.OPERATION_NOT_ATTEMPTED
+    if refused:
+        return codes
+    producer = (transaction.transactional_id, transaction.producer_id, transaction.producer_epoch)
+    try:
+        if transaction.verify_only:
+            verdicts = services.transactions.verify_partitions(*producer, codes)
+            services.transactions.confirm_by_append(transaction.transactional_id, *verdicts.values())
+            return verdicts
+        client_version = 2 if context.api_version >= _BATCHED_FROM else 0
+        code = services.transactions.add_partitions(*producer, codes, client_version, context.now)
+    except ApiError as error:
+        code = error.code
+    return dict.fromkeys(codes, _known_code(code, context.api_version))
+
+
+def _topic_results(
+    topics: list[AddPartitionsToTxnTopic], codes: Mapping[TopicPartition, ErrorCode]
+) -> list[AddPartitionsToTxnTopicResult]:
+    return [
+        AddPartitionsToTxnTopicResult(
+            topic.name,
+            [AddPartitionsToTxnPartitionResult(index, codes[topic.name, index]) for index in topic.partitions],
+        )
+        for topic in topics
+    ]
+
+
+@handles(ApiKey.ADD_OFFSETS_TO_TXN)
+def add_offsets_to_txn(
+    services: Services, context: RequestContext, request: AddOffsetsToTxnRequest
+) -> Answer[AddOffsetsToTxnResponse]:
+    try:
+        services.authorise(context, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
+        code = services.transactions.add_partitions(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            [services.offsets_partition(request.group_id)],
+            0,
+            context.now,
+        )
+    except ApiError as error:
+        code = error.code
+    code = _known_code(code, context.api_version)
+    committed = services.transactions.committed(request.transactional_id, code)
+    return when_committed(AddOffsetsToTxnResponse(error_code=code), committed)
+
+
+@handles(ApiKey.TXN_OFFSET_COMMIT)
+def txn_offset_commit(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
+) -> Answer[TxnOffsetCommitResponse]:
+    try:
+        services.authorise(context, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    except ApiError as error:
+        return TxnOffsetCommitResponse(topics=_failed_topics(request.topics, error.code))
+    known, refused = _split(services, context, request)
+    if not known:
+        return TxnOffsetCommitResponse(topics=refused)
+    request.topics = known
+    return _commit(services, context, request, refused)
+
+
+def _commit(
+    services: Services,
+    context: RequestContext,
+    request: TxnOffsetCommitRequest,
+    refused: list[TxnOffsetCommitResponseTopic],
+    asked: Question | None = None,
+) -> Answer[TxnOffsetCommitResponse]:
+    committed = DONE
+    try:
+        if not request.group_id:
+            raise ApiError(ErrorCode.INVALID_GROUP_ID)
+        joined = _join(services, context, request, asked)
+        question = None if isinstance(joined, Joined) else joined
+        joining = joined.committed if isinstance(joined, Joined) else joined
+        if joining is not None and not joining.succeeded:
+            return joining.then(lambda _: _commit(services, context, request, refused, question), lost)
+        answered = services.groups.txn_commit_offsets(request, context).topics
+        committed = services.groups.committed(request.group_id)
+    except ApiError as error:
+        answered = _failed_topics(request.topics, _AS_COORDINATOR.get(error.code, error.code))
+    return when_committed(TxnOffsetCommitResponse(topics=_merged(answered, refused)), committed)
+
+
+def _join(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest, asked: Question | None
+) -> Joined | Question | None:
+    """Have the group's partition take part in the producer's open transaction, or verify the part.
+
+    Returns:
+        what to wait for before the next call, if not done; None if the partition takes part for certain.
+
+    Raises:
+        ApiError: the partition does not take part.
+    """
+    implicit = context.api_version >= _IMPLICIT_ADD_FROM
+    partition = services.replicas.leader(*services.offsets_partition(request.group_id))
+    producer = (request.producer_id, request.producer_epoch)
+    if partition.log.producers.has_open_transaction(*producer):
+        return None
+    if not implicit and not services.config.transaction_partition_verification_enable:
+        return None
+    joined: Joined | Question
+    if asked is not None and asked.holds(partition):
+        joined = asked
+    else:
+        joined = services.transactions.join(request.transactional_id, *producer, partition, implicit)
+    verdict = ErrorCode.NONE
+    if isinstance(joined, Joined):
+        verdict = joined.verdict
+    elif joined.done:
+        verdict = joined.result()
+    if verdict is not ErrorCode.NONE:
+        raise refused_join(verdict, implicit, context.api_version >= _ABORTABLE_FROM)
+    return joined
+
+
+def _split(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest
+) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
+    """Return the topics with existing, readable partitions, and the refusals of all other partitions."""
+    known, refused = [], []
+    for topic in request.topics:
+        if not services.allows(context, AclOperation.READ, AclResourceType.TOPIC, topic.name):
+            refused += _failed_topics([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            continue
+        there: list[TxnOffsetCommitRequestPartition] = []
+        missing: list[TxnOffsetCommitRequestPartition] = []
+        for one in topic.partitions:
+            exists = services.image.partition(topic.name, one.partition_index) is not None
+            (there if exists else missing).append(one)
+        if there:
+            known.append(TxnOffsetCommitRequestTopic(topic.name, there))
+        if missing:
+            refused += _failed_topics(
+                [TxnOffsetCommitRequestTopic(topic.name, missing)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            )
+    return known, refused
+
+
+def _failed_topics(topics: list[TxnOffsetCommitRequestTopic], code: ErrorCode) -> list[TxnOffsetCommitResponseTopic]:
+    return [
+        TxnOffsetCommitResponseTopic(
+            topic.name, [TxnOffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions]
+        )
+        for topic in topics
+    ]
+
+
+def _merged(
+    first: list[TxnOffsetCommitResponseTopic], second: list[TxnOffsetCommitResponseTopic]
+) -> list[TxnOffsetCommitResponseTopic]:
+    """Return the results of both lists with an entry for each topic."""
+    topics: dict[str, list[TxnOffsetCommitResponsePartition]] = {}
+    for topic in (*first, *second):
+        topics.setdefault(topic.name, []).extend(topic.partitions)
+    return [TxnOffsetCommitResponseTopic(name, partitions) for name, partitions in topics.items()]
+
+
+@handles(ApiKey.END_TXN)
+def end_txn(services: Services, context: RequestContext, request: EndTxnRequest) -> Answer[EndTxnResponse]:
+    version = context.api_version
+    try:
+        services.authorise(context, AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        reply = services.transactions.end_transaction(
+            request.transactional_id,
+            request.producer_id,
+            request.producer_epoch,
+            request.committed,
+            2 if version >= _BUMPING_FROM else 0,
+            context.now,
+        )
+    except ApiError as error:
+        reply = ProducerReply(error.code)
+    code = _known_code(reply.error, version)
+    response = EndTxnResponse(error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch)
+    return when_committed(response, services.transactions.committed(request.transactional_id, reply.error))

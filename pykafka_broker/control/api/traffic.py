@@ -1,0 +1,313 @@
+"""The requests of clients with their answers, the connections, and faults.
+
+A fault disturbs requests: an error, a delay or a broken connection made on purpose, with which clients have to cope.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from typing import Annotated, cast
+
+from pykafka_broker.control.answers import ChaosState, Connected, FaultAnswer, SeenRequestAnswer
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
+from pykafka_broker.control.traffic.exchange import Exchange, error_name
+from pykafka_broker.control.traffic.faults import Action, ClockName, Connect, Drop, Match, Rule, pattern
+from pykafka_broker.control.traffic.readable import api_keys, error_code, line, seen
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+
+Apis = str | list[str] | None
+MostRequests = Annotated[int, ValueLimits(minimum=1, maximum=10_000)]
+Count = Annotated[int, ValueLimits(minimum=1, maximum=1 << 31)]
+Milliseconds = Annotated[int, ValueLimits(minimum=0, maximum=3_600_000)]
+Share = Annotated[float, ValueLimits(minimum=0, maximum=1)]
+Seed = Annotated[int, ValueLimits(minimum=0, maximum=(1 << 53) - 1)]
+NOT_IN_TIME = 408
+_LAST_SHOWN = 10
+_MOST_FAULTS = 1000
+_WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+
+
+# -- requests
+
+
+class RequestFilter:
+    """A filter of the request log."""
+
+    def __init__(self, control: Control, match: Match, error: str | None, since: int | None) -> None:
+        self._rule = Rule(0, match, Action())
+        self._known = control.observing.known
+        self._error = None if error is None else error_name(error_code(error))
+        self._since = since
+
+    def fits(self, exchange: Exchange) -> bool:
+        """Return whether a request is wanted."""
+        return (
+            (self._since is None or exchange.wall_ms >= self._since)
+            and self._rule.fits(exchange, self._known)
+            and (self._error is None or self._error in exchange.errors)
+        )
+
+
+def requests(
+    control: Control,
+    api: str | None = None,
+    version: int | None = None,
+    client_id: str | None = None,
+    principal: str | None = None,
+    connection: int | None = None,
+    topic: str | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+    error: str | None = None,
+    since: int | None = None,
+    after: int = 0,
+    waiting: bool = True,
+    bodies: bool = False,
+    limit: MostRequests = 1000,
+) -> list[SeenRequestAnswer]:
+    """Return the last requests of clients, in the order of the answers; waiting requests come last. A name may have a
+    `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's `number`; of more than `limit`
+    fitting requests the newest are returned. `bodies` decodes requests and responses.
+    """
+    names = (connection, None, topic, None, group, transactional_id)
+    match = Match(api_keys(api), version, client_id, *names, principal=principal)
+    asked = RequestFilter(control, match, error, since)
+    found: deque[Exchange] = deque(filter(asked.fits, control.observing.log.since(after)), limit)
+    if waiting:
+        found.extend(filter(asked.fits, control.observing.log.unanswered()))
+    return [seen(each, bodies) for each in found]
+
+
+def clear_requests(control: Control) -> None:
+    """Empty the request log."""
+    control.observing.log.clear()
+
+
+async def wait_for_request(
+    control: Control,
+    api: Apis = None,
+    version: int | None = None,
+    client_id: str | None = None,
+    principal: str | None = None,
+    connection: int | None = None,
+    topic: str | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+    error: str | None = None,
+    since: int | None = None,
+    after: int = 0,
+    waiting: bool = True,
+    n: MostRequests = 1,
+    bodies: bool = False,
+    timeout_ms: TimeoutMs = 10_000,
+) -> list[SeenRequestAnswer]:
+    """Wait until the log has `n` fitting requests, answered or waiting, and return the requests. 408 otherwise."""
+    names = (connection, None, topic, None, group, transactional_id)
+    match = Match(api_keys(api), version, client_id, *names, principal=principal)
+    asked, log = RequestFilter(control, match, error, since), control.observing.log
+    answered: list[Exchange] = []
+    looked_at = after
+
+    def enough() -> list[Exchange] | None:
+        nonlocal looked_at
+        answered.extend(filter(asked.fits, log.since(looked_at)))
+        looked_at = max(looked_at, log.last_number)
+        found = answered
+        if waiting and len(found) < n:
+            found = answered + list(filter(asked.fits, log.unanswered()))
+        return found if len(found) >= n else None
+
+    found = await control.until(enough, timeout_ms / 1000)
+    if found is None:
+        last = last_requests(control)
+        told = f"after {timeout_ms} ms {len(answered)} such requests, expected {n}{told_requests(last)}"
+        raise Problem(NOT_IN_TIME, told, more={"last_requests": last})
+    return [seen(each, bodies) for each in found]
+
+
+def last_requests(control: Control) -> list[str]:
+    """Return the last requests of all clients, a line each."""
+    log = control.observing.log
+    return [line(seen(each, bodies=False)) for each in deque([*log.since(), *log.unanswered()], _LAST_SHOWN)]
+
+
+def told_requests(lines: list[str]) -> str:
+    """Return lines of requests as the end of a failure's text."""
+    return "\nthe last requests:" + "".join(f"\n  {each}" for each in lines) if lines else "\nno requests at all"
+
+
+def connections(control: Control, client_id: str | None = None) -> list[Connected]:
+    """Return the connections of clients, in order of arrival. A client id may have a `*` for anything."""
+    wanted = None if client_id is None else pattern(client_id)
+    called = control.observing.log.client_ids()
+    found = []
+    for connection in control.server.connections:
+        context = connection.context
+        name = called.get(context.id)
+        if wanted is None or (name is not None and wanted.fullmatch(name)):
+            software = f"{context.software_name} {context.software_version}".strip()
+            found.append(
+                Connected(
+                    connection=context.id,
+                    client_id=name,
+                    principal=context.principal,
+                    software=software,
+                    client=connection.peer,
+                    listener=context.listener,
+                )
+            )
+    return found
+
+
+async def wait_for_connections(
+    control: Control, client_id: str | None = None, n: Index = 1, timeout_ms: TimeoutMs = 10_000
+) -> list[Connected]:
+    """Wait until a client id has at least `n` connections; with `n` 0, until no connection is left. A client has
+    several: to bootstrap, to the broker and to its coordinator.
+    """
+
+    def holds() -> list[Connected] | None:
+        found = connections(control, client_id)
+        return found if (len(found) >= n if n else not found) else None
+
+    found = await control.until(holds, timeout_ms / 1000)
+    if found is None:
+        ids = ", ".join(sorted({str(each["client_id"]) for each in connections(control)})) or "none"
+        of = "" if client_id is None else f" of client id {client_id}"
+        count = len(connections(control, client_id))
+        told = f"after {timeout_ms} ms {count} connections{of}, expected {n}; connected are: {ids}"
+        raise Problem(NOT_IN_TIME, told)
+    return found
+
+
+# -- faults
+
+
+def add_fault(
+    control: Control,
+    api: Apis = None,
+    version: int | None = None,
+    client_id: str | None = None,
+    principal: str | None = None,
+    connection: int | None = None,
+    listener: str | None = None,
+    topic: str | None = None,
+    partition: int | None = None,
+    group: str | None = None,
+    transactional_id: str | None = None,
+    every: Count = 1,
+    times: Count | None = None,
+    probability: Share = 1.0,
+    seed: Seed | None = None,
+    error: str | int | None = None,
+    applied: bool = False,
+    delay_ms: Milliseconds = 0,
+    delay_clock: ClockName = "broker",
+    drop: Drop | None = None,
+    cut: bool = False,
+    corrupt: bool = False,
+    hang: bool = False,
+    throttle_ms: Milliseconds = 0,
+    connect: Connect | None = None,
+) -> FaultAnswer:
+    """Disturb requests fitting everything named; a `*` in a name stands for anything. Of the fitting requests,
+    the fault meets each n-th (`every`), a share of these (`probability`, drawn from `seed`), and of that share the
+    first n (`times`). What happens to them: `error` answers an error (by name), for the named topic or partition alone
+    if one is named, and with `applied` the request is carried out all the same; `delay_ms` waits by the clock of the
+    broker or of the wall (`delay_clock`); `drop` closes the connection before or after the request is carried out;
+    `cut` sends half of the answer; `corrupt` spoils the CRC of fetched records; `hang` does not answer until the fault
+    is removed; `throttle_ms` is told to the client; `connect` refuses new connections, or lets them wait. If several
+    faults fit a request, the first one acts.
+    """
+    if len(list(control.observing.faults)) >= _MOST_FAULTS:
+        raise Problem(409, f"there are {_MOST_FAULTS} faults already; remove some")
+    seed = random.getrandbits(32) if seed is None else seed
+    who = (api_keys(api), version, client_id, connection, listener)
+    match = Match(*who, topic, partition, group, transactional_id, every, times, probability, seed, principal)
+    code = None if error is None else error_code(error)
+    action = Action(code, applied, delay_ms, delay_clock, drop, cut, corrupt, hang, throttle_ms, connect)
+    _check(match, action)
+    return _fault(control.observing.faults.add(match, action))
+
+
+def _check(match: Match, action: Action) -> None:
+    plain = Action(applied=action.applied, delay_clock=action.delay_clock)
+    if action == plain:
+        raise Problem(
+            400, "a fault must do something: error, delay_ms, drop, cut, corrupt, hang, throttle_ms or connect"
+        )
+    if action.connect is not None and action != Action(connect=action.connect):
+        raise Problem(400, "connect can't be combined with effects on requests")
+    of_requests = (match.version, match.client_id, match.principal, match.topic, match.partition, match.group)
+    if action.connect is not None and (match.api or {*of_requests, match.transactional_id} != {None}):
+        raise Problem(
+            400, "a new connection has no request yet: connect takes listener, every, times, probability and seed"
+        )
+    if action.applied and action.error is None:
+        raise Problem(400, "applied needs an error")
+    if action.corrupt and match.api is not None and not match.api & _WITH_RECORDS:
+        raise Problem(400, "corrupt spoils fetched records: api must be Fetch or ShareFetch")
+    if sum((action.error is not None, action.drop is not None, action.cut, action.hang)) > 1:
+        raise Problem(400, "a fault may have only one of error, drop, cut and hang")
+
+
+def faults(control: Control) -> list[FaultAnswer]:
+    """Return all faults, the oldest first."""
+    return [_fault(each) for each in control.observing.faults]
+
+
+def fault(control: Control, fault: int) -> FaultAnswer:
+    """Return a fault with hits and definition, also after the removal."""
+    return _fault(_find(control, fault))
+
+
+def remove_fault(control: Control, fault: int) -> FaultAnswer:
+    """Remove a fault and return the last state; held requests are carried out now."""
+    found = _find(control, fault)
+    control.observing.faults.remove(fault)
+    return _fault(found)
+
+
+def clear_faults(control: Control) -> None:
+    """Remove all faults, chaos included."""
+    control.observing.faults.clear()
+
+
+async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms: TimeoutMs = 10_000) -> FaultAnswer:
+    """Wait until a fault has met `n` requests. 408 with fewer hits after `timeout_ms`."""
+    rule = _find(control, fault)
+    if await control.until(lambda: rule.hits >= n or None, timeout_ms / 1000) is None:
+        told = f"fault {fault} affected {rule.hits} requests within {timeout_ms} ms, expected {n}"
+        raise Problem(NOT_IN_TIME, told + told_requests(last_requests(control)))
+    return _fault(rule)
+
+
+def chaos(control: Control, seed: Seed, rate: Share = 0.05) -> ChaosState:
+    """Disturb a share of all requests by faults from which clients have to recover by themselves: errors to be
+    retried, delays, throttling, connections that break. What the n-th request of a client id to an API meets depends on
+    the seed alone. A rate of 0 ends the chaos.
+    """
+    if rate == 0:
+        control.observing.faults.end_chaos()
+        return ChaosState(seed=seed, rate=rate, hits=0)
+    found = control.observing.faults.set_chaos(seed, rate)
+    return ChaosState(seed=found.seed, rate=found.rate, hits=found.hits)
+
+
+def _find(control: Control, fault: int) -> Rule:
+    found = control.observing.faults.find(fault)
+    if found is None:
+        there = ", ".join(str(each.id) for each in control.observing.faults)
+        raise Problem(404, f"there is no fault {fault}; {f'there are {there}' if there else 'there is none'}")
+    return found
+
+
+def _fault(rule: Rule) -> FaultAnswer:
+    match, action = rule.match, rule.action
+    names = None if match.api is None else sorted(SPECS[key].name for key in match.api)
+    error = None if action.error is None else error_name(action.error)
+    rest = {**vars(match), **vars(action), "api": names, "error": error}
+    return cast("FaultAnswer", {"id": rule.id, "hits": rule.hits, "held": len(rule.held), "spent": rule.spent, **rest})

@@ -1,0 +1,128 @@
+"""ListOffsets: by time and by name, every version's own words."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker.api.log_offsets import list_offsets
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
+from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsPartitionResponse
+from tests.broker.support import NOW, LightBroker, batch
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> LightBroker:
+    """One partition: offsets 0-2 at NOW, 3-4 at NOW + 2000 and 5 at NOW + 1000."""
+    broker = LightBroker(tmp_path)
+    broker.add("t")
+    log = broker.partition_log("t", 0)
+    log.append(batch(b"a", b"b", b"c"), NOW)
+    log.append(batch(b"d", b"e", timestamp=NOW + 2000), NOW)
+    log.append(batch(b"f", timestamp=NOW + 1000), NOW)
+    return broker
+
+
+def answer(
+    broker: LightBroker, timestamp: int, version: int = 11, *, isolation: int = 0, topic: str = "t", **fields: Any
+) -> ListOffsetsPartitionResponse:
+    wanted = ListOffsetsPartition(partition_index=0, timestamp=timestamp, **fields)
+    request = ListOffsetsRequest(
+        replica_id=-1, isolation_level=isolation, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
+    )
+    response = list_offsets(broker.services, broker.context(ApiKey.LIST_OFFSETS, version), request)
+    assert len(response.encode(version))
+    return response.topics[0].partitions[0]
+
+
+def found(one: ListOffsetsPartitionResponse) -> tuple[int, int]:
+    assert one.error_code == ErrorCode.NONE
+    return one.offset, one.timestamp
+
+
+@pytest.mark.parametrize("version", range(1, 12))
+def test_every_version_carries_its_answer(broker: LightBroker, version: int) -> None:
+    assert found(answer(broker, -1, version)) == (6, -1)
+    assert found(answer(broker, NOW + 1, version)) == (3, NOW + 2000)
+
+
+def test_by_time(broker: LightBroker) -> None:
+    assert found(answer(broker, NOW - 1)) == (0, NOW)
+    assert found(answer(broker, NOW)) == (0, NOW)
+    assert found(answer(broker, NOW + 1)) == (3, NOW + 2000)
+    assert found(answer(broker, NOW + 2000)) == (3, NOW + 2000)
+    assert found(answer(broker, NOW + 2001)) == (-1, -1)
+
+
+def test_by_name(broker: LightBroker) -> None:
+    assert found(answer(broker, -1)) == (6, -1)
+    assert found(answer(broker, -2)) == (0, -1)
+    assert found(answer(broker, -3)) == (3, NOW + 2000)
+    assert found(answer(broker, -4)) == (0, -1)
+    assert found(answer(broker, -5)) == (-1, -1)
+    assert found(answer(broker, -6)) == (-1, -1)
+
+
+def test_the_start_moves_with_delete_records(broker: LightBroker) -> None:
+    broker.partition_log("t", 0).delete_records_before(4)
+    assert found(answer(broker, -2)) == (4, -1)
+    assert found(answer(broker, -4)) == (4, -1)
+
+
+@pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11)])
+def test_a_name_that_the_version_does_not_know(broker: LightBroker, timestamp: int, version: int) -> None:
+    assert answer(broker, timestamp, version).error_code == ErrorCode.UNSUPPORTED_VERSION
+
+
+def test_the_end_for_readers_of_committed_records(broker: LightBroker) -> None:
+    open_one = batch(b"x", timestamp=NOW + 9000, producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    broker.partition_log("t", 0).append(open_one, NOW)
+    assert found(answer(broker, -1)) == (7, -1)
+    assert found(answer(broker, -1, isolation=1)) == (6, -1)
+    assert found(answer(broker, NOW + 9000)) == (6, NOW + 9000)
+    assert found(answer(broker, NOW + 9000, isolation=1)) == (-1, -1)
+
+
+def test_leader_epochs(broker: LightBroker) -> None:
+    broker.elect_again("t", 3)
+    log = broker.partition_log("t", 0)
+    log.append(batch(b"g", timestamp=NOW + 5000), NOW)
+    assert answer(broker, -1).leader_epoch == 3
+    assert answer(broker, -2).leader_epoch == 0
+    assert answer(broker, NOW + 5000).leader_epoch == 3
+    assert answer(broker, -1, current_leader_epoch=2).error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert answer(broker, -1, current_leader_epoch=4).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+def test_an_unknown_topic(broker: LightBroker) -> None:
+    assert answer(broker, -1, topic="u").error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_version_0_answers_a_list(broker: LightBroker) -> None:
+    assert answer(broker, -1, 0, max_num_offsets=5).old_style_offsets == [6, 0]
+    assert answer(broker, -1, 0, max_num_offsets=1).old_style_offsets == [6]
+    assert answer(broker, -2, 0, max_num_offsets=5).old_style_offsets == [0]
+
+
+def test_the_end_is_not_known_before_what_a_crash_has_left_is_synced(
+    broker: LightBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykafka_broker.log.manager.LogManager.must_sync", lambda *arguments: None)
+    broker.add("s", flush_messages="1")
+    log = broker.whole.node.logs.get("s", 0)
+    log.append(batch(b"a", b"b"), NOW)  # as it was found: the partition begins after that
+    for version, code in ((5, ErrorCode.OFFSET_NOT_AVAILABLE), (4, ErrorCode.LEADER_NOT_AVAILABLE)):
+        assert answer(broker, -1, version, topic="s").error_code == code
+        assert answer(broker, NOW, version, topic="s").error_code == code
+    assert found(answer(broker, -2, topic="s")) == (0, -1)
+    log.synced_to(2, NOW)
+    assert found(answer(broker, -1, topic="s")) == (2, -1)
+    assert found(answer(broker, NOW, topic="s")) == (0, NOW)
