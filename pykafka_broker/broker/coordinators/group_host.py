@@ -199,7 +199,8 @@ class GroupHost:
         if effects.reply is None:
             return later
         self.confirm_by_append(group_id, getattr(effects.reply, "error_code", 0))
-        return when_committed(effects.reply, self.committed(group_id))
+        committed = self.committed(group_id)
+        return effects.reply if committed.succeeded else when_committed(effects.reply, committed)
 
     def apply(self, effects: CoordinatorResult[Any]) -> None:
         """Append, replay, and answer waiting requests. If the log refuses, nothing changes and the requests fail."""

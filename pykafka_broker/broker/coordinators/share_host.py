@@ -9,6 +9,7 @@ and asked again for some seconds; any other answer is final.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from pykafka_broker.broker.coordinators.share_partitions import NotYet, SharePar
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.waiting.future import DONE, PARTITIONS_A_SLICE, Future, Steps, all_of
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Steps, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
@@ -241,42 +242,6 @@ class EndOffsetRequests(RequestBatcher[EndOffset]):
                 end.complete(found.get(end.partition, UNKNOWN))
 
 
-class TopicWaiters:
-    """The waits for a new topic."""
-
-    def __init__(self, node: Node, name: str) -> None:
-        self._node = node
-        self._name = name
-        self._waiting: list[tuple[int, Future[None]]] = []
-
-    @property
-    def _is_there(self) -> bool:
-        return self._name in self._node.image.topics
-
-    def wait(self) -> Future[None]:
-        """Return a future of the topic, which is done after 15 seconds in any case."""
-        if self._is_there:
-            return DONE
-        future: Future[None] = Future()
-        self._waiting.append((self._node.clock.now + _TOPIC_WAIT_MS, future))
-        return future
-
-    def on_metadata(self) -> None:
-        if self._waiting and self._is_there:
-            self._tell(len(self._waiting))
-
-    def next_deadline(self) -> int | None:
-        return self._waiting[0][0] if self._waiting else None
-
-    def on_deadline(self, now: int) -> None:
-        self._tell(sum(due <= now for due, _ in self._waiting))
-
-    def _tell(self, count: int) -> None:
-        told, self._waiting = self._waiting[:count], self._waiting[count:]
-        for _, future in told:
-            future.complete(None)
-
-
 def is_enabled(features: Mapping[str, int]) -> bool:
     """Return whether the cluster offers share groups."""
     return features.get(SHARE_VERSION, 0) >= 1
@@ -330,7 +295,7 @@ class ShareHost:
         self.shards = CoordinatorShards(
             node, SHARE_GROUP_STATE, self, timeout_ms=lambda _: node.config.share_coordinator_write_timeout_ms
         )
-        self._topic = TopicWaiters(node, SHARE_GROUP_STATE)
+        self._topic_waits: list[tuple[int, Future[None]]] = []  # for the topic of states
         self._requests = StateRequests(node, self.other_coordinator)
         self._end_offsets = EndOffsetRequests(node)
         self._reading: dict[ShareKey, _Reading] = {}
@@ -456,7 +421,15 @@ class ShareHost:
         """Have a missing topic of states created, and wait."""
         if not self.shards.count:
             self._node.create_missing_topics([SHARE_GROUP_STATE])
-            yield self._topic.wait()
+            if SHARE_GROUP_STATE not in self._node.image.topics:
+                created: Future[None] = Future()
+                self._topic_waits.append((self._node.clock.now + _TOPIC_WAIT_MS, created))
+                yield created
+
+    def _end_topic_waits(self, now: float) -> None:
+        """End the waits for the topic of states with deadlines up to `now`."""
+        while self._topic_waits and self._topic_waits[0][0] <= now:
+            self._topic_waits.pop(0)[1].complete(None)
 
     def begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> Steps[None]:
         """Let a group read a partition from an offset on, on any node."""
@@ -593,7 +566,8 @@ class ShareHost:
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
         self.shards.follow(delta)
-        self._topic.on_metadata()
+        if SHARE_GROUP_STATE in self._node.image.topics:
+            self._end_topic_waits(math.inf)
         if delta.changed_partitions or delta.deleted:
             self._requests.forget_moved()
             self._end_offsets.forget_moved()
@@ -624,13 +598,13 @@ class ShareHost:
         """Return the next deadline; at once with closed connections."""
         if self._gone:
             return 0
-        parts = (self.shards, self.partitions, self._topic, self._requests)
-        own = [part.next_deadline() for part in parts]
-        return min([due for due in (*own, self._tidy_at) if due is not None], default=None)
+        own = [part.next_deadline() for part in (self.shards, self.partitions, self._requests)]
+        waits = [self._topic_waits[0][0]] if self._topic_waits else []
+        return min([due for due in (*own, *waits, self._tidy_at) if due is not None], default=None)
 
     def on_deadline(self, now: int) -> None:
         self.shards.on_deadline(now)
-        self._topic.on_deadline(now)
+        self._end_topic_waits(now)
         while self._gone:
             for member in self.sessions.of_connection(self._gone.pop()):
                 self.close_session(member, now)

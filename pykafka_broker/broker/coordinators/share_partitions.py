@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME
 from pykafka_broker.broker.node import Node
@@ -31,6 +31,9 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.steps import at_once
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.coordinators.share_host import ShareHost
 
 log = logging.getLogger(__name__)
 
@@ -115,20 +118,10 @@ class Acknowledged(NamedTuple):
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
 
 
-class StateKeeper(Protocol):
-    """The keeper of share partitions' states."""
-
-    def read(self, key: ShareKey, leader_epoch: int) -> Stored:
-        """Return a state. Raises `NotYet` while another node is asked, or ApiError."""
-
-    def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Future[Any] | None:
-        """Keep a change; returns None, or the future answer of the keeper on another node. Raises ApiError."""
-
-
 class SharePartitions:
     """The share partitions of a node (Kafka: SharePartitionManager)."""
 
-    def __init__(self, node: Node, host: StateKeeper, settings: Callable[[str], GroupConfig]) -> None:
+    def __init__(self, node: Node, host: ShareHost, settings: Callable[[str], GroupConfig]) -> None:
         self._node = node
         self._host = host
         self.settings = settings
