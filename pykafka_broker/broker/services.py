@@ -44,7 +44,7 @@ _HOSTS = {TRANSACTION_STATE: "transactions", CONSUMER_OFFSETS: "groups", SHARE_G
 NodeAddress = tuple[int, str, int, str | None]  # id, host, port, rack
 
 
-class Endpoint(Protocol):
+class BoundListener(Protocol):
     """A bound listener."""
 
     name: str
@@ -107,7 +107,7 @@ class Services:
         self.fetch_sessions = FetchSessionCache(
             node.config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, new_session_id
         )
-        self.listeners: Mapping[str, Endpoint] = {}  # by name
+        self.listeners: Mapping[str, BoundListener] = {}  # by name
         self.own = node.static_config.own
         self.emulation: Any = None  # `Emulation` of a release, whose module knows the router, or None
         self.quotas: Counting | None = None  # where nobody has one
