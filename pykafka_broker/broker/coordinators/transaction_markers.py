@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
 
 from pykafka_broker.broker.channels import RequestBatcher, error_code_of
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
@@ -43,42 +42,23 @@ from pykafka_broker.records.header import set_max_timestamp
 OffsetsDecided = Callable[[int, int, bool], None]  # partition of `__consumer_offsets`, producer id, committed
 
 
-class Outcome(Protocol):
-    """The contents of a marker."""
-
-    @property
-    def producer_id(self) -> int: ...
-
-    @property
-    def producer_epoch(self) -> int: ...
-
-    @property
-    def commit(self) -> bool: ...
-
-    @property
-    def coordinator_epoch(self) -> int: ...
-
-    @property
-    def transaction_version(self) -> int: ...
-
-
 def write_marker(
-    node: Node, topic: str, number: int, outcome: Outcome, offsets_decided: OffsetsDecided
+    node: Node, topic: str, number: int, markers: Markers, offsets_decided: OffsetsDecided
 ) -> tuple[Partition, int]:
     """Append a marker; returns the partition and the offset after the marker. ApiError if the partition refuses."""
     partition, wall = node.replicas.leader(topic, number), node.clock.wall
     batch = build_end_transaction_marker(
-        commit=outcome.commit,
-        producer_id=outcome.producer_id,
-        producer_epoch=outcome.producer_epoch,
-        coordinator_epoch=outcome.coordinator_epoch,
+        commit=markers.commit,
+        producer_id=markers.producer_id,
+        producer_epoch=markers.producer_epoch,
+        coordinator_epoch=markers.coordinator_epoch,
         timestamp=wall,
     )
     if partition.log.config.message_timestamp_type == "LogAppendTime":
         set_max_timestamp(batch, wall, log_append_time=True)
-    appended = partition.append(batch, wall, origin=Origin.COORDINATOR, transaction_version=outcome.transaction_version)
+    appended = partition.append(batch, wall, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version)
     if topic == CONSUMER_OFFSETS:
-        offsets_decided(number, outcome.producer_id, outcome.commit)
+        offsets_decided(number, markers.producer_id, markers.commit)
     return partition, appended.last_offset + 1
 
 
@@ -113,11 +93,6 @@ class MarkerSender(RequestBatcher[MarkerRequest]):
     """The markers of the node's coordinators for other brokers."""
 
     client_id = "broker-%d-txn-marker-sender"
-
-    @staticmethod
-    def request(markers: Markers, partitions: Iterable[TopicPartition], answered: Answered) -> MarkerRequest:
-        """Return a request to send; `answered` hears of each partition."""
-        return MarkerRequest(markers, partitions, answered)
 
     def forget_moved(self) -> None:
         """Answer for partitions with a new leader: the former leader need not be heard."""
@@ -330,7 +305,7 @@ class TransactionMarkerManager:
             else:
                 away.setdefault(leader, []).append(each)
         answered = partial(self._answered, ending)
-        ending.requests = [self._elsewhere.request(ending.markers, some, answered) for some in away.values()]
+        ending.requests = [MarkerRequest(ending.markers, some, answered) for some in away.values()]
         for broker_id, request in list(zip(away, ending.requests, strict=True)):
             self._elsewhere.send(broker_id, request)
         if not away:
