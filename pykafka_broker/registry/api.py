@@ -307,7 +307,7 @@ def list_contexts(call: Call) -> Json:
 
 
 def get_id(call: Call) -> Json:
-    clusters = {"kafka-cluster": call.registry.cluster_id, "schema-registry-cluster": "schema-registry"}
+    clusters = {"kafka-cluster": call.registry.topic.cluster_id, "schema-registry-cluster": "schema-registry"}
     return {"scope": {"path": [], "clusters": clusters}, "id": ""}
 
 

@@ -13,7 +13,7 @@ import base64
 import json
 import struct
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple, Protocol
 from urllib.parse import quote
@@ -109,10 +109,6 @@ def _named(framed: bytes) -> tuple[int | UUID, int] | None:
     return None
 
 
-def _json(text: str, library: Mapping[str, str], body: bytes) -> str:
-    return json.dumps(json.loads(body), ensure_ascii=False)
-
-
 def _avro(text: str, library: Mapping[str, str], body: bytes) -> str:
     from pykafka_broker.registry.avro import Reading, parse
 
@@ -158,7 +154,11 @@ def _indexes(body: bytes) -> tuple[list[int], int]:
     return indexes or [0], at
 
 
-_READS = {"AVRO": _avro, "PROTOBUF": _protobuf, "JSON": _json}
+_READS: dict[str, Callable[[str, Mapping[str, str], bytes], str]] = {
+    "AVRO": _avro,
+    "PROTOBUF": _protobuf,
+    "JSON": lambda text, library, body: json.dumps(json.loads(body), ensure_ascii=False),
+}
 
 
 # -- a registry elsewhere

@@ -408,15 +408,16 @@ def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[st
 class Comparison:
     """A comparison of schemas.
 
-    Schemas may contain themselves, so a pair under comparison counts as compatible. If the pair turns out to be
-    incompatible after all, verdicts that rest on the opposite are forgotten: the pair may be one of several
-    alternatives, and the comparison goes on with another.
+    Schemas may contain themselves, so a pair under comparison counts as compatible until the end of the comparison. A
+    verdict that rests on an open pair is tentative: the pair may turn out to be incompatible and be only one of several
+    alternatives. Then the verdict is forgotten.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], list[str]] = {}
-        self._compatible: list[tuple[int, int]] = []  # in the order of the verdicts
-        self._assumed: set[tuple[int, int]] = set()
+        self._rests_on: dict[tuple[int, int], int] = {}  # the depth of the outermost open pair behind a verdict
+        self._tentative: list[tuple[int, int]] = []
+        self._depth = self._lowest = 0
         self._compared: list[Json] = []  # keeps the objects behind the ids alive
 
     def agree(self, old: Subschema, new: Subschema, path: str) -> bool:
@@ -431,18 +432,27 @@ class Comparison:
             return [reason("TYPE_CHANGED", path)]
         pair = id(old.schema), id(new.schema)
         if pair in self._known:
-            self._assumed.add(pair)
+            self._lowest = min(self._lowest, self._rests_on.get(pair, self._lowest))
             return self._known[pair]
+        depth, outer, first = self._depth, self._lowest, len(self._tentative)
         self._known[pair] = []
         self._compared += (old.schema, new.schema)
-        first = len(self._compatible)
+        self._rests_on[pair] = self._lowest = depth
+        self._depth += 1
         self._known[pair] = found = self._compare(old, new, path)
-        if not found:
-            self._compatible.append(pair)
-        elif pair in self._assumed:
-            for each in self._compatible[first:]:
-                del self._known[each]
-            del self._compatible[first:]
+        self._depth -= 1
+        if found or self._lowest == depth:  # settled, with all that rests on the pair
+            for each in (*self._tentative[first:], pair):
+                del self._rests_on[each]
+            if found:
+                for each in self._tentative[first:]:
+                    del self._known[each]
+            del self._tentative[first:]
+            self._lowest = outer
+        else:
+            self._rests_on[pair] = self._lowest
+            self._tentative.append(pair)
+            self._lowest = min(outer, self._lowest)
         return found
 
     def _compare(self, old: Subschema, new: Subschema, path: str) -> list[str]:

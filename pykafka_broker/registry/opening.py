@@ -68,11 +68,6 @@ async def forward_to_primary(registry: Registry, request: Request, refused: Regi
     return response
 
 
-def end_offset_header(registry: Registry, request: Request) -> tuple[tuple[str, str], ...]:
-    """Return the header with the end of the topic, for the registry behind a passed-on request."""
-    return ((END_OFFSET, str(registry.topic.end_offset)),) if HANDED_ON in request.headers else ()
-
-
 def _ask(place: tuple[str, int], request: Request) -> tuple[Response, str]:
     headers = {name: value for name, value in request.headers.items() if name in _TOLD} | {HANDED_ON: "true"}
     with closing(http.client.HTTPConnection(*place, timeout=_TIMEOUT_S)) as connection:
@@ -100,19 +95,7 @@ class RegistryServer:
     def __init__(self, registry: Registry, user: str | None) -> None:
         self.registry = registry
         self._user = user
-        self._listener = HttpListener(self.serve, self.judge)
-
-    @property
-    def url(self) -> str:
-        return self._listener.url
-
-    async def open(self, host: str, port: int) -> None:
-        """Listen; port 0 takes a free port. Raises OSError."""
-        await self._listener.open(host, port)
-
-    async def close(self) -> None:
-        """Stop to answer requests."""
-        await self._listener.close()
+        self.listener = HttpListener(self.serve, self.judge)
 
     async def serve(self, request: Request) -> Response:
         """Return the answer for a request admitted by `judge`. Never raises."""
@@ -125,7 +108,10 @@ class RegistryServer:
                 if handed_on is None:
                     raise
                 return handed_on
-            return _response(content_type, answer, end_offset_header(self.registry, request))
+            # the registry that has passed the request on reads the topic up to there
+            told = ((END_OFFSET, str(self.registry.topic.end_offset)),) if HANDED_ON in request.headers else ()
+            body = answer.encode("utf-8", "backslashreplace") if isinstance(answer, Raw) else _json(answer)
+            return Response(200, content_type, body, told)
         except RegistryError as refused:
             return _refusal(content_type, refused)
         except Exception:
@@ -189,11 +175,6 @@ def _wanted(request: Request) -> str:
     return _JSON if _JSON in accepted and "vnd.schemaregistry" not in accepted else _OWN
 
 
-def _response(content_type: str, answer: Any, headers: tuple[tuple[str, str], ...]) -> Response:
-    body = answer.encode("utf-8", "backslashreplace") if isinstance(answer, Raw) else _json(answer)
-    return Response(200, content_type, body, headers)
-
-
 def _json(answer: Any) -> bytes:
     return json.dumps(answer, separators=(",", ":")).encode()
 
@@ -254,16 +235,16 @@ class RegistryExtension:
             topic.state()
         door = self._door = RegistryServer(Registry(topic), user)
         try:
-            await door.open(host, port)
+            await door.listener.open(host, port)
         except OSError as error:
             reason = error.strerror or str(error)
             raise OSError(error.errno or errno.EINVAL, f"schema registry on {host}:{port}: {reason}") from error
-        topic.port = urlsplit(door.url).port or 0
+        topic.port = urlsplit(door.listener.url).port or 0
         if not topic.alone:
             running.server.broker.node.subscribe(lambda delta: self._write_address(topic, running))
         if isinstance(self._other, ControlOpening) and self._other.control is not None:
             self._other.control.decode = Decoder(OwnSchemas(door.registry)).decode
-        self._announce(door.url)
+        self._announce(door.listener.url)
 
     def _write_address(self, topic: SchemasTopic, running: Running) -> None:
         if topic.other_leader is None:
@@ -275,6 +256,6 @@ class RegistryExtension:
         for greeting in self._greetings:
             greeting.cancel()
         if self._door is not None:
-            await self._door.close()
+            await self._door.listener.close()
         if self._other is not None:
             await self._other.close()

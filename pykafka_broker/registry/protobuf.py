@@ -72,15 +72,11 @@ def _write(folder: Path, name: str, text: str) -> None:
     path = folder / name
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes((text if _says_syntax(text) else _SYNTAX + text).encode())
+        path.write_bytes((text if "syntax" in text or "edition" in text else _SYNTAX + text).encode())
     except (OSError, ValueError) as error:
         if isinstance(error, UnicodeError):
             raise
         raise InvalidSchema(f"{name} can't be the name of a file that is imported") from None
-
-
-def _says_syntax(text: str) -> bool:
-    return "syntax" in text or "edition" in text
 
 
 def _compile(folder: Path, name: str) -> FileDescriptorProto:
@@ -120,7 +116,10 @@ _NONE_AFTER = frozenset("([<-+")
 def formatted(text: str) -> str:
     lines: list[str] = []
     line, depth = "", 0
-    for word in _words(text):
+    for match in _WORD.finditer(text):
+        word = match.group()
+        if match.group("skip") is not None:
+            continue
         if word == "}":
             lines += [line] if line.strip() else []
             depth = max(depth - 1, 0)
@@ -132,12 +131,6 @@ def formatted(text: str) -> str:
             line = "  " * min(depth, _DEEPEST)
     lines += [line] if line.strip() else []
     return "".join(f"{each.rstrip()}\n" for each in lines)
-
-
-def _words(text: str) -> Iterator[str]:
-    for found in _WORD.finditer(text):
-        if found.group("skip") is None:
-            yield found.group()
 
 
 def _is_close(line: str, word: str) -> bool:

@@ -35,10 +35,6 @@ class Registry:
         """Return the current state. Raises RegistryError."""
         return self.topic.state()
 
-    @property
-    def cluster_id(self) -> str:
-        return self.topic.cluster_id
-
     # -- looking
 
     def versions(self, subject: str, deleted: bool = False) -> list[Version]:

@@ -195,10 +195,6 @@ def _level(value: Any) -> str:
     return value.upper()
 
 
-def _metadata(value: Any) -> Any:
-    return json.loads(metadata_text(value))
-
-
 def _rule_set(value: Any) -> Any:
     text = rule_set_text(value)
     if (why := why_no_rule_set(text)) is not None:
@@ -210,7 +206,7 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     _LEVEL: _level,
     **dict.fromkeys((_NORMALIZE, "validateFields", "validateNewSchemas", "validateRules"), partial(_typed, bool)),
     **dict.fromkeys(("alias", "aliasForDeks", "compatibilityGroup", "compatibilityPolicy"), partial(_typed, str)),
-    **dict.fromkeys(("defaultMetadata", "overrideMetadata"), _metadata),
+    **dict.fromkeys(("defaultMetadata", "overrideMetadata"), lambda value: json.loads(metadata_text(value))),
     **dict.fromkeys(("defaultRuleSet", "overrideRuleSet"), _rule_set),
 }
 

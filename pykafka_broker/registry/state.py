@@ -86,9 +86,15 @@ class RegistryState:
         if kind == records.SCHEMA and isinstance(subject, str) and type(fields.get("version")) is int:
             self._replay_schema((subject, fields["version"]), told, written_ms)
         elif kind == records.CONFIG and isinstance(subject, str | None):
-            self._replay_config(subject, told)
+            if told is None:
+                self.configs.pop(subject, None)
+            else:
+                self.configs[subject] = told
         elif kind == records.MODE and isinstance(subject, str | None):
-            self._replay_mode(subject, told)
+            if told is not None and isinstance(told.get("mode"), str):
+                self.modes[subject] = told["mode"]
+            else:
+                self.modes.pop(subject, None)
         elif kind == records.NOOP and told is not None and {type(told.get(name)) for name in ("node", "port")} == {int}:
             self.primary = told["node"], told["port"]
         elif kind == records.DELETE_SUBJECT and isinstance(subject, str) and told is not None:
@@ -146,19 +152,6 @@ class RegistryState:
         for number, version in list(self._subjects.get(subject, {}).items()):
             if isinstance(last, int) and number <= last:
                 self._subjects[subject][number] = version._replace(deleted=True)
-
-    def _replay_config(self, subject: str | None, told: Json | None) -> None:
-        if told is None:
-            self.configs.pop(subject, None)
-        else:
-            self.configs[subject] = told
-
-    def _replay_mode(self, subject: str | None, told: Json | None) -> None:
-        mode = None if told is None else told.get("mode")
-        if isinstance(mode, str):
-            self.modes[subject] = mode
-        else:
-            self.modes.pop(subject, None)
 
 
 def _targets(version: Version) -> Iterable[Place]:

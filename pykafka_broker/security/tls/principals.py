@@ -35,78 +35,55 @@ _END = {"z": r"\Z", "Z": r"(?=\n?\Z)", "h": r"[ \t\xa0]", "R": r"(?:\r\n|[\n\x0b
 _UNSEEN = "its {} can't be read here"
 
 
+_TOKEN = re.compile(
+    r"""
+    \\Q(?P<quoted>.*?)(?:\\E|\Z)
+    |\\(?P<property>[pP])(?:\{(?P<members>\w+)\})?
+    |\\(?P<reference>k)(?:<(?P<group>\w+)>)?
+    |\\(?P<end>[zZhR])
+    |\\.?
+    |(?P<named>\(\?<(?![=!]))
+    |\[\^?\]?  # a bracket at the beginning is a member
+    |&&
+    |.
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
 def compile_java(pattern: str) -> re.Pattern[str]:
     """Compile a Java expression. Raises ValueError with the reason."""
+    in_set = False
+
+    def translated(match: re.Match[str]) -> str:
+        nonlocal in_set
+        token, kind = match[0], match["property"]
+        if match["quoted"] is not None:
+            return re.escape(match["quoted"])
+        if kind:
+            members = _SETS.get(match["members"] or "")
+            if members is None or (kind == "P" and in_set):
+                raise ValueError(_UNSEEN.format(token))
+            return members if in_set else f"[{'^' if kind == 'P' else ''}{members}]"
+        if match["reference"]:
+            if match["group"] is None:
+                raise ValueError(r"\k is not followed by '<' for named capturing group")
+            return f"(?P={match['group']})"
+        if in_set:
+            if token == "&&" or token[0] == "[":
+                raise ValueError(_UNSEEN.format("set within a set"))
+            in_set = token != "]"
+            return token
+        in_set = token[0] == "["
+        return _END[match["end"]] if match["end"] else "(?P<" if match["named"] else token
+
     try:
-        return re.compile(_Translator(pattern).run(), re.ASCII)
+        return re.compile(_TOKEN.sub(translated, pattern), re.ASCII)
     except re.error as error:
         raise ValueError(str(error)) from None
 
 
-class _Translator:
-    def __init__(self, pattern: str) -> None:
-        self._pattern = pattern
-        self._at = 0
-        self._in_set = False
-
-    def run(self) -> str:
-        out = []
-        while self._at < len(self._pattern):
-            out.append(self._next())
-        return "".join(out)
-
-    def _next(self) -> str:
-        rest = self._pattern[self._at :]
-        char = rest[0]
-        if char == "\\":
-            return self._escape(rest)
-        if self._in_set:
-            if rest.startswith("&&") or char == "[":
-                raise ValueError(_UNSEEN.format("set within a set"))
-            self._in_set = char != "]"
-            return self._take(1)
-        if char == "[":
-            self._in_set = True
-            start = 2 if rest[1:2] == "^" else 1
-            return self._take(start + (rest[start : start + 1] == "]"))  # a bracket at the beginning is a member
-        if rest.startswith("(?<") and rest[3:4] not in ("=", "!"):
-            self._at += 3
-            return "(?P<"
-        return self._take(1)
-
-    def _take(self, count: int) -> str:
-        taken = self._pattern[self._at : self._at + count]
-        self._at += count
-        return taken
-
-    def _escape(self, rest: str) -> str:
-        letter = rest[1:2]
-        if letter == "Q":
-            quoted, _, _ = rest[2:].partition(r"\E")
-            self._at += min(len(rest), 4 + len(quoted))
-            return re.escape(quoted)
-        if letter in ("p", "P"):
-            return self._property(rest)
-        if letter in _END and not self._in_set:
-            self._at += 2
-            return _END[letter]
-        if letter == "k":
-            name = re.match(r"\\k<(\w+)>", rest)
-            if name is None:
-                raise ValueError(r"\k is not followed by '<' for named capturing group")
-            self._at += len(name[0])
-            return f"(?P={name[1]})"
-        return self._take(2)
-
-    def _property(self, rest: str) -> str:
-        found = re.match(r"\\([pP])\{(\w+)\}", rest)
-        members = _SETS.get(found[2]) if found is not None else None
-        if found is None or members is None or (found[1] == "P" and self._in_set):
-            raise ValueError(_UNSEEN.format(found[0] if found is not None else rest[:2]))
-        self._at += len(found[0])
-        if self._in_set:
-            return members
-        return f"[{'^' if found[1] == 'P' else ''}{members}]"
+_PART = re.compile(r"\\(?P<escaped>.)|\$\{(?P<name>\w+)\}|\$(?P<digits>[0-9]+)|(?P<plain>[^\\$]+)", re.DOTALL)
 
 
 def replacement(text: str, pattern: re.Pattern[str]) -> list[str | int]:
@@ -114,37 +91,25 @@ def replacement(text: str, pattern: re.Pattern[str]) -> list[str | int]:
     parts: list[str | int] = []
     at = 0
     while at < len(text):
-        char = text[at]
-        if char == "\\":
-            if at + 1 == len(text):
-                raise ValueError("character to be escaped is missing")
-            parts.append(text[at + 1])
-            at += 2
-        elif char == "$":
-            group, at = _group(text, at + 1, pattern)
-            parts.append(group)
+        found = _PART.match(text, at)
+        if found is None:
+            raise ValueError("Illegal group reference" if text[at] == "$" else "character to be escaped is missing")
+        at = found.end()
+        if (name := found["name"]) is not None:
+            if name not in pattern.groupindex:
+                raise ValueError(f"No group with name {{{name}}}")
+            parts.append(pattern.groupindex[name])
+        elif (digits := found["digits"]) is not None:  # as many as still number a group
+            end = 1
+            while end < len(digits) and int(digits[: end + 1]) <= pattern.groups:
+                end += 1
+            if int(digits[:end]) > pattern.groups:
+                raise ValueError(f"No group {digits[:end]}")
+            parts.append(int(digits[:end]))
+            at = found.start("digits") + end
         else:
-            parts.append(char)
-            at += 1
+            parts.append(found["escaped"] or found["plain"])
     return parts
-
-
-def _group(text: str, at: int, pattern: re.Pattern[str]) -> tuple[int, int]:
-    """Return the group, and where the text goes on."""
-    named = re.compile(r"\{(\w+)\}").match(text, at)
-    if named is not None:
-        if named[1] not in pattern.groupindex:
-            raise ValueError(f"No group with name {{{named[1]}}}")
-        return pattern.groupindex[named[1]], named.end()
-    if not text[at : at + 1].isdigit():
-        raise ValueError("Illegal group reference")
-    number, end = int(text[at]), at + 1
-    if number > pattern.groups:
-        raise ValueError(f"No group {number}")
-    while text[end : end + 1].isdigit() and number * 10 + int(text[end]) <= pattern.groups:
-        number = number * 10 + int(text[end])
-        end += 1
-    return number, end
 
 
 _RULE = re.compile(r"(DEFAULT)|RULE:((?:\\.|[^/])*)/((?:\\.|[^/])*)/([LU]?)")

@@ -99,10 +99,10 @@ _SALT = b"Mighty Aphrodite"
 _KEY_PROTECTOR = "1.3.6.1.4.1.42.2.17.1.1"
 
 
-class JksEntry(NamedTuple):
-    """An entry of a store.
+class StoreEntry(NamedTuple):
+    """A private key with its certificates, or certificates alone.
 
-    chain: certificates in DER, the key's own first; key: encrypted, None for a certificate alone.
+    key: PKCS#8, in JKS encrypted; chain: certificates in DER, the key's own first.
     """
 
     alias: str
@@ -110,8 +110,8 @@ class JksEntry(NamedTuple):
     key: bytes | None
 
 
-def read_jks(data: bytes, password: str | None) -> list[JksEntry]:
-    """Return the entries of a store. Raises ValueError."""
+def read_jks(data: bytes, password: str | None) -> list[StoreEntry]:
+    """Return the entries of a store, with the keys encrypted. Raises ValueError."""
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password is not None:
         found = hashlib.sha1(password.encode("utf-16-be") + _SALT + body, usedforsecurity=False).digest()
@@ -142,7 +142,7 @@ def open_key(encrypted: bytes, password: str) -> bytes:
     return key
 
 
-def _entries(reader: _JksReader) -> list[JksEntry]:
+def _entries(reader: _JksReader) -> list[StoreEntry]:
     if reader.take(4) != MAGIC or reader.int() != _VERSION:
         raise ValueError("it is no key store of type JKS")
     entries = []
@@ -151,9 +151,9 @@ def _entries(reader: _JksReader) -> list[JksEntry]:
         reader.take(8)  # time of creation
         if tag == _KEY:
             key = reader.take(reader.int())
-            entries.append(JksEntry(alias, [reader.certificate() for _ in range(reader.int())], key))
+            entries.append(StoreEntry(alias, [reader.certificate() for _ in range(reader.int())], key))
         elif tag == _CERTIFICATE:
-            entries.append(JksEntry(alias, [reader.certificate()], None))
+            entries.append(StoreEntry(alias, [reader.certificate()], None))
         else:
             raise ValueError(f"it has an entry of the unknown kind {tag}")
     return entries
@@ -183,18 +183,7 @@ class _JksReader:
         return self.take(self.int())
 
 
-class Content(NamedTuple):
-    """The content of a store.
-
-    key: PKCS#8, not encrypted; certificates in DER, the key's own first.
-    """
-
-    key: bytes | None
-    certificates: list[bytes]
-    alias: str
-
-
-def read_pkcs12(data: bytes, password: str | None) -> Content:
+def read_pkcs12(data: bytes, password: str | None) -> StoreEntry:
     """Return the content of a store. Raises ValueError."""
     try:
         from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
@@ -212,9 +201,8 @@ def read_pkcs12(data: bytes, password: str | None) -> Content:
     others = [each.certificate for each in store.additional_certs]
     chain = _in_order(own, others) if key is not None else own + others
     alias = (store.cert.friendly_name or b"") if store.cert is not None else b""
-    return Content(
-        key, [certificate.public_bytes(Encoding.DER) for certificate in chain], alias.decode("utf-8", "replace")
-    )
+    certificates = [certificate.public_bytes(Encoding.DER) for certificate in chain]
+    return StoreEntry(alias.decode("utf-8", "replace"), certificates, key)
 
 
 def _in_order(own: list[Any], others: list[Any]) -> list[Any]:
@@ -369,16 +357,14 @@ def _binary_key_store(settings: ListenerSettings) -> KeyStore:
     data, password = read_store(settings, location), settings.get("ssl.keystore.password")
     try:
         if data.startswith(MAGIC):
-            entry = next((entry for entry in read_jks(data, password) if entry.key is not None), None)
-            if entry is None or entry.key is None:
-                raise ValueError("it has no private key")
-            key = open_key(entry.key, settings.get("ssl.key.password") or password or "")
-            chain, alias = entry.chain, entry.alias
+            entries = read_jks(data, password)
         else:
-            content = read_pkcs12(data, password)
-            if content.key is None:
-                raise ValueError("it has no private key")
-            key, chain, alias = content.key, content.certificates, content.alias
+            entries = [read_pkcs12(data, password)]
+        alias, chain, key = next((each for each in entries if each.key is not None), ("", [], None))
+        if key is None:
+            raise ValueError("it has no private key")
+        if data.startswith(MAGIC):
+            key = open_key(key, settings.get("ssl.key.password") or password or "")
     except ValueError as error:
         raise bad_store(settings, location, str(error)) from None
     certificates = "".join(armoured("CERTIFICATE", der) for der in chain)
@@ -392,7 +378,7 @@ def _binary_trust_store(settings: ListenerSettings) -> list[bytes]:
         if data.startswith(MAGIC):  # a private key's own certificate is not thereby trusted
             trusted = [der for entry in read_jks(data, password) if entry.key is None for der in entry.chain]
         else:
-            trusted = read_pkcs12(data, password).certificates
+            trusted = read_pkcs12(data, password).chain
         if not trusted:
             raise ValueError("it has no certificate")
     except ValueError as error:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from random import Random
 from typing import Any
 
 import pytest
 
-from pykafka_broker.registry.json_schema import parse
+from pykafka_broker.registry.json_schema import Comparison, Subschema, parse, target
 from pykafka_broker.registry.problems import InvalidSchema
 
 
@@ -172,3 +173,55 @@ def test_an_alternative_that_fails_leaves_no_verdict_behind(in_order: bool) -> N
         return {"type": "object", "properties": properties, "definitions": definitions}
 
     assert kinds(schema("string", {"type": "object"}), schema("integer")) == ["TYPE_CHANGED"]
+
+
+class Forgetful(Comparison):
+    """A comparison that keeps no verdict: a pair counts as compatible only while it is under comparison."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open: list[Any] = []
+
+    def compare(self, old: Subschema, new: Subschema, path: str) -> list[str]:
+        old, new = target(old), target(new)
+        if any(before is old.schema and after is new.schema for before, after in self._open):
+            return []
+        self._open.append((old.schema, new.schema))
+        self._known.clear()
+        try:
+            return super().compare(old, new, path)
+        finally:
+            self._open.pop()
+
+
+def recursive(random: Random) -> Any:
+    def part() -> Any:
+        reference = {"$ref": f"#/definitions/{random.randrange(3)}"}
+        return random.choice([reference, reference, {"type": "integer"}, {"items": reference}])
+
+    definitions = {str(each): thing(rest=False, one=part(), two=part(), three=part()) for each in range(3)}
+    return {"$ref": "#/definitions/0", "definitions": definitions}
+
+
+def changed(random: Random, schema: Any) -> Any:
+    """One property has another type, others accept any object in the place of what they refer to."""
+    new = json.loads(json.dumps(schema))
+    properties = [each["properties"] for each in new["definitions"].values()]
+    for found in properties:
+        name = random.choice(list(found))
+        found[name] = {"anyOf": [found[name], {"type": "object"}]}
+    random.choice(properties)["three"] = {"type": "string"}
+    return new
+
+
+def test_verdicts_are_those_of_a_comparison_that_keeps_none() -> None:
+    incompatible = 0
+    for seed in range(400):
+        random = Random(seed)
+        old = recursive(random)
+        before, after = (parse(json.dumps(each), {}).root for each in (old, changed(random, old)))
+        pair = Subschema(before.schema, before), Subschema(after.schema, after)
+        verdicts = {bool(each().compare(*pair, "#/")) for each in (Comparison, Forgetful)}
+        assert len(verdicts) == 1, seed
+        incompatible += verdicts == {True}
+    assert 40 < incompatible < 360

@@ -78,7 +78,7 @@ def test_what_python_has_no_words_for_is_refused(pattern: str) -> None:
 
 def test_a_replacement_names_groups_by_number_or_name() -> None:
     pattern = compile_java("(?<a>x)(y)")
-    assert replacement(r"\$1$2${a}$12b", pattern) == ["$", "1", 2, 1, 1, "2", "b"]
+    assert replacement(r"\$1$2${a}$12b", pattern) == ["$", "1", 2, 1, 1, "2b"]
     for bad in ("$3", "$", "$x", "${b}", "a\\"):
         with pytest.raises(ValueError):
             replacement(bad, pattern)

@@ -220,7 +220,7 @@ def test_a_damaged_store_is_refused_and_never_read_past_its_end() -> None:
 
 def test_a_key_comes_with_its_chain_in_order() -> None:
     content = read_pkcs12(p12("secret", server_certificate()), "secret")
-    assert content.certificates == [server_certificate().der(), authority().der]
+    assert content.chain == [server_certificate().der(), authority().der]
     assert content.key is not None
     assert load_der_private_key(content.key, None).public_key() == server_certificate().certificate.public_key()
 
