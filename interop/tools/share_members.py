@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Iterable
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 
@@ -37,8 +36,5 @@ async def _join(bootstrap: str, group: str, member_id: str, topics: list[str]) -
 
 async def _beat(bootstrap: str, request: ShareGroupHeartbeatRequest) -> ShareGroupHeartbeatResponse:
     async with Client(bootstrap, client_id="reader") as client:
-        answer: ShareGroupHeartbeatResponse = await client.ask_coordinator(
-            CoordinatorType.GROUP, request.group_id, request, lambda each: int(each.error_code)
-        )
-        assert answer.error_code == 0, answer.error_message
+        answer: ShareGroupHeartbeatResponse = await client.ask_group(request.group_id, request)
         return answer

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import Client, first_error
 from pykafka_broker.client.leaders import by_topic
-from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -62,8 +61,7 @@ class StreamsMember:
         elif self._told is not None:
             held = [_ids(self._told.active_tasks), _ids(self._told.standby_tasks), _ids(self._told.warmup_tasks)]
             request.active_tasks, request.standby_tasks, request.warmup_tasks = held
-        answer = await self._ask(client, request, lambda each: int(each.error_code))
-        assert answer.error_code == 0, answer
+        answer = await client.ask_group(self._group, request)
         quiet = self._told is None and self.epoch == answer.member_epoch and answer.active_tasks is None
         self._told = answer if answer.active_tasks is not None else None
         self._busy = self._busy or bool(answer.active_tasks)
@@ -72,7 +70,7 @@ class StreamsMember:
 
     async def leave(self, client: Client) -> None:
         request = StreamsGroupHeartbeatRequest(self._group, self._member_id, _LEAVES)
-        await self._ask(client, request, lambda each: int(each.error_code))
+        await client.ask_group(self._group, request)
 
     async def commit(self, client: Client, offsets: Mapping[tuple[str, int], int]) -> None:
         topics = [
@@ -82,11 +80,7 @@ class StreamsMember:
             for topic, indexes in by_topic(offsets)
         ]
         request = OffsetCommitRequest(self._group, self.epoch, self._member_id, topics=topics)
-        answer = await self._ask(client, request, _first_error, versions=(9, 9))
-        assert _first_error(answer) == 0, answer
-
-    async def _ask(self, client: Client, request: Any, code_of: Any, **options: Any) -> Any:
-        return await client.ask_coordinator(CoordinatorType.GROUP, self._group, request, code_of, **options)
+        await client.ask_group(self._group, request, first_error, versions=(9, 9))
 
 
 async def settle(client: Client, members: Sequence[StreamsMember]) -> None:
@@ -101,7 +95,3 @@ async def settle(client: Client, members: Sequence[StreamsMember]) -> None:
 
 def _ids(tasks: Any) -> list[TaskIds]:
     return [TaskIds(each.subtopology_id, each.partitions) for each in tasks or ()]
-
-
-def _first_error(answer: Any) -> int:
-    return int(answer.topics[0].partitions[0].error_code)

@@ -10,9 +10,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import time
 from collections.abc import Sequence
 
-from pykafka_broker.cli.commands import COMMANDS, CONTROLLING, STORAGE, is_like_a_command, is_tool
+from pykafka_broker.cli.commands import COMMANDS, is_like_a_command, is_tool, module_of
 from pykafka_broker.tools import TOOLS, drop_output
 
 INTERRUPTED = 130  # a shell's exit code for a command ended by Ctrl-C
@@ -31,9 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from pykafka_broker.server.lazy_tls import import_asyncio
 
     import_asyncio()
-    from pykafka_broker.cli.serve import main as serve
-
-    return serve(arguments, signals)
+    return int(module_of("").main(arguments, signals))
 
 
 def _inspect(arguments: Sequence[str]) -> int:
@@ -58,22 +57,11 @@ def _run(arguments: Sequence[str]) -> int:
         from pykafka_broker.tools.frame import main as tool
 
         return tool(arguments[0], arguments[1:])
-    if arguments[0] == "configs":
-        from pykafka_broker.cli.configs import main as run
-    elif arguments[0] == "trace":
-        from pykafka_broker.cli.trace import main as run
-    elif arguments[0] == "proxy":
-        from pykafka_broker.cli.proxy import main as run
-    elif arguments[0] == "cluster":
-        from pykafka_broker.cli.cluster import main as run
-    elif arguments[0] == "help":
-        from pykafka_broker.cli.help import main as run
-    elif arguments[0] == "completion":
-        from pykafka_broker.cli.completion import main as run
-    elif arguments[0] in CONTROLLING:
-        from pykafka_broker.cli.control import main as run
-    elif arguments[0] in STORAGE:
-        from pykafka_broker.cli.format import main as run
-    else:
-        from pykafka_broker.cli.log import main as run
-    return run(arguments)
+    module = module_of(arguments[0])
+    if arguments[0] == "log":
+        return int(module.run(arguments[1:], print, int(time.time() * 1000), complain=_complain))
+    return int(module.main(arguments))
+
+
+def _complain(line: str) -> None:
+    print(f"pykafka-broker log: {line}", file=sys.stderr)

@@ -12,7 +12,8 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from pykafka_broker.cli.commands import CommandParser
+from pykafka_broker.cli.commands import parser_for
+from pykafka_broker.cli.settings import UsageError, parse_overrides
 from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.data import BrokerError
 
@@ -20,20 +21,15 @@ CANNOT_START = 1
 
 
 def parser() -> argparse.ArgumentParser:
-    command = CommandParser(
-        prog="pykafka-broker cluster", description="Start several brokers and their controller, until Ctrl-C."
-    )
-    command.add_argument("--brokers", type=int, default=3, metavar="N", help="how many (3)")
-    command.add_argument("--host", default="127.0.0.1", help="where all of them listen (127.0.0.1)")
-    command.add_argument(
-        "--port", type=int, default=9092, help="that of broker 1, the others have the next ones (9092); 0: free ones"
-    )
-    command.add_argument("--racks", metavar="A,B,...", help="the rack of each broker")
-    command.add_argument("--data-dir", metavar="DIR", help="where they keep their data; a temporary place if not given")
-    command.add_argument(
-        "--override", action="append", default=[], metavar="KEY=VALUE", help="a setting of all brokers"
-    )
-    command.add_argument("--combined", action="store_true", help="broker 1 is the controller too: one process less")
+    command = parser_for("cluster")
+    command.option("--brokers N", "how many brokers (3)", type=int, default=3)
+    command.add_argument("--host", default="127.0.0.1", help="where all brokers listen (127.0.0.1)")
+    port = "port of broker 1; the next brokers have the next ports (9092); 0 takes free ports"
+    command.add_argument("--port", type=int, default=9092, help=port)
+    command.option("--racks A,B,...", "the rack of each broker")
+    command.option("--data-dir DIR", "keep the data here; by default in a temporary directory")
+    command.option("--override KEY=VALUE ...", "a setting of all brokers", default=[])
+    command.option("--combined", "broker 1 is the controller too, which saves a process")
     return command
 
 
@@ -41,24 +37,18 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; `arguments` begin with `cluster`. Returns the exit code."""
     own = parser()
     options = own.parse_args(arguments[1:])
-    config = {}
-    for text in options.override:
-        name, equals, value = text.partition("=")
-        if not equals:
-            own.error(f"--override {text}: it must be KEY=VALUE")
-        config[name] = value
     try:
         cluster = KafkaCluster(
             options.brokers,
             racks=options.racks.split(",") if options.racks else None,
             controllers=0 if options.combined else 1,
-            config=config,
+            config=parse_overrides(options.override),
             quick=False,
             data_dir=options.data_dir,
             host=options.host,
             port=options.port,
         )
-    except ValueError as error:
+    except (UsageError, ValueError) as error:
         own.error(str(error))
     stopped = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):

@@ -7,40 +7,58 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from typing import Any, NoReturn
 
-from pykafka_broker.tools import TOOLS
+from pykafka_broker.tools import TOOLS, OptionParser
 
 CONTROLLING = ("control", "seed", "dump")
 STORAGE = ("format", "info", "random-uuid", "version-mapping", "feature-dependencies")
 SUMMARIES = {  # in the groups in which `pykafka-broker help` shows them
     "the broker": {
-        "configs": "every config key of Kafka and what this broker makes of it",
+        "configs": "list every config key of Kafka and its effect in this broker",
         "cluster": "start several brokers and their controller",
-        "proxy": "watch and disturb the clients of another broker",
-        "trace": "print what clients ask and are answered",
-        "log": "look into a data directory that no broker is using: dump, verify, repair",
-        "help": "this list, or the flags of one command",
-        "completion": "a script that completes commands and flags in bash, zsh or fish",
+        "proxy": "record the requests of clients, and inject faults, in front of another broker",
+        "trace": "print the requests of clients and the answers",
+        "log": "dump, verify or repair a data directory that no broker is using",
+        "help": "list all commands, or the flags of one command",
+        "completion": "print a script that completes commands and flags in bash, zsh or fish",
     },
     "control, of a broker with --control": {
-        "control": "ask a broker's control API",
-        "seed": "make the topics, records and offsets that a file names",
-        "dump": "topics, records and offsets as lines for such a file",
+        "control": "call the control API of a broker",
+        "seed": "create the topics, records and offsets that a file lists",
+        "dump": "print topics, records and offsets as lines of such a file",
     },
     "storage": {
-        "format": "make the data directories of a new node, with users in them",
-        "info": "what there is in the data directories of a node",
-        "random-uuid": "make an id for a cluster",
-        "version-mapping": "the features of a release",
-        "feature-dependencies": "what a feature needs",
+        "format": "prepare the data directories of a new node, and create its first users",
+        "info": "describe the data directories of a node",
+        "random-uuid": "print a new cluster id",
+        "version-mapping": "print the feature levels of a release",
+        "feature-dependencies": "print the features that a feature needs",
     },
     "tools, with the flags of Kafka's scripts": TOOLS,
 }
 COMMANDS = tuple(name for group in SUMMARIES.values() if group is not TOOLS for name in group)
+MODULES = {  # with the `main` and the `parser` of each command, imported when the command is called
+    "": "cli.serve",
+    "configs": "cli.configs",
+    "cluster": "cli.cluster",
+    "proxy": "cli.proxy",
+    "trace": "cli.trace",
+    "log": "log.tool.command",
+    "help": "cli.help",
+    "completion": "cli.help",
+    **dict.fromkeys(CONTROLLING, "cli.control"),
+    **dict.fromkeys(STORAGE, "cli.format"),
+}
 
 BAD_USAGE = 2
 _KEYS_FLAGS = ("--scope", "--effect")
+
+
+def module_of(command: str) -> Any:
+    """Import the module of a command, the broker's own for the empty word."""
+    return import_module(f"pykafka_broker.{MODULES[command]}")
 
 
 def is_tool(arguments: Sequence[str]) -> bool:
@@ -75,8 +93,8 @@ def what_was_meant(word: str) -> str:
     return f"did you mean {meant[0]}?" if meant else "pykafka-broker help lists the commands"
 
 
-class CommandParser(argparse.ArgumentParser):
-    """A parser of the broker's own commands. A mistake ends the process with one line and without the usage."""
+class CommandParser(OptionParser):
+    """A parser of the broker's own commands. A mistake ends the process with a single line, without the usage."""
 
     def parse_args(  # type: ignore[override]  # none of its other forms is used
         self, args: Sequence[str] | None = None, namespace: Any = None
@@ -98,6 +116,12 @@ class CommandParser(argparse.ArgumentParser):
             known += [text for action in flags(command) for text in action.option_strings]
         meant = difflib.get_close_matches(flag.partition("=")[0], known, n=1, cutoff=0.7)
         return f": did you mean {meant[0]}?" if meant else f"; {self.prog} --help lists them"
+
+
+def parser_for(command: str) -> CommandParser:
+    """Return a parser of a command without flags yet, with the summary as the description."""
+    [summary] = (names[command] for names in SUMMARIES.values() if names is not TOOLS and command in names)
+    return CommandParser(prog=f"pykafka-broker {command}", description=f"{summary[0].upper()}{summary[1:]}.")
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

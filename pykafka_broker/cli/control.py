@@ -14,22 +14,21 @@ import sys
 from collections.abc import Sequence
 from typing import Any, get_args, get_origin
 
-from pykafka_broker.cli.addresses import TOKEN_VARIABLE
-from pykafka_broker.cli.commands import CommandParser
+from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
+from pykafka_broker.cli.commands import parser_for
 from pykafka_broker.control.operations import REQUIRED, Operation, Parameter, Text, operations
 from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path
 
-URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 REFUSED = 1
 _TIMEOUT_S = 3_700.0  # longer than any wait may take
 _STANDARD_INPUT = "-"
 
 
 def main(arguments: Sequence[str]) -> int:
-    options = parser().parse_args(_in_full(arguments))
+    options = parser().parse_args(arguments[arguments[0] == "control" :])  # `seed` and `dump` are operations
     url = options.url or os.environ.get(URL_VARIABLE)
     if url is None:
-        print(f"pykafka-broker: --url or {URL_VARIABLE} must say where the control API is", file=sys.stderr)
+        print(f"pykafka-broker: --url or {URL_VARIABLE} must name the control API", file=sys.stderr)
         return 2
     try:
         answer = _call(ControlClient(url, os.environ.get(TOKEN_VARIABLE)), options.operation, options)
@@ -44,20 +43,15 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _in_full(arguments: Sequence[str]) -> Sequence[str]:
-    """Replace `seed FILE` and `dump` by the operations behind them."""
-    return arguments[1:] if arguments[0] == "control" else arguments
-
-
 def parser() -> argparse.ArgumentParser:
     """Return a parser with a command for each operation."""
-    whole = CommandParser(prog="pykafka-broker control", description=__doc__.splitlines()[0])
+    whole = parser_for("control")
     commands = whole.add_subparsers(metavar="OPERATION", required=True)
     for operation in operations():
         summary = operation.text.partition(". ")[0]
         command = commands.add_parser(_dashed(operation.name), help=summary, description=operation.text)
         command.set_defaults(operation=operation)
-        command.add_argument("--url", help=f"where the control API is; {URL_VARIABLE} where nothing is given")
+        command.add_argument("--url", help=f"address of the control API; by default {URL_VARIABLE}")
         for each in operation.parameters:
             _add(command, each)
     return whole

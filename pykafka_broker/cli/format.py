@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
+from pykafka_broker.cli.commands import SUMMARIES
 from pykafka_broker.cli.settings import UsageError, static_settings
 from pykafka_broker.cluster.formatting import (
     FormatError,
@@ -30,13 +31,14 @@ from pykafka_broker.cluster.formatting import (
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.tools import OptionParser
 
 REFUSED = 1
 _SALT_LETTERS = string.ascii_lowercase + string.digits
 _SALT_LENGTH = 25
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(OptionParser):
     """A parser with exit code 1 for wrong options."""
 
     def error(self, message: str) -> NoReturn:
@@ -61,44 +63,26 @@ def parser() -> argparse.ArgumentParser:
     whole = _Parser(prog="pykafka-broker", description="Prepare data directories, as kafka-storage does.")
     commands = whole.add_subparsers(metavar="COMMAND", required=True)
 
-    command = commands.add_parser("info", help="what there is in the data directories of this node")
-    command.add_argument("--config", "-c", required=True, metavar="FILE", help="server.properties")
-    command.set_defaults(run=_info)
-
-    command = commands.add_parser("format", help="make the data directories of a new node")
-    command.set_defaults(run=_format)
-    command.add_argument("--config", "-c", required=True, metavar="FILE", help="server.properties")
-    command.add_argument("--cluster-id", "-t", required=True, metavar="ID", help="the cluster; random-uuid makes one")
-    command.add_argument(
-        "--add-scram",
-        "-S",
-        action="append",
-        default=[],
-        metavar="USER",
-        help="a user from the first start on, such as 'SCRAM-SHA-512=[name=alice,password=alice-secret]'",
-    )
-    command.add_argument(
-        "--ignore-formatted", "-g", action="store_true", help="leave formatted directories as they are"
-    )
-    command.add_argument("--release-version", "-r", metavar="RELEASE", help="have the features of that release")
-    command.add_argument("--feature", "-f", action="append", default=[], metavar="FEATURE=LEVEL", help="one feature")
+    parsers = {name: commands.add_parser(name, help=text) for name, text in SUMMARIES["storage"].items()}
+    for name, run in _ACTIONS.items():
+        parsers[name].set_defaults(run=run)
+    for name in ("info", "format"):
+        parsers[name].option("--config -c FILE", "server.properties", required=True)
+    command = parsers["format"]
+    command.option("--cluster-id -t ID", "the cluster id; random-uuid prints a new one", required=True)
+    user = "a user from the first start on, such as 'SCRAM-SHA-512=[name=alice,password=alice-secret]'"
+    command.option("--add-scram -S USER ...", user, default=[])
+    command.option("--ignore-formatted -g", "leave formatted directories as they are")
+    command.option("--release-version -r RELEASE", "enable the features of this release")
+    command.option("--feature -f FEATURE=LEVEL ...", "enable one feature", default=[])
     quorum = command.add_mutually_exclusive_group()
     quorum.add_argument("--standalone", "-s", action="store_true", help="this node is the first voter of the quorum")
-    quorum.add_argument("--no-initial-controllers", "-N", action="store_true", help="it learns later who is")
-    quorum.add_argument(
-        "--initial-controllers", "-I", metavar="VOTERS", help="all voters: ID@HOST:PORT:DIRECTORY_ID,..."
-    )
-
-    command = commands.add_parser("random-uuid", help="make an id for a cluster")
-    command.set_defaults(run=_random_uuid)
-
-    command = commands.add_parser("version-mapping", help="the features of a release")
-    command.add_argument("--release-version", "-r", metavar="RELEASE", help="the latest one where nothing is given")
-    command.set_defaults(run=_version_mapping)
-
-    command = commands.add_parser("feature-dependencies", help="what a feature needs")
-    command.add_argument("--feature", "-f", action="append", required=True, metavar="FEATURE=LEVEL")
-    command.set_defaults(run=_feature_dependencies)
+    later = "this node learns the voters of the quorum later"
+    quorum.add_argument("--no-initial-controllers", "-N", action="store_true", help=later)
+    voters = "all voters of the quorum: ID@HOST:PORT:DIRECTORY_ID,..."
+    quorum.add_argument("--initial-controllers", "-I", metavar="VOTERS", help=voters)
+    parsers["version-mapping"].option("--release-version -r RELEASE", "the release; by default the latest")
+    parsers["feature-dependencies"].option("--feature -f FEATURE=LEVEL ...", "the feature", required=True)
     return whole
 
 
@@ -155,6 +139,15 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
         for line in feature_dependencies(name, int(number)):
             print(line)
     return 0
+
+
+_ACTIONS = {
+    "info": _info,
+    "format": _format,
+    "random-uuid": _random_uuid,
+    "version-mapping": _version_mapping,
+    "feature-dependencies": _feature_dependencies,
+}
 
 
 def _node(path: str) -> StorageNode:

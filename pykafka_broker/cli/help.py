@@ -1,20 +1,26 @@
 """`pykafka-broker help [COMMAND]`: all commands in their groups, or the flags of one; the parser of each command.
 
-Rule: only a command's own parser knows what the command takes; nothing is listed a second time.
+`pykafka-broker completion bash|zsh|fish`: a script for that shell, made from the same parsers.
+
+Rule: only a command's own parser knows what the command takes; nothing is listed a second time. A place is the words
+that lead to a parser (`/features/describe`); each place has the words that may come next. Where a flag takes a value,
+file names are offered, or the values if they are known.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from pykafka_broker.cli.commands import (
     COMMANDS,
-    CONTROLLING,
-    STORAGE,
     SUMMARIES,
     CommandParser,
+    flags,
+    module_of,
+    parser_for,
     subcommands,
     what_was_meant,
 )
@@ -32,21 +38,20 @@ def parser_of(command: str) -> argparse.ArgumentParser:
         from pykafka_broker.tools.frame import parser_of as of_tool
 
         return of_tool(command)
-    if command in STORAGE:
-        from pykafka_broker.cli.format import parser as storage
-
-        return _within(storage(), command)
-    if command in CONTROLLING:
-        from pykafka_broker.cli.control import parser as control
-
-        return control() if command == "control" else _within(control(), command)
-    return _OWN[command]()
+    if command in _PARSERS:
+        return _PARSERS[command]()
+    parser: argparse.ArgumentParser = module_of(command).parser()
+    return subcommands(parser).get(command, parser)
 
 
 def help_parser() -> argparse.ArgumentParser:
-    command = CommandParser(prog="pykafka-broker help", description="List the commands, or the flags of one.")
+    command = parser_for("help")
     command.add_argument(
-        "command", nargs="?", choices=sorted({*COMMANDS, *TOOLS}), metavar="COMMAND", help="only this one"
+        "command",
+        nargs="?",
+        choices=sorted({*COMMANDS, *TOOLS}),
+        metavar="COMMAND",
+        help="show the flags of this command",
     )
     return command
 
@@ -58,63 +63,23 @@ def completion_parser() -> argparse.ArgumentParser:
         'eval "$(pykafka-broker completion bash)" in ~/.bashrc; for zsh the same in ~/.zshrc, behind compinit; '
         "for fish: pykafka-broker completion fish > ~/.config/fish/completions/pykafka-broker.fish",
     )
-    command.add_argument("shell", choices=_SHELLS, help="whose script")
+    command.add_argument("shell", choices=_SHELLS, help="the shell")
     return command
 
 
-def _within(parser: argparse.ArgumentParser, command: str) -> argparse.ArgumentParser:
-    return subcommands(parser)[command]
+_PARSERS = {"help": help_parser, "completion": completion_parser}
 
 
-def _serve() -> argparse.ArgumentParser:
-    from pykafka_broker.cli.serve import parser
-
-    return parser()
-
-
-def _log() -> argparse.ArgumentParser:
-    from pykafka_broker.log.tool.command import parser
-
-    return parser()
-
-
-def _trace() -> argparse.ArgumentParser:
-    from pykafka_broker.cli.trace import parser
-
-    return parser()
-
-
-def _proxy() -> argparse.ArgumentParser:
-    from pykafka_broker.cli.proxy import parser
-
-    return parser()
-
-
-def _cluster() -> argparse.ArgumentParser:
-    from pykafka_broker.cli.cluster import parser
-
-    return parser()
-
-
-_OWN = {
-    "": _serve,
-    "log": _log,
-    "trace": _trace,
-    "proxy": _proxy,
-    "cluster": _cluster,
-    "help": help_parser,
-    "completion": completion_parser,
-}
-
-
-# -- the command
+# -- the list
 
 
 _UNKNOWN = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the command; `arguments` begin with `help`. Returns the exit code."""
+    """Run the command; `arguments` begin with `help` or `completion`. Returns the exit code."""
+    if arguments[0] == "completion":
+        return _complete(arguments)
     if len(arguments) == 1:
         print(
             "pykafka-broker [server.properties] [options]    serve until SIGTERM or Ctrl-C; --help shows the options\n"
@@ -131,3 +96,141 @@ def main(arguments: Sequence[str]) -> int:
         return _UNKNOWN
     parser_of(help_parser().parse_args(arguments[1:]).command).print_help()
     return 0
+
+
+# -- completion
+
+
+class Word(NamedTuple):
+    """A possible next word. choices: the possible values, () for any value, None for no value."""
+
+    spelt: str
+    summary: str
+    choices: tuple[str, ...] | None = None
+
+
+def _complete(arguments: Sequence[str]) -> int:
+    shell = completion_parser().parse_args(arguments[1:]).shell
+    print({"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](dict(_places())))
+    return 0
+
+
+def _places() -> Iterator[tuple[str, list[Word]]]:
+    commands = {name: text for group in SUMMARIES.values() for name, text in group.items()} | TOOLS
+    yield "", [*(Word(name, text) for name, text in sorted(commands.items())), *_flags(parser_of(""))]
+    for name in sorted(commands):
+        yield from _places_of(f"/{name}", parser_of(name))
+
+
+def _places_of(place: str, parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[Word]]]:
+    within = subcommands(parser)
+    words = [Word(name, _one_line(each.description)) for name, each in within.items()]
+    chosen = [each for each in parser._actions if not each.option_strings and each.choices and not within]
+    words += [Word(str(choice), "") for each in chosen for choice in each.choices or ()]
+    yield place, [*words, *_flags(parser)]
+    for name, each in within.items():
+        yield from _places_of(f"{place}/{name}", each)
+
+
+def _flags(parser: argparse.ArgumentParser) -> Iterator[Word]:
+    for action in flags(parser):
+        choices = None if action.nargs == 0 else tuple(map(str, action.choices or ()))
+        for spelt in action.option_strings:
+            yield Word(spelt, _one_line(action.help), choices)
+
+
+def _one_line(text: str | None) -> str:
+    return " ".join((text or "").replace("%%", "%").split())
+
+
+def _bash(places: dict[str, list[Word]]) -> str:
+    lines = [
+        "_pykafka_broker() {",
+        "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]} place= words= each",
+        '    for each in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do',
+        '        case "$place/$each" in',
+        f"            {_or(places)}) place=$place/$each ;;",
+        "        esac",
+        "    done",
+        '    case "$place $previous" in',
+        *(f'        {each}) words="{" ".join(choices)}" ;;' for each, choices in _valued(places)),
+        "        *)",
+        '            case "$place" in',
+        *(
+            f'                {place or chr(34) * 2}) words="{" ".join(each.spelt for each in words)}" ;;'
+            for place, words in places.items()
+        ),
+        "            esac ;;",
+        "    esac",
+        '    COMPREPLY=($(compgen -W "$words" -- "$current"))',
+        "}",
+        "complete -o default -F _pykafka_broker pykafka-broker",
+    ]
+    return "\n".join(lines)
+
+
+def _valued(places: dict[str, list[Word]]) -> Iterator[tuple[str, tuple[str, ...]]]:
+    r"""Yield flags with a value as `PLACE\ FLAG`, and the possible values."""
+    for place, words in places.items():
+        for each in words:
+            if each.choices is not None:
+                yield f"{place}\\ {each.spelt}", each.choices
+
+
+def _or(places: dict[str, list[Word]]) -> str:
+    return "|".join(place for place in places if place)
+
+
+def _zsh(places: dict[str, list[Word]]) -> str:
+    lines = [
+        "#compdef pykafka-broker",
+        "_pykafka_broker() {",
+        "    local place= each",
+        "    local -a found",
+        '    for each in "${words[@]:1:CURRENT-2}"; do',
+        '        case "$place/$each" in',
+        f"            ({_or(places)}) place=$place/$each ;;",
+        "        esac",
+        "    done",
+        '    case "$place ${words[CURRENT-1]}" in',
+        *(
+            f"        ({each}) {f'compadd -- {chr(32).join(choices)}' if choices else '_files'}; return ;;"
+            for each, choices in _valued(places)
+        ),
+        "    esac",
+        '    case "$place" in',
+    ]
+    for place, words in places.items():
+        listed = " ".join(_quoted(f"{each.spelt}:{each.summary}") for each in words)
+        lines.append(f"        ({place or chr(34) * 2}) found=({listed}) ;;")
+    lines += [
+        "    esac",
+        "    _describe -o pykafka-broker found || _files",
+        "}",
+        "compdef _pykafka_broker pykafka-broker",
+    ]
+    return "\n".join(lines)
+
+
+def _fish(places: dict[str, list[Word]]) -> str:
+    lines = []
+    for place, words in places.items():
+        seen = [f"__fish_seen_subcommand_from {each}" for each in place.split("/")[1:]]
+        when = "; and ".join(seen) if seen else "__fish_use_subcommand"
+        for each in words:
+            lines.append(f"complete -c pykafka-broker -n {_quoted(when)} {_fish_word(each)} -d {_quoted(each.summary)}")
+    return "\n".join(lines)
+
+
+def _fish_word(word: Word) -> str:
+    if not word.spelt.startswith("-"):
+        return f"-a {word.spelt}"
+    name = f"-l {word.spelt[2:]}" if word.spelt.startswith("--") else f"-s {word.spelt[1:]}"
+    if word.choices is None:
+        return name
+    return f"{name} -x -a {_quoted(' '.join(word.choices))}" if word.choices else f"{name} -r"
+
+
+def _quoted(text: str) -> str:
+    """Quote a text for zsh and fish."""
+    return "'" + text.replace("\\", "").replace("'", "'\\''") + "'"

@@ -10,7 +10,7 @@ import asyncio
 import sys
 from collections.abc import Sequence
 
-from pykafka_broker.cli.addresses import control_address
+from pykafka_broker.cli.addresses import control_address, host_and_port
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import UsageError
@@ -28,7 +28,7 @@ def main(arguments: Sequence[str]) -> int:
     log_to_stderr("INFO")
     loop = new_event_loop()
     try:
-        to, listen = _address("--to", options.to), _address("--listen", options.listen)
+        to, listen = host_and_port("--to", options.to), host_and_port("--listen", options.listen)
         control = control_address(options.control, options.control_token_file)
         stopped = asyncio.Event()
         signals.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
@@ -46,21 +46,15 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    command = CommandParser(prog="pykafka-broker proxy", description="Watch and disturb the clients of another broker.")
-    command.add_argument("--to", required=True, metavar="HOST:PORT", help="a broker of the cluster behind the proxy")
-    command.add_argument(
-        "--listen", default=f"{_LOOPBACK}:0", metavar="HOST:PORT", help="where clients connect; port 0 takes a free one"
+    command = CommandParser(
+        prog="pykafka-broker proxy",
+        description="Record the requests of clients, and inject faults, in front of another broker.",
     )
-    command.add_argument("--control", default=f"{_LOOPBACK}:0", metavar="HOST:PORT", help="where the control API is")
-    command.add_argument("--control-token-file", metavar="FILE", help="the token that whoever controls the proxy shows")
+    command.option("--to HOST:PORT", "a broker of the cluster behind the proxy", required=True)
+    command.option("--listen HOST:PORT", "where clients connect; port 0 takes a free one", default=f"{_LOOPBACK}:0")
+    command.option("--control HOST:PORT", "where the control API listens", default=f"{_LOOPBACK}:0")
+    command.option("--control-token-file FILE", "the file with the token that clients of the control API must send")
     return command
-
-
-def _address(option: str, text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit()) or int(port) > 65535:
-        raise UsageError(f"{option} {text}: it must be HOST:PORT")
-    return host.strip("[]") or _LOOPBACK, int(port)
 
 
 def _say(line: str) -> None:

@@ -121,19 +121,12 @@ def read_file(path: str) -> dict[str, str]:
     try:
         with open(path, encoding="latin-1", newline="") as file:  # Kafka's encoding for properties
             return parse_properties(file.read())
-    except FileNotFoundError as error:
-        raise UsageError(_no_such_file(path, error)) from error
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and is_like_a_command(path):  # a mistyped command
+            raise UsageError(f"{path} is neither a command nor a file: {what_was_meant(path)}") from error
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except ValueError as error:
         raise UsageError(f"cannot read {path}: {error}") from error
-
-
-def _no_such_file(path: str, error: OSError) -> str:
-    """Return the error for a missing file, which may be a mistyped command."""
-    if is_like_a_command(path):
-        return f"{path} is neither a command nor a file: {what_was_meant(path)}"
-    return f"cannot read {path}: {error.strerror}"
 
 
 def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
@@ -141,7 +134,7 @@ def parse_overrides(pairs: Sequence[str]) -> dict[str, str]:
     for pair in pairs:
         name, equals, value = pair.partition("=")
         if not equals or not name.strip():
-            raise UsageError(f"--override {pair}: it must be key=value")
+            raise UsageError(f"--override {pair}: it must be KEY=VALUE")
         overrides[name.strip()] = value
     return overrides
 

@@ -13,9 +13,8 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pykafka_broker.cli.addresses import TOKEN_VARIABLE
+from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
 from pykafka_broker.cli.commands import CommandParser
-from pykafka_broker.cli.control import URL_VARIABLE
 from pykafka_broker.control.answers import SeenRequestAnswer
 from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets, read_packets
 from pykafka_broker.control.traffic.faults import pattern
@@ -52,14 +51,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    command = CommandParser(prog="pykafka-broker trace", description="What clients ask and are answered.")
-    command.add_argument("capture", nargs="?", help="a pcap or pcapng file; without one, a broker is watched")
-    command.add_argument("--requests", metavar="FILE", help="what one client has sent, raw, instead of a capture")
-    command.add_argument("--responses", metavar="FILE", help="what it was sent, raw")
-    command.add_argument("--url", help=f"where the broker's control API is; {URL_VARIABLE} where nothing is given")
+    command = CommandParser(
+        prog="pykafka-broker trace",
+        description="Print the requests of clients and the answers, live or from a capture.",
+    )
+    command.add_argument("capture", nargs="?", help="a pcap or pcapng file; without a file, watch a broker")
+    command.option("--requests FILE", "the raw bytes that one client sent, instead of a capture")
+    command.option("--responses FILE", "the raw bytes that the client received")
+    command.add_argument("--url", help=f"address of the broker's control API; by default {URL_VARIABLE}")
     command.add_argument("--api", help="only this API; several with commas")
-    command.add_argument("--client-id", help="only this client; a * stands for anything")
-    command.add_argument("--bodies", action="store_true", help="requests and responses too")
+    command.add_argument("--client-id", help="only this client; * stands for any text")
+    command.option("--bodies", "print requests and responses in full")
     return command
 
 
@@ -95,7 +97,7 @@ def _live(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     """Yield the requests answered from now on."""
     url = options.url or os.environ.get(URL_VARIABLE)
     if url is None:
-        raise ValueError(f"a capture, --url or {URL_VARIABLE} must say what to look at")
+        raise ValueError(f"a capture, --url or {URL_VARIABLE} is needed")
     client = ControlClient(url, os.environ.get(TOKEN_VARIABLE))
     last = client.call("GET", "/requests", query={"limit": 1, "waiting": False})
     after = last[0]["number"] if last else 0

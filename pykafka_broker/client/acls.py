@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, check
+from pykafka_broker.client.errors import ClientError, check, check_all
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
 from pykafka_broker.protocol.messages.create_acls_request import AclCreation, CreateAclsRequest
 from pykafka_broker.protocol.messages.delete_acls_request import DeleteAclsFilter, DeleteAclsRequest
@@ -84,8 +84,7 @@ async def create_acls(client: Client, acls: Sequence[AclBinding]) -> None:
     """Create ACLs. Raises ClientError with the first error; the other ACLs are created all the same."""
     request = CreateAclsRequest([AclCreation(*_as_sent(each)) for each in acls])
     answer = await client.ask_controller(request, call="createAcls")
-    for each in answer.results:
-        check(each.error_code, each.error_message)
+    check_all(answer.results)
 
 
 async def delete_acls(client: Client, filters: Sequence[AclBinding]) -> list[AclBinding]:

@@ -45,7 +45,7 @@ class ProducerIdentity(NamedTuple):
 
 
 class ProducerBatch:
-    """Records of one partition.
+    """A batch of a partition's records.
 
     `number` tells the batch's place among the batches of the partition, `room` how far the numbers above it are free.
     """

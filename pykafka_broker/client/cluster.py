@@ -11,13 +11,13 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 from pykafka_broker.client.errors import AuthenticationFailed, KafkaError, TimedOut, check
 from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
 from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
 from pykafka_broker.protocol.api_keys import SPECS
-from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -52,8 +52,21 @@ class BrokerNode(NamedTuple):
     rack: str | None = None
 
 
+class AskOptions(TypedDict, total=False):
+    """Options of a request.
+
+    versions: the lowest and the highest version that may be used. call: the name that Kafka's client has for the call,
+    for the text of a time-out. repeatable: the request may be carried out twice, as by default.
+    """
+
+    versions: Versions | None
+    timeout_ms: int | None
+    call: str | None
+    repeatable: bool
+
+
 class Client:
-    """A client of a cluster, for one event loop: `async with Client("localhost:9092") as client`.
+    """A client of a cluster, in an event loop: `async with Client("localhost:9092") as client`.
 
     Args:
         bootstrap: `host:port,host:port`.
@@ -112,36 +125,20 @@ class Client:
 
     # -- requests to a broker
 
-    async def ask(
-        self,
-        request: Message,
-        node_id: int | None = None,
-        *,
-        versions: Versions | None = None,
-        timeout_ms: int | None = None,
-        call: str | None = None,
-        repeatable: bool = True,
-    ) -> Any:
-        """Send a request to a node, or to any node, and return the answer.
+    async def ask(self, request: Message, node_id: int | None = None, **options: Unpack[AskOptions]) -> Any:
+        """Send a request to a node, or to any node for None, and return the answer.
 
         Where the client knows controllers, "any node" is the active controller: others refuse most requests.
-
-        Args:
-            node_id: None for any node.
-            versions: the lowest and the highest version that may be used.
-            call: the name that Kafka's client has for the call, for the text of a time-out.
-            repeatable: the request may be carried out twice.
 
         Raises:
             TimedOut: no node answered in time.
             KafkaError: the node does not serve the request.
         """
-        options: dict[str, Any] = {"versions": versions, "timeout_ms": timeout_ms, "call": call}
         if node_id is None and self._of_controllers:
-            return await self.ask_controller(request, repeatable=repeatable, **options)
+            return await self.ask_controller(request, **options)
         if node_id is not None and node_id not in self.nodes:
-            await self.refresh(timeout_ms=timeout_ms, call=call)
-        return await self._ask(request, node_id, repeatable=repeatable, **options)
+            await self.refresh(timeout_ms=options.get("timeout_ms"), call=options.get("call"))
+        return await self._ask(request, node_id, **options)
 
     async def _ask(
         self,
@@ -199,7 +196,7 @@ class Client:
             raise
 
     def _check(self, error: LinkError, request: Message, until: int, call: str | None, repeatable: bool) -> None:
-        """Raise the last error, unless there is to be another attempt."""
+        """Raise the error of an attempt, unless another attempt is to follow."""
         acted = isinstance(error, LinkBroken) or (isinstance(error, LinkTimeout) and error.sent)
         _check_login(error)
         if acted and not repeatable:
@@ -266,22 +263,21 @@ class Client:
         self.controller_id, self.cluster_id = answer.controller_id, answer.cluster_id
         return answer
 
-    async def ask_controller(
-        self, request: Message, *, call: str | None = None, timeout_ms: int | None = None, **options: Any
-    ) -> Any:
+    async def ask_controller(self, request: Message, **options: Unpack[AskOptions]) -> Any:
         """Send a request to the controller, and again if the controller has been replaced."""
+        call, timeout_ms = options.get("call"), options.get("timeout_ms")
         until = self.deadline(timeout_ms)
         while True:
             if self.controller_id not in self.nodes:
                 await self.refresh(call=call, timeout_ms=timeout_ms)
             known = self.controller_id if self.controller_id in self.nodes else None
-            answer = await self._ask(request, known, call=call, timeout_ms=timeout_ms, **options)
+            answer = await self._ask(request, known, **options)
             if not _is_elsewhere(answer) or self.deadline(0) >= until:
                 return answer
             self.controller_id = -1
             await asyncio.sleep(self.backoff_ms / 1000)
 
-    async def ask_each(self, make: Callable[[int], Message], **options: Any) -> dict[int, Any]:
+    async def ask_each(self, make: Callable[[int], Message], **options: Unpack[AskOptions]) -> dict[int, Any]:
         """Send a request to each node and return the answers by node id."""
         await self.refresh(call=options.get("call"))
         nodes = sorted(self.nodes)
@@ -293,13 +289,10 @@ class Client:
     async def coordinator(self, kind: int, key: str, *, timeout_ms: int | None = None, call: str | None = None) -> int:
         """Return the id of the coordinator of the group, transactional id or share partition `key`."""
         until = self.deadline(timeout_ms)
-        while True:
-            found = await self._find_coordinator(kind, key, until, call)
-            if found.error_code not in _TRANSIENT or self.deadline(0) >= until:
-                check(found.error_code, found.error_message)
-                self.nodes.setdefault(found.node_id, BrokerNode(found.node_id, found.host, found.port))
-                return int(found.node_id)
-            await asyncio.sleep(self.backoff_ms / 1000)
+        found = await self.while_transient(lambda: self._find_coordinator(kind, key, until, call), until)
+        check(found.error_code, found.error_message)
+        self.nodes.setdefault(found.node_id, BrokerNode(found.node_id, found.host, found.port))
+        return int(found.node_id)
 
     async def _find_coordinator(self, kind: int, key: str, until: int, call: str | None) -> Any:
         left = max(1, until - self.deadline(0))
@@ -312,27 +305,64 @@ class Client:
             return await self.ask(FindCoordinatorRequest(key, kind), versions=(0, 3), timeout_ms=left, call=call)
 
     async def ask_coordinator(
-        self, kind: int, key: str, request: Message, code_of: Callable[[Any], int], **options: Any
+        self, kind: int, key: str, request: Message, part: Callable[[Any], Any] = lambda answer: answer, **options: Any
     ) -> Any:
-        """Ask the coordinator, again while the error code of the answer says moved or loading."""
+        """Ask the coordinator, again while the answer says moved or loading.
+
+        Args:
+            part: returns the part of the answer with the error code, by default the whole answer.
+
+        Returns:
+            The part.
+
+        Raises:
+            KafkaError: the error of the part.
+        """
         until, call = self.deadline(), options.get("call")
 
         async def once() -> Any:
             node = await self.coordinator(kind, key, timeout_ms=max(1, until - self.deadline(0)), call=call)
-            return await self.ask(request, node, timeout_ms=max(1, until - self.deadline(0)), **options)
+            return part(await self.ask(request, node, timeout_ms=max(1, until - self.deadline(0)), **options))
 
-        return await self.while_transient(once, code_of, until)
+        found = await self.while_transient(once, until)
+        check(found.error_code, getattr(found, "error_message", None))
+        return found
 
-    async def while_transient(
-        self, once: Callable[[], Awaitable[Any]], code_of: Callable[[Any], int], until: int | None = None
+    async def ask_group(
+        self, group_id: str, request: Message, part: Callable[[Any], Any] = lambda answer: answer, **options: Any
     ) -> Any:
+        """Ask the coordinator of a group, as `ask_coordinator`."""
+        return await self.ask_coordinator(CoordinatorType.GROUP, group_id, request, part, **options)
+
+    async def while_transient(self, once: Callable[[], Awaitable[Any]], until: int | None = None) -> Any:
         """Repeat a call while the error code passes with the move of a coordinator."""
         until = self.deadline() if until is None else until
         while True:
             answer = await once()
-            if code_of(answer) not in _TRANSIENT or self.deadline(0) >= until:
+            if answer.error_code not in _TRANSIENT or self.deadline(0) >= until:
                 return answer
             await asyncio.sleep(self.backoff_ms / 1000)
+
+
+async def wait_for(event: asyncio.Event, timeout_ms: float) -> bool:
+    """Wait for an event; returns whether the event came in time."""
+    try:
+        async with asyncio.timeout(max(0, timeout_ms) / 1000):
+            return await event.wait()
+    except TimeoutError:
+        return False
+
+
+class PartitionError(NamedTuple):
+    """The outcome of a request about partitions."""
+
+    error_code: int
+
+
+def first_error(answer: Any) -> PartitionError:
+    """Return the first error of a partition in an answer."""
+    codes = (each.error_code for topic in answer.topics for each in topic.partitions)
+    return PartitionError(next(filter(None, codes), ErrorCode.NONE))
 
 
 def _is_elsewhere(answer: Message) -> bool:
@@ -371,6 +401,12 @@ _OF_NAMES = {
 }
 
 
+def check_topic(name: str, code: int) -> None:
+    """Raise KafkaError, in the words of Kafka's clients, for a topic with an invalid or a forbidden name."""
+    if code in _OF_NAMES:
+        raise KafkaError(code, f"{_OF_NAMES[ErrorCode(code)]}: [{name}]")
+
+
 class Leaders:
     """The leader of each partition, by topic and in the order of the partitions; NOBODY where a partition has none.
 
@@ -397,7 +433,7 @@ class Leaders:
         return leaders[partition.partition] if 0 <= partition.partition < len(leaders) else NOBODY
 
     def forget(self, topic: str) -> None:
-        """Forget the leaders of a topic, after a wrong answer or for their age."""
+        """Forget the leaders of a topic, after a wrong answer or a long time."""
         self._until[topic] = 0
 
     def stale(self) -> list[str]:
@@ -428,8 +464,7 @@ class Leaders:
     def _note(self, found: MetadataResponseTopic) -> None:
         assert found.name is not None
         code = found.error_code
-        if code in _OF_NAMES:
-            raise KafkaError(code, f"{_OF_NAMES[ErrorCode(code)]}: [{found.name}]")
+        check_topic(found.name, code)
         if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE):
             raise KafkaError(code)
         if code == ErrorCode.NONE and found.partitions:

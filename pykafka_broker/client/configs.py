@@ -13,7 +13,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check, check_all
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, QuotaMatch
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_client_quotas_request import (
@@ -106,8 +106,7 @@ async def alter_configs(client: Client, resource: Resource, changes: Iterable[Co
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(resource.type, resource.name, configs)])
     (node,) = _by_node([resource])
     answer = await client.ask(request, node, call="incrementalAlterConfigs")
-    for each in answer.responses:
-        check(each.error_code, each.error_message)
+    check_all(answer.responses)
 
 
 async def list_resources(client: Client, kind: ConfigResourceType) -> list[str]:
@@ -162,8 +161,7 @@ async def alter_quotas(client: Client, entity: Mapping[str, str | None], changes
     ops = [OpData(key, 0.0 if value is None else value, value is None) for key, value in changes.items()]
     request = AlterClientQuotasRequest([EntryData(parts, ops)])
     answer = await client.ask_controller(request, call="alterClientQuotas")
-    for each in answer.entries:
-        check(each.error_code, each.error_message)
+    check_all(answer.entries)
 
 
 # -- SCRAM credentials
@@ -229,5 +227,4 @@ async def alter_credentials(
     deletions = [ScramCredentialDeletion(user, each) for each in deleted]
     request = AlterUserScramCredentialsRequest(deletions, upsertions)
     answer = await client.ask_controller(request, call="alterUserScramCredentials")
-    for each in answer.results:
-        check(each.error_code, each.error_message)
+    check_all(answer.results)

@@ -12,15 +12,14 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from itertools import dropwhile, islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.cluster import NOBODY, Client, Leaders
-from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
+from pykafka_broker.client.cluster import NOBODY, Client, Leaders, check_topic, wait_for
+from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.leaders import list_offsets
-from pykafka_broker.client.properties import flag, number
+from pykafka_broker.client.properties import flag, invalid, number
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import EARLIEST, LATEST, IsolationLevel, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -54,10 +53,7 @@ class ConsumerSettings:
 
 def _isolation(name: str) -> int:
     if name.lower() not in ("read_committed", "read_uncommitted"):
-        raise Unusable(
-            f"Invalid value {name} for configuration isolation.level: "
-            "String must be one of: read_committed, read_uncommitted"
-        )
+        raise invalid("isolation.level", name, "String must be one of: read_committed, read_uncommitted")
     return IsolationLevel.READ_COMMITTED if name.lower() == "read_committed" else IsolationLevel.READ_UNCOMMITTED
 
 
@@ -71,11 +67,9 @@ def _reset(name: str) -> Callable[[int], int | None]:
         found = fixed[name.lower()]
         return lambda _: found
     if (match := _DURATION.fullmatch(name)) is None or name.upper().endswith(("P", "T")):
-        raise Unusable(
-            f"Invalid value {name} for configuration auto.offset.reset: Invalid value `{name}` for configuration "
-            "auto.offset.reset. The value must be either 'earliest', 'latest', 'none' or of the format "
-            "'by_duration:<PnDTnHnMn.nS.>'."
-        )
+        must = "must be either 'earliest', 'latest', 'none' or of the format 'by_duration:<PnDTnHnMn.nS.>'."
+        why = f"Invalid value `{name}` for configuration auto.offset.reset. The value {must}"
+        raise invalid("auto.offset.reset", name, why)
     ago = sum(int(amount or 0) * seconds for amount, seconds in zip(match.groups(), _SECONDS, strict=True))
     return lambda wall: wall - ago * 1000
 
@@ -295,9 +289,7 @@ class Consumer:
             left = until - self._client.deadline(0)
             if left <= 0:
                 return []
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(left, self._client.backoff_ms) / 1000):
-                    await self._arrived.wait()
+            await wait_for(self._arrived, min(left, self._client.backoff_ms))
 
     def _read(self, most: int) -> list[Chunk]:
         """Return records fetched before."""
@@ -434,9 +426,8 @@ class Consumer:
             if time is None:
                 raise KafkaError(code, f"Fetch position {position.offset} is out of range for partition {partition}")
             position.offset, position.time = None, time
-        elif code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
-            raise KafkaError(code, f"Not authorized to access topics: [{partition.topic}]")
         elif code:
+            check_topic(partition.topic, code)
             raise KafkaError(code)
         else:
             committed = self.settings.isolation_level == 1

@@ -7,8 +7,10 @@ Rule: the text is the broker's where the broker sends one, otherwise the text th
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from functools import cache
 from importlib import resources
+from typing import Any
 
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -70,3 +72,9 @@ def check(code: int, message: str | None = None) -> None:
     """Raise KafkaError unless the code is NONE."""
     if code != ErrorCode.NONE:
         raise KafkaError(code, message)
+
+
+def check_all(parts: Iterable[Any]) -> None:
+    """Raise KafkaError for the first part of an answer with an error."""
+    for each in parts:
+        check(each.error_code, getattr(each, "error_message", None))

@@ -10,25 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import Client, check_topic
 from pykafka_broker.client.consumer import Chunk, Consumer
-from pykafka_broker.client.errors import ClientError, KafkaError, check
+from pykafka_broker.client.errors import ClientError, KafkaError
+from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets
 from pykafka_broker.client.membership import ClassicMembership, ConsumerMembership, GroupSettings
-from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
+from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from pykafka_broker.protocol.messages.offset_fetch_request import (
-    OffsetFetchRequest,
-    OffsetFetchRequestGroup,
-    OffsetFetchRequestTopic,
-    OffsetFetchRequestTopics,
-)
 
 Wanted = Callable[[str], bool]
 Told = Callable[[list[TopicPartition]], object]
@@ -112,26 +102,14 @@ class GroupConsumer:
         moved = self._moved() if offsets is None else dict(offsets)
         if not moved:
             return
-        topics: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for each, offset in moved.items():
-            topics.setdefault(each.topic, []).append(OffsetCommitRequestPartition(each.partition, offset))
-        member = self._member
-        request = OffsetCommitRequest(
-            self.settings.group_id,
-            member.generation,
-            member.member_id,
-            self.settings.instance_id,
-            topics=[OffsetCommitRequestTopic(name, partitions=each) for name, each in topics.items()],
+        settings, member = self.settings, self._member
+        await commit_offsets(
+            self._client,
+            settings.group_id,
+            {partition: Committed(offset) for partition, offset in moved.items()},
+            member=(member.generation, member.member_id, settings.instance_id),
+            lowest=9 if settings.new_protocol else 7 if settings.instance_id else 2,
         )
-        lowest = 9 if self.settings.new_protocol else 7 if self.settings.instance_id else 2
-
-        def code_of(answer: Any) -> int:
-            return next(filter(None, (each.error_code for topic in answer.topics for each in topic.partitions)), 0)
-
-        asked = self._client.ask_coordinator(
-            CoordinatorType.GROUP, self.settings.group_id, request, code_of, versions=(lowest, 9)
-        )
-        check(code_of(await asked))
         self._committed.update(moved)
 
     def _moved(self) -> dict[TopicPartition, int]:
@@ -152,17 +130,18 @@ class GroupConsumer:
             return {each.name: len(each.partitions) for each in chosen if each.name and wanted(each.name)}
         answer = await self._client.metadata(self._wanted, create=True)
         for topic in answer.topics:
-            if topic.error_code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_TOPIC_EXCEPTION):
-                invalid = topic.error_code == ErrorCode.INVALID_TOPIC_EXCEPTION
-                what = "Invalid topics" if invalid else "Not authorized to access topics"
-                raise KafkaError(topic.error_code, f"{what}: [{topic.name}]")
+            check_topic(topic.name or "", topic.error_code)
         counts = {each.name: len(each.partitions) for each in answer.topics}
         return {name: counts.get(name, 0) for name in self._wanted}
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read further partitions, which the group has assigned."""
         new = list(partitions)
-        offsets = await self._fetch_committed(new) if new else {}
+        epochs = (self._member.member_id, self._member.generation) if self.settings.new_protocol else None
+        found = {}
+        if new:
+            found = await committed_offsets(self._client, self.settings.group_id, new, member=epochs, lenient=True)
+        offsets = {partition: each.offset for partition, each in found.items()}
         self.consumer.assign([*self.consumer.assignment, *new])
         for each, offset in offsets.items():
             self.consumer.seek(each, offset)
@@ -185,37 +164,3 @@ class GroupConsumer:
         gone = self.consumer.assignment
         self.consumer.assign([])
         self._on_revoked(gone)
-
-    async def _fetch_committed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        topics: dict[str, list[int]] = {}
-        for each in partitions:
-            topics.setdefault(each.topic, []).append(each.partition)
-        group, epochs = self.settings.group_id, self.settings.new_protocol
-        of_group = OffsetFetchRequestGroup(
-            group,
-            self._member.member_id if epochs else None,
-            self._member.generation if epochs else -1,
-            [OffsetFetchRequestTopics(name, partition_indexes=of) for name, of in topics.items()],
-        )
-        several = OffsetFetchRequest(groups=[of_group])
-        one = OffsetFetchRequest(group, [OffsetFetchRequestTopic(*each) for each in topics.items()])
-        try:
-            answer = await self._client.ask_coordinator(
-                CoordinatorType.GROUP,
-                group,
-                several,
-                lambda reply: int(reply.groups[0].error_code),
-                versions=(9 if epochs else 8, 9),
-            )
-            found = answer.groups[0]
-        except KafkaError:  # Kafka before 3.0
-            found = await self._client.ask_coordinator(
-                CoordinatorType.GROUP, group, one, lambda reply: int(reply.error_code), versions=(2, 7)
-            )
-        check(found.error_code)
-        return {
-            TopicPartition(topic.name, each.partition_index): each.committed_offset
-            for topic in found.topics
-            for each in topic.partitions
-            if each.committed_offset >= 0
-        }

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from pykafka_broker.client.cluster import BrokerNode, Client
-from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, check
-from pykafka_broker.client.leaders import by_topic
+from pykafka_broker.client.cluster import BrokerNode, Client, first_error
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, check, check_all
+from pykafka_broker.client.leaders import by_topic, grouped, partitions_in
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_share_group_offsets_request import (
@@ -45,7 +46,12 @@ from pykafka_broker.protocol.messages.offset_delete_request import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
+from pykafka_broker.protocol.messages.offset_fetch_request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopic,
+    OffsetFetchRequestTopics,
+)
 from pykafka_broker.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup, Subtopology, TaskIds
@@ -74,13 +80,8 @@ async def list_groups(client: Client, states: Sequence[str] = (), types: Sequenc
 
 
 async def _of_one(client: Client, node: int, states: Sequence[str], types: Sequence[str]) -> ListGroupsResponse:
-    async def once() -> ListGroupsResponse:
-        answer: ListGroupsResponse = await client.ask(
-            ListGroupsRequest(list(states), list(types)), node, call="listGroups"
-        )
-        return answer
-
-    found: ListGroupsResponse = await client.while_transient(once, lambda answer: int(answer.error_code))
+    request = ListGroupsRequest(list(states), list(types))
+    found: ListGroupsResponse = await client.while_transient(partial(client.ask, request, node, call="listGroups"))
     return found
 
 
@@ -128,12 +129,12 @@ async def describe_consumer_groups(client: Client, group_ids: Iterable[str]) -> 
 async def _described(client: Client, group_id: str) -> GroupView | ClientError:
     try:
         try:
-            group = await ask_about_group(client, group_id, ConsumerGroupDescribeRequest([group_id]), f"{CALL}")
+            group = await client.ask_group(group_id, ConsumerGroupDescribeRequest([group_id]), _first_group, call=CALL)
             return _of_consumers(group, await coordinator_of(client, group_id))
         except KafkaError as error:
             if error.code not in _NOT_OF_THIS_KIND:
                 raise
-        group = await ask_about_group(client, group_id, DescribeGroupsRequest([group_id]), CALL)
+        group = await client.ask_group(group_id, DescribeGroupsRequest([group_id]), _first_group, call=CALL)
         return _of_classic(group, await coordinator_of(client, group_id))
     except ClientError as error:
         return error
@@ -144,15 +145,8 @@ async def coordinator_of(client: Client, group_id: str) -> BrokerNode:
     return client.nodes[await client.coordinator(CoordinatorType.GROUP, group_id)]
 
 
-async def ask_about_group(client: Client, group_id: str, request: Any, call: str) -> Any:
-    """Ask a group's coordinator about the group and return the group's entry. Raises KafkaError."""
-    answer = await client.ask_coordinator(
-        CoordinatorType.GROUP, group_id, request, lambda answer: int(answer.groups[0].error_code), call=call
-    )
-    group = answer.groups[0]
-    if group.error_code != ErrorCode.NONE:
-        raise KafkaError(group.error_code, getattr(group, "error_message", None))
-    return group
+def _first_group(answer: Any) -> Any:
+    return answer.groups[0]
 
 
 def _of_consumers(group: Any, coordinator: BrokerNode) -> GroupView:
@@ -209,7 +203,7 @@ def _decoded(data: bytes) -> list[TopicPartition]:
 # -- offsets
 
 
-_SEVERAL_GROUPS = (8, 9)  # versions of OffsetFetch; from 10 on topics are named by id
+_BY_NAME = 9  # the last version of OffsetFetch and OffsetCommit with names of topics
 _ONE_GROUP = (2, 7)  # from 2 on all topics can be asked for
 
 
@@ -221,67 +215,65 @@ class Committed(NamedTuple):
     metadata: str = ""
 
 
-async def committed_offsets(client: Client, group_id: str) -> dict[TopicPartition, Committed]:
-    """Return all committed offsets of the group by partition. Raises KafkaError."""
-    several = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id, topics=None)])
+async def committed_offsets(
+    client: Client,
+    group_id: str,
+    partitions: Collection[TopicPartition] | None = None,
+    *,
+    member: tuple[str, int] | None = None,
+    lenient: bool = False,
+) -> dict[TopicPartition, Committed]:
+    """Return the committed offsets of all or the given partitions of a group. Raises KafkaError.
+
+    Args:
+        member: id and epoch of the asking member, in a group of the consumer protocol.
+        lenient: partitions with an error are left out.
+    """
+    several = one = None
+    if partitions is not None:
+        several = [OffsetFetchRequestTopics(topic, partition_indexes=of) for topic, of in by_topic(partitions)]
+        one = [OffsetFetchRequestTopic(topic, of) for topic, of in by_topic(partitions)]
+    member_id, epoch = member or (None, -1)
+    of_group = OffsetFetchRequestGroup(group_id, member_id, epoch, several)
+    versions, call = (9 if member else 8, _BY_NAME), "listConsumerGroupOffsets"
     try:
-        answer = await _fetch(client, group_id, several, _SEVERAL_GROUPS)
-        told = answer.groups[0]
+        request = OffsetFetchRequest(groups=[of_group])
+        told = await client.ask_group(group_id, request, _first_group, versions=versions, call=call)
     except KafkaError as error:
         if error.code != ErrorCode.UNSUPPORTED_VERSION:
             raise
-        told = await _fetch(client, group_id, OffsetFetchRequest(group_id, topics=None), _ONE_GROUP)
+        told = await client.ask_group(group_id, OffsetFetchRequest(group_id, one), versions=_ONE_GROUP, call=call)
     found = {}
-    for topic in told.topics:
-        for each in topic.partitions:
+    for partition, each in partitions_in(told.topics):
+        if not lenient:
             check(each.error_code)
-            if each.committed_offset >= 0:
-                committed = Committed(each.committed_offset, each.committed_leader_epoch, each.metadata or "")
-                found[TopicPartition(topic.name, each.partition_index)] = committed
+        if each.committed_offset >= 0:
+            found[partition] = Committed(each.committed_offset, each.committed_leader_epoch, each.metadata or "")
     return dict(sorted(found.items()))
 
 
-async def _fetch(client: Client, group_id: str, request: OffsetFetchRequest, versions: tuple[int, int]) -> Any:
-    def code_of(answer: Any) -> int:
-        return int(answer.groups[0].error_code if answer.groups else answer.error_code)
+async def commit_offsets(
+    client: Client,
+    group_id: str,
+    offsets: Mapping[TopicPartition, Committed],
+    *,
+    member: tuple[int, str, str | None] = (-1, "", None),
+    lowest: int = 1,
+) -> None:
+    """Commit offsets of a group. Raises KafkaError with the first error.
 
-    call = "listConsumerGroupOffsets"
-    answer = await client.ask_coordinator(
-        CoordinatorType.GROUP, group_id, request, code_of, versions=versions, call=call
-    )
-    check(code_of(answer))
-    return answer
-
-
-async def commit_offsets(client: Client, group_id: str, offsets: Mapping[TopicPartition, Committed]) -> None:
-    """Commit offsets for a group without members. Raises KafkaError with the first error."""
-    topics = [
-        OffsetCommitRequestTopic(
-            topic,
-            partitions=[_to_commit(index, offsets[TopicPartition(topic, index)]) for index in indexes],
-        )
-        for topic, indexes in by_topic(offsets)
-    ]
-    request = OffsetCommitRequest(group_id, topics=topics)
-    call = "alterConsumerGroupOffsets"
-    answer = await client.ask_coordinator(
-        CoordinatorType.GROUP, group_id, request, _first_error, versions=(1, 9), call=call
-    )
-    check(_first_error(answer))
-
-
-def _to_commit(index: int, committed: Committed) -> OffsetCommitRequestPartition:
-    return OffsetCommitRequestPartition(
-        index,
-        committed.offset,
-        committed_leader_epoch=committed.leader_epoch,
-        committed_metadata=committed.metadata,
-    )
-
-
-def _first_error(answer: Any) -> int:
-    codes = (each.error_code for topic in answer.topics for each in topic.partitions)
-    return next((code for code in codes if code != ErrorCode.NONE), ErrorCode.NONE)
+    Args:
+        member: generation, id and instance id of the committing member; by default the group has no members.
+        lowest: the lowest version of the request.
+    """
+    topics: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, index), (offset, epoch, metadata) in sorted(offsets.items()):
+        part = OffsetCommitRequestPartition(index, offset, committed_leader_epoch=epoch, committed_metadata=metadata)
+        topics.setdefault(topic, []).append(part)
+    named = [OffsetCommitRequestTopic(topic, partitions=of) for topic, of in topics.items()]
+    request = OffsetCommitRequest(group_id, *member, topics=named)
+    versions = (lowest, _BY_NAME)
+    await client.ask_group(group_id, request, first_error, versions=versions, call="alterConsumerGroupOffsets")
 
 
 async def delete_offsets(
@@ -297,29 +289,16 @@ async def delete_offsets(
         for topic, indexes in by_topic(partitions)
     ]
     request = OffsetDeleteRequest(group_id, topics)
-    answer = await client.ask_coordinator(
-        CoordinatorType.GROUP, group_id, request, lambda answer: int(answer.error_code), call="offsetDelete"
-    )
-    check(answer.error_code)
+    answer = await client.ask_group(group_id, request, call="offsetDelete")
     return {
-        TopicPartition(topic.name, each.partition_index): None
-        if each.error_code == ErrorCode.NONE
-        else KafkaError(each.error_code)
-        for topic in answer.topics
-        for each in topic.partitions
+        partition: None if each.error_code == ErrorCode.NONE else KafkaError(each.error_code)
+        for partition, each in partitions_in(answer.topics)
     }
 
 
 async def delete_group(client: Client, group_id: str, *, call: str = "deleteConsumerGroups") -> None:
     """Delete a group of any kind, which has no members. Raises KafkaError."""
-    answer = await client.ask_coordinator(
-        CoordinatorType.GROUP,
-        group_id,
-        DeleteGroupsRequest([group_id]),
-        lambda answer: int(answer.results[0].error_code),
-        call=call,
-    )
-    check(answer.results[0].error_code)
+    await client.ask_group(group_id, DeleteGroupsRequest([group_id]), lambda answer: answer.results[0], call=call)
 
 
 # -- share groups
@@ -338,7 +317,8 @@ class Start(NamedTuple):
 
 async def describe_share_group(client: Client, group_id: str) -> GroupView:
     """Return a share group's description. Raises ClientError."""
-    group = await ask_about_group(client, group_id, ShareGroupDescribeRequest([group_id]), "describeShareGroups")
+    request = ShareGroupDescribeRequest([group_id])
+    group = await client.ask_group(group_id, request, _first_group, call="describeShareGroups")
     members = [
         MemberView(
             each.member_id, None, each.client_id, each.client_host, partitions_of(each.assignment), each.member_epoch
@@ -353,15 +333,7 @@ async def describe_share_group(client: Client, group_id: str) -> GroupView:
 async def share_group_starts(client: Client, group_id: str) -> dict[TopicPartition, Start]:
     """Return the start offset of each partition of a share group, sorted. Raises ClientError."""
     request = DescribeShareGroupOffsetsRequest([DescribeShareGroupOffsetsRequestGroup(group_id, None)])
-    answer = await client.ask_coordinator(
-        CoordinatorType.GROUP,
-        group_id,
-        request,
-        lambda each: int(each.groups[0].error_code),
-        call="describeShareGroupOffsets",
-    )
-    group = answer.groups[0]
-    check(group.error_code, group.error_message)
+    group = await client.ask_group(group_id, request, _first_group, call="describeShareGroupOffsets")
     found = {}
     for topic in group.topics:
         for each in topic.partitions:
@@ -378,17 +350,13 @@ async def share_group_starts(client: Client, group_id: str) -> dict[TopicPartiti
 async def alter_share_group_starts(client: Client, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
     """Change the start offsets of a share group without members. Raises ClientError with the first error."""
     topics = [
-        AlterShareGroupOffsetsRequestTopic(
-            topic,
-            [AlterShareGroupOffsetsRequestPartition(index, offsets[TopicPartition(topic, index)]) for index in indexes],
-        )
-        for topic, indexes in by_topic(offsets)
+        AlterShareGroupOffsetsRequestTopic(topic, [AlterShareGroupOffsetsRequestPartition(*each) for each in of])
+        for topic, of in grouped(offsets)
     ]
-    answer = await _ask(client, AlterShareGroupOffsetsRequest(group_id, topics), "alterShareGroupOffsets")
-    check(answer.error_code, answer.error_message)
+    request = AlterShareGroupOffsetsRequest(group_id, topics)
+    answer = await client.ask_group(group_id, request, call="alterShareGroupOffsets")
     for topic in answer.responses:
-        for each in topic.partitions:
-            check(each.error_code, each.error_message)
+        check_all(topic.partitions)
 
 
 async def delete_share_group_starts(
@@ -400,18 +368,12 @@ async def delete_share_group_starts(
         ClientError: the whole request was refused.
     """
     named = [DeleteShareGroupOffsetsRequestTopic(topic) for topic in topics]
-    answer = await _ask(client, DeleteShareGroupOffsetsRequest(group_id, named), "deleteShareGroupOffsets")
-    check(answer.error_code, answer.error_message)
+    request = DeleteShareGroupOffsetsRequest(group_id, named)
+    answer = await client.ask_group(group_id, request, call="deleteShareGroupOffsets")
     return {
         each.topic_name: None if each.error_code == ErrorCode.NONE else KafkaError(each.error_code, each.error_message)
         for each in answer.responses
     }
-
-
-async def _ask(client: Client, request: Any, call: str) -> Any:
-    return await client.ask_coordinator(
-        CoordinatorType.GROUP, request.group_id, request, lambda each: int(each.error_code), call=call
-    )
 
 
 # -- streams groups
@@ -419,9 +381,8 @@ async def _ask(client: Client, request: Any, call: str) -> Any:
 
 async def describe_streams_group(client: Client, group_id: str) -> DescribedGroup:
     """Return a streams group's description. Raises ClientError."""
-    found: DescribedGroup = await ask_about_group(
-        client, group_id, StreamsGroupDescribeRequest([group_id]), "describeStreamsGroups"
-    )
+    request = StreamsGroupDescribeRequest([group_id])
+    found: DescribedGroup = await client.ask_group(group_id, request, _first_group, call="describeStreamsGroups")
     return found
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
@@ -145,6 +145,7 @@ _FROM_VERSION = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 _NO_REPLICA = -1
+_T = TypeVar("_T")
 
 
 class ListedOffset(NamedTuple):
@@ -158,6 +159,18 @@ class ListedOffset(NamedTuple):
 def by_topic(partitions: Iterable[tuple[str, int]]) -> list[tuple[str, list[int]]]:
     """Group partitions by topic, both sorted."""
     return [(topic, [each for _, each in of]) for topic, of in groupby(sorted(partitions), itemgetter(0))]
+
+
+def grouped(values: Mapping[TopicPartition, _T]) -> list[tuple[str, list[tuple[int, _T]]]]:
+    """Group values by topic, sorted: for each topic the partition indexes with the values."""
+    return [(topic, [(index, values[TopicPartition(topic, index)]) for index in of]) for topic, of in by_topic(values)]
+
+
+def partitions_in(topics: Iterable[Any]) -> Iterator[tuple[TopicPartition, Any]]:
+    """Yield the partitions of an answer, each with the partition's part of the answer."""
+    for topic in topics:
+        for each in topic.partitions:
+            yield TopicPartition(topic.name, each.partition_index), each
 
 
 async def list_offsets(
@@ -174,11 +187,10 @@ async def list_offsets(
         lowest = max(lowest, 2)
 
     def make(partitions: list[TopicPartition]) -> Message:
+        asked = grouped({each: times[each] for each in partitions})
         topics = [
-            ListOffsetsTopic(
-                topic, [ListOffsetsPartition(index, timestamp=times[TopicPartition(topic, index)]) for index in indexes]
-            )
-            for topic, indexes in by_topic(partitions)
+            ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=time) for index, time in of])
+            for topic, of in asked
         ]
         return ListOffsetsRequest(_NO_REPLICA, isolation_level, topics, client.request_timeout_ms)
 
@@ -188,9 +200,7 @@ async def list_offsets(
 
 def _read(answer: Any) -> Answered:
     found = {}
-    for topic in answer.topics:
-        for each in topic.partitions:
-            [offset] = each.old_style_offsets or [each.offset]  # Kafka before 0.10.1
-            listed = ListedOffset(offset, each.timestamp, each.leader_epoch)
-            found[TopicPartition(topic.name, each.partition_index)] = each.error_code, listed
+    for partition, each in partitions_in(answer.topics):
+        [offset] = each.old_style_offsets or [each.offset]  # Kafka before 0.10.1
+        found[partition] = each.error_code, ListedOffset(offset, each.timestamp, each.leader_epoch)
     return found

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
-from pykafka_broker.client.properties import flag, number
+from pykafka_broker.client.leaders import by_topic
+from pykafka_broker.client.properties import flag, invalid, number
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment, read_subscription, write_assignment
-from pykafka_broker.peers import LinkError
+from pykafka_broker.peers import LinkError, Versions
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
@@ -71,15 +72,12 @@ class GroupSettings:
 
 def _protocol(name: str) -> bool:
     if name.lower() not in ("classic", "consumer"):
-        raise Unusable(
-            f"Invalid value {name} for configuration group.protocol: String must be one of (case insensitive): "
-            "CLASSIC, CONSUMER"
-        )
+        raise invalid("group.protocol", name, "String must be one of (case insensitive): CLASSIC, CONSUMER")
     return name.lower() == "consumer"
 
 
 def _assignors(text: str | None) -> list[str]:
-    """Return the assignors in the order of preference, without unknown ones of Java's default."""
+    """Return the assignors in the order of preference, without Java's sticky assignors."""
     if text is None:
         return ["range"]
     found = []
@@ -170,7 +168,7 @@ class RebalanceListener(Protocol):
     async def assign(self, partitions: Iterable[TopicPartition]) -> None: ...
 
     def lose(self) -> None:
-        """Drop all partitions at once: another member may own them already."""
+        """Drop all partitions at once, since another member may own the partitions already."""
 
 
 class CoordinatorChannel:
@@ -181,7 +179,7 @@ class CoordinatorChannel:
         self._group_id = group_id
         self._node: int | None = None
 
-    async def ask(self, request: Message, timeout_ms: int, versions: tuple[int, int]) -> Any:
+    async def ask(self, request: Message, timeout_ms: int, versions: Versions) -> Any:
         """Return the answer, or None: then another attempt may find another coordinator."""
         if self._node is None:
             self._node = await self._client.coordinator(CoordinatorType.GROUP, self._group_id)
@@ -333,35 +331,66 @@ class ClassicMembership:
 
 
 def _written(held: Iterable[TopicPartition]) -> bytes:
-    topics: dict[str, list[int]] = {}
-    for topic, partition in held:
-        topics.setdefault(topic, []).append(partition)
-    return write_assignment(ConsumerProtocolAssignment([AssignedTopic(*each) for each in topics.items()]), 1)
+    return write_assignment(ConsumerProtocolAssignment([AssignedTopic(*each) for each in by_topic(held)]), 1)
 
 
-# -- consumer protocol
+# -- memberships by heartbeats
 
 
 _LEAVING, _LEAVING_FOR_A_WHILE = -1, -2
 _FENCED = (ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
-class ConsumerMembership:
-    """A member by ConsumerGroupHeartbeat: the coordinator decides, and heartbeats carry everything.
+class HeartbeatMembership:
+    """A member of a group with assignments by the coordinator, in heartbeats. generation: the member epoch."""
+
+    def __init__(self, client: Client, group_id: str, versions: Versions) -> None:
+        self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
+        self.generation = 0
+        self.names: dict[bytes, str] = {}  # of topics, by id
+        self._client = client
+        self._group_id = group_id
+        self._versions = versions
+        self._line = CoordinatorChannel(client, group_id)
+
+    async def _beat(self, request: Message) -> Any | None:
+        """Send a heartbeat and return the answer, None if the member has to try again. Raises KafkaError."""
+        answer = await self._line.ask(request, self._client.request_timeout_ms, self._versions)
+        if answer is None or answer.error_code in _ELSEWHERE:
+            self._line.forget()
+            return None
+        if answer.error_code not in _FENCED:
+            check(answer.error_code, answer.error_message)
+        return answer
+
+    async def _partitions(self, assignment: Any, topics: list[str] | None) -> set[TopicPartition]:
+        """Return the partitions of an assignment, after a look at `topics` if an id is unknown."""
+        assigned = assignment.topic_partitions
+        if any(each.topic_id not in self.names for each in assigned):
+            answer = await self._client.metadata(topics)
+            self.names |= {topic.topic_id: topic.name for topic in answer.topics if topic.name}
+        known = ((self.names[each.topic_id], each.partitions) for each in assigned if each.topic_id in self.names)
+        return {TopicPartition(name, index) for name, partitions in known for index in partitions}
+
+    async def _leave(self, request: Message) -> None:
+        if self.generation > 0:
+            with suppress(ClientError):  # the coordinator notices soon
+                await self._line.ask(request, 5_000, self._versions)
+            self.generation = 0
+
+
+class ConsumerMembership(HeartbeatMembership):
+    """A member by ConsumerGroupHeartbeat.
 
     Revoked partitions are named in the next heartbeat, whose answer brings partitions that others have given up.
     """
 
     def __init__(self, client: Client, settings: GroupSettings, topics: Topics, holder: RebalanceListener) -> None:
-        self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self.generation = 0  # the member epoch
-        self._client = client
+        super().__init__(client, settings.group_id, (0, 1))
         self._settings = settings
         self._topics = topics
         self._holder = holder
-        self._line = CoordinatorChannel(client, settings.group_id)
         self._held: set[TopicPartition] = set()
-        self._names: dict[bytes, str] = {}
 
     async def run(self) -> None:
         wait_ms, changed, subscribed = 0, True, None
@@ -379,11 +408,13 @@ class ConsumerMembership:
                 continue
             subscribed = topics
             self.generation = answer.member_epoch
-            changed = answer.assignment is not None and await self._reconcile(answer.assignment)
+            changed = answer.assignment is not None
+            if changed:
+                await self._reconcile(await self._partitions(answer.assignment, None))
             wait_ms = 0 if changed else answer.heartbeat_interval_ms
 
     async def _heartbeat(self, topics: list[str] | None, changed: bool) -> Any | None:
-        """Send a heartbeat and return the answer, None if the member has to try again."""
+        """Send a heartbeat. changed: the heartbeat names the partitions of the member."""
         settings, first = self._settings, self.generation == 0
         request = ConsumerGroupHeartbeatRequest(
             settings.group_id,
@@ -393,112 +424,57 @@ class ConsumerMembership:
             rebalance_timeout_ms=settings.rebalance_timeout_ms if first else -1,
             subscribed_topic_names=topics,
             server_assignor=settings.remote_assignor if first else None,
-            topic_partitions=await self._owned() if changed else None,
+            topic_partitions=self._owned() if changed else None,
         )
-        answer = await self._line.ask(request, self._client.request_timeout_ms, (0, 1))
-        if answer is None or answer.error_code in _ELSEWHERE:
-            self._line.forget()
-            return None
-        if answer.error_code not in _FENCED:
-            check(answer.error_code, answer.error_message)
-        return answer
+        return await self._beat(request)
 
-    async def _owned(self) -> list[TopicPartitions]:
-        ids = {name: topic_id for topic_id, name in self._names.items()}
-        found: dict[bytes, list[int]] = {}
-        for each in sorted(self._held):
-            found.setdefault(ids[each.topic], []).append(each.partition)
-        return [TopicPartitions(*each) for each in found.items()]
+    def _owned(self) -> list[TopicPartitions]:
+        ids = {name: topic_id for topic_id, name in self.names.items()}
+        return [TopicPartitions(ids[topic], indexes) for topic, indexes in by_topic(self._held)]
 
-    async def _reconcile(self, assignment: Any) -> bool:
-        """Revoke and assign partitions; returns whether the next heartbeat has something to report."""
-        wanted: set[TopicPartition] = set()
-        for each in assignment.topic_partitions:
-            if each.topic_id not in self._names:
-                answer = await self._client.metadata(None)
-                self._names |= {topic.topic_id: topic.name for topic in answer.topics if topic.name}
-            if each.topic_id in self._names:
-                wanted.update(TopicPartition(self._names[each.topic_id], index) for index in each.partitions)
+    async def _reconcile(self, wanted: set[TopicPartition]) -> None:
+        """Revoke and assign partitions."""
         lost, new = self._held - wanted, wanted - self._held
         if lost:
             await self._holder.revoke(lost)
         self._held = wanted
         if new or not self._held:
             await self._holder.assign(new)
-        return True
 
     async def leave(self) -> None:
         """Leave the group; a static member announces a possible return."""
-        if self.generation <= 0:
-            return
-        epoch = _LEAVING if self._settings.instance_id is None else _LEAVING_FOR_A_WHILE
-        request = ConsumerGroupHeartbeatRequest(
-            self._settings.group_id, self.member_id, epoch, self._settings.instance_id
-        )
-        with suppress(ClientError):  # the coordinator notices soon
-            await self._line.ask(request, 5_000, (0, 1))
-        self.generation = 0
+        settings = self._settings
+        epoch = _LEAVING if settings.instance_id is None else _LEAVING_FOR_A_WHILE
+        await self._leave(ConsumerGroupHeartbeatRequest(self._group_id, self.member_id, epoch, settings.instance_id))
 
 
-# -- share groups
-
-
-_LEAVING = -1
-_VERSIONS = (1, 1)
-
-
-class ShareGroupMembership:
+class ShareGroupMembership(HeartbeatMembership):
     """A member by ShareGroupHeartbeat. on_assigned: called with all partitions of the member."""
 
     def __init__(
         self, client: Client, group_id: str, topics: list[str], on_assigned: Callable[[set[TopicPartition]], None]
     ) -> None:
-        self.member_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
-        self.topic_ids: dict[str, bytes] = {}
-        self._client = client
-        self._group_id = group_id
+        super().__init__(client, group_id, (1, 1))
         self._topics = topics
         self._on_assigned = on_assigned
-        self._line = CoordinatorChannel(client, group_id)
-        self._epoch = 0
 
     async def run(self) -> None:
         """Send heartbeats until cancelled. Raises KafkaError for a permanent error."""
+        rack = self._client.properties.get("client.rack")
         while True:
-            topics = sorted(self._topics) if self._epoch == 0 else None
-            request = ShareGroupHeartbeatRequest(
-                self._group_id, self.member_id, self._epoch, self._client.properties.get("client.rack"), topics
-            )
-            answer = await self._line.ask(request, self._client.request_timeout_ms, _VERSIONS)
-            if answer is None or answer.error_code in _ELSEWHERE:
-                self._line.forget()
+            topics = sorted(self._topics) if self.generation == 0 else None
+            request = ShareGroupHeartbeatRequest(self._group_id, self.member_id, self.generation, rack, topics)
+            answer = await self._beat(request)
+            if answer is None:
                 await asyncio.sleep(self._client.backoff_ms / 1000)
-                continue
-            if answer.error_code in _FENCED:
-                self._epoch = 0
+            elif answer.error_code in _FENCED:
+                self.generation = 0
                 self._on_assigned(set())
-                continue
-            check(answer.error_code, answer.error_message)
-            self._epoch = answer.member_epoch
-            if answer.assignment is not None:
-                self._on_assigned(await self._partitions(answer.assignment))
-            await asyncio.sleep(answer.heartbeat_interval_ms / 1000)
-
-    async def _partitions(self, assignment: Any) -> set[TopicPartition]:
-        if not {each.topic_id for each in assignment.topic_partitions} <= set(self.topic_ids.values()):
-            answer = await self._client.metadata(self._topics)
-            self.topic_ids = {each.name: each.topic_id for each in answer.topics if each.name}
-        names = {topic_id: name for name, topic_id in self.topic_ids.items()}
-        return {
-            TopicPartition(names[each.topic_id], index)
-            for each in assignment.topic_partitions
-            for index in each.partitions
-            if each.topic_id in names
-        }
+            else:
+                self.generation = answer.member_epoch
+                if answer.assignment is not None:
+                    self._on_assigned(await self._partitions(answer.assignment, self._topics))
+                await asyncio.sleep(answer.heartbeat_interval_ms / 1000)
 
     async def leave(self) -> None:
-        if self._epoch > 0:
-            request = ShareGroupHeartbeatRequest(self._group_id, self.member_id, _LEAVING)
-            with suppress(ClientError):  # the coordinator notices soon
-                await self._line.ask(request, 5_000, _VERSIONS)
-            self._epoch = 0
+        await self._leave(ShareGroupHeartbeatRequest(self._group_id, self.member_id, _LEAVING))

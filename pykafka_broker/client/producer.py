@@ -10,19 +10,18 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from itertools import groupby
 from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.client.batches import Batches, Delivery, OnDelivery, ProducerBatch, ProducerIdentity, size_of
-from pykafka_broker.client.cluster import NOBODY, Client, Leaders
+from pykafka_broker.client.cluster import NOBODY, Client, Leaders, PartitionError, first_error, wait_for
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable, check
+from pykafka_broker.client.leaders import by_topic, grouped
 from pykafka_broker.client.partitioner import partition_of
-from pykafka_broker.client.properties import flag, number
-from pykafka_broker.peers import LinkError
+from pykafka_broker.client.properties import flag, invalid, number
+from pykafka_broker.peers import LinkError, Versions
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
@@ -94,12 +93,12 @@ def _level(properties: Mapping[str, str], codec: str) -> int | None:
         wrong = f"between {least} and {most} or equal to -1"
     else:
         wrong = f"at least {least}" if found < least else f"no more than {most}"
-    raise Unusable(f"Invalid value {found} for configuration {name}: Value must be {wrong}")
+    raise invalid(name, found, f"Value must be {wrong}")
 
 
 def _acks(text: str) -> int:
     if text not in ("all", "-1", "0", "1"):
-        raise Unusable(f"Invalid value {text} for configuration acks: String must be one of: all, -1, 0, 1")
+        raise invalid("acks", text, "String must be one of: all, -1, 0, 1")
     return _ALL if text == "all" else int(text)
 
 
@@ -131,10 +130,7 @@ def _codec(name: str) -> int:
     try:
         return codec_by_name(name)
     except ValueError:
-        raise Unusable(
-            f"Invalid value {name} for configuration compression.type: "
-            "String must be one of: none, gzip, snappy, lz4, zstd"
-        ) from None
+        raise invalid("compression.type", name, "String must be one of: none, gzip, snappy, lz4, zstd") from None
 
 
 # -- producer id
@@ -160,19 +156,16 @@ class ProducerId:
         request = InitProducerIdRequest(self.identity.transactional_id, self._timeout_ms)
         if self.identity.transactional_id is None:
             asked = partial(self._client.ask, request, versions=(0, 4))  # any node, which may just have started
-            answer = await self._client.while_transient(asked, lambda reply: int(reply.error_code))
+            answer = await self._client.while_transient(asked)
+            check(answer.error_code)
         else:
-            answer = await self._ask(request, (0, 4), lambda reply: int(reply.error_code))
-        check(answer.error_code)
+            answer = await self._ask(request, (0, 4))
         self.identity = ProducerIdentity(answer.producer_id, answer.producer_epoch, self.identity.transactional_id)
 
     async def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Add partitions to the transaction."""
-        wanted = sorted(partitions)
-        topics = [
-            AddPartitionsToTxnTopic(name, [each.partition for each in group])
-            for name, group in groupby(wanted, lambda each: each.topic)
-        ]
+        wanted = set(partitions)
+        topics = [AddPartitionsToTxnTopic(*each) for each in by_topic(wanted)]
         request = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id=self._id,
             v3_and_below_producer_id=self.identity.producer_id,
@@ -180,57 +173,41 @@ class ProducerId:
             v3_and_below_topics=topics,
         )
 
-        def code_of(answer: Any) -> int:
-            codes = [each.partition_error_code for topic in answer.results_by_topic_v3_and_below
-                     for each in topic.results_by_partition]  # fmt: skip
-            return next(filter(None, codes), 0)
+        def first_refusal(answer: Any) -> PartitionError:
+            results = (each for topic in answer.results_by_topic_v3_and_below for each in topic.results_by_partition)
+            return PartitionError(next(filter(None, (each.partition_error_code for each in results)), 0))
 
-        check(code_of(await self._ask(request, (0, 3), code_of)))
+        await self._ask(request, (0, 3), first_refusal)
         self.added.update(wanted)
 
     async def add_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit offsets of a consumer group with the transaction."""
         producer_id, epoch, _ = self.identity
-        joining = AddOffsetsToTxnRequest(self._id, producer_id, epoch, group)
-        answer = await self._ask(joining, (0, 3), lambda reply: int(reply.error_code))
-        check(answer.error_code)
+        await self._ask(AddOffsetsToTxnRequest(self._id, producer_id, epoch, group), (0, 3))
         self._offsets_added = True
         topics = [
-            TxnOffsetCommitRequestTopic(
-                name, [TxnOffsetCommitRequestPartition(each.partition, offsets[each]) for each in partitions]
-            )
-            for name, partitions in groupby(sorted(offsets), lambda each: each.topic)
+            TxnOffsetCommitRequestTopic(name, [TxnOffsetCommitRequestPartition(*each) for each in of])
+            for name, of in grouped(offsets)
         ]
         request = TxnOffsetCommitRequest(self._id, group, producer_id, epoch, topics=topics)
-
-        def code_of(answer: Any) -> int:
-            return next(filter(None, (each.error_code for topic in answer.topics for each in topic.partitions)), 0)
-
-        check(
-            code_of(await self._client.ask_coordinator(CoordinatorType.GROUP, group, request, code_of, versions=(0, 3)))
-        )
+        await self._client.ask_group(group, request, first_error, versions=(0, 3))
 
     async def end(self, commit: bool) -> None:
         """Commit or abort the transaction, unless nothing was added to the transaction."""
         if self.added or self._offsets_added:
             request = EndTxnRequest(self._id, self.identity.producer_id, self.identity.epoch, commit)
-            answer = await self._ask(request, (0, 4), lambda reply: int(reply.error_code))
-            check(answer.error_code)
+            await self._ask(request, (0, 4))
         self.added.clear()
         self._offsets_added = False
 
-    async def _ask(self, request: Any, versions: tuple[int, int], code_of: Callable[[Any], int]) -> Any:
-        until = self._client.deadline()
-
-        def once() -> Awaitable[Any]:
-            return self._client.ask_coordinator(
-                CoordinatorType.TRANSACTION, self._id, request, code_of, versions=versions
-            )
-
+    async def _ask(self, request: Any, versions: Versions, part: Callable[[Any], Any] = lambda answer: answer) -> Any:
+        kind, until = CoordinatorType.TRANSACTION, self._client.deadline()
         while True:
-            answer = await once()
-            if code_of(answer) not in _AGAIN or self._client.deadline(0) >= until:
-                return answer
+            try:
+                return await self._client.ask_coordinator(kind, self._id, request, part, versions=versions)
+            except KafkaError as error:
+                if error.code not in _AGAIN or self._client.deadline(0) >= until:
+                    raise
             await asyncio.sleep(self._client.backoff_ms / 1000)
 
 
@@ -380,13 +357,9 @@ class Producer:
         while self._batches.bytes + size > self.settings.buffer_memory:
             self._room.clear()
             self._wake.set()
-            left = until - self._client.deadline(0)
-            try:
-                async with asyncio.timeout(max(0, left) / 1000):
-                    await self._room.wait()
-            except TimeoutError:
+            if not await wait_for(self._room, until - self._client.deadline(0)):
                 within = f"within the configured max blocking time {self.settings.max_block_ms} ms."
-                raise TimedOut(f"Failed to allocate {size} bytes {within}") from None
+                raise TimedOut(f"Failed to allocate {size} bytes {within}")
 
     async def _wait_for_partition(self, topic: str, partition: int) -> None:
         """Look up the topic again: the partition may have been added lately."""
@@ -427,9 +400,7 @@ class Producer:
         while True:
             wait_ms = await self._step()
             if not self._wake.is_set():
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(wait_ms / 1000):
-                        await self._wake.wait()
+                await wait_for(self._wake, wait_ms)
             self._wake.clear()
 
     async def _step(self) -> int:
@@ -540,7 +511,7 @@ class Producer:
         self._fail(batch, KafkaError(code, answer.error_message or why))
 
     def _fail(self, batch: ProducerBatch, error: ClientError) -> None:
-        """Report an error to the records of a batch: they are not in the log, or the outcome is unknown."""
+        """Report an error to the records of a batch, which are not in the log as far as known."""
         if self.settings.transactional_id is not None:
             self._aborted = error
         elif batch.sequence != NO_SEQUENCE:

@@ -141,6 +141,11 @@ def _as_listener(properties: Mapping[str, str], protocol: str) -> dict[str, str]
     return settings
 
 
+def invalid(name: str, value: object, why: str) -> Unusable:
+    """Return the error for the value of a property, in the words of Kafka's clients."""
+    return Unusable(f"Invalid value {value} for configuration {name}: {why}")
+
+
 def number(properties: Mapping[str, str], name: str, default: int, least: int | None = None) -> int:
     """Return an integer property, at least `least`. Raises Unusable."""
     text = properties.get(name)
@@ -149,9 +154,9 @@ def number(properties: Mapping[str, str], name: str, default: int, least: int | 
     try:
         found = long(text.strip())
     except ValueError:
-        raise Unusable(f"Invalid value {text} for configuration {name}: Not a number of type INT") from None
+        raise invalid(name, text, "Not a number of type INT") from None
     if least is not None and found < least:
-        raise Unusable(f"Invalid value {found} for configuration {name}: Value must be at least {least}")
+        raise invalid(name, found, f"Value must be at least {least}")
     return found
 
 

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from pykafka_broker.client.cluster import Client
-from pykafka_broker.client.errors import KafkaError, check
-from pykafka_broker.client.leaders import by_topic
+from pykafka_broker.client.errors import KafkaError, check, check_all
+from pykafka_broker.client.leaders import by_topic, grouped, partitions_in
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_partition_reassignments_request import (
@@ -154,9 +154,7 @@ async def list_reassignments(
     request = ListPartitionReassignmentsRequest(client.request_timeout_ms, wanted)
     answer = await client.ask_controller(request, call="listPartitionReassignments")
     check(answer.error_code, answer.error_message)
-    return {
-        TopicPartition(topic.name, part.partition_index): part for topic in answer.topics for part in topic.partitions
-    }
+    return dict(partitions_in(answer.topics))
 
 
 async def create_topic(
@@ -183,8 +181,7 @@ async def create_topic(
     )
     request = CreateTopicsRequest([topic], client.request_timeout_ms)
     answer = await client.ask_controller(request, call="createTopics", repeatable=False)
-    for each in answer.topics:
-        check(each.error_code, getattr(each, "error_message", None))
+    check_all(answer.topics)
 
 
 async def create_partitions(
@@ -203,16 +200,14 @@ async def create_partitions(
         topics.append(CreatePartitionsTopic(name, count, partitions))
     request = CreatePartitionsRequest(topics, client.request_timeout_ms)
     answer = await client.ask_controller(request, call="createPartitions", repeatable=False)
-    for each in answer.results:
-        check(each.error_code, each.error_message)
+    check_all(answer.results)
 
 
 async def delete_topics(client: Client, names: Collection[str]) -> None:
     """Delete topics. Raises KafkaError with the first error; the other topics are deleted all the same."""
     request = DeleteTopicsRequest(topic_names=list(names), timeout_ms=client.request_timeout_ms)
     answer = await client.ask_controller(request, versions=(0, 5), call="deleteTopics", repeatable=False)
-    for each in answer.responses:
-        check(each.error_code, each.error_message)
+    check_all(answer.responses)
 
 
 # -- reassignments
@@ -233,20 +228,14 @@ async def reassign(
     Args:
         wanted: the new replicas of each partition; None ends its reassignment.
     """
-    topics = [
-        ReassignableTopic(
-            topic, [ReassignablePartition(index, wanted[TopicPartition(topic, index)]) for index in indexes]
-        )
-        for topic, indexes in by_topic(wanted)
-    ]
+    topics = [ReassignableTopic(topic, [ReassignablePartition(*each) for each in of]) for topic, of in grouped(wanted)]
     request = AlterPartitionReassignmentsRequest(client.request_timeout_ms, change_of_factor, topics)
     versions = None if change_of_factor else (1, 1)
     answer = await client.ask_controller(request, call="alterPartitionReassignments", versions=versions)
     check(answer.error_code, answer.error_message)
     return {
-        TopicPartition(topic.name, each.partition_index): KafkaError(each.error_code, each.error_message)
-        for topic in answer.responses
-        for each in topic.partitions
+        partition: KafkaError(each.error_code, each.error_message)
+        for partition, each in partitions_in(answer.responses)
         if each.error_code != ErrorCode.NONE
     }
 
@@ -257,11 +246,9 @@ async def directories_of(client: Client, node: int) -> dict[TopicPartition, Repl
     found: dict[TopicPartition, ReplicaDirectories] = {}
     for directory in answer.results:
         if directory.error_code == ErrorCode.NONE:
-            for topic in directory.topics:
-                for each in topic.partitions:
-                    partition = TopicPartition(topic.name, each.partition_index)
-                    field = "future" if each.is_future_key else "current"
-                    found[partition] = found.get(partition, ReplicaDirectories())._replace(**{field: directory.log_dir})
+            for partition, each in partitions_in(directory.topics):
+                field = "future" if each.is_future_key else "current"
+                found[partition] = found.get(partition, ReplicaDirectories())._replace(**{field: directory.log_dir})
     return found
 
 

@@ -104,29 +104,20 @@ def filter_of(wanted: DescribeAclsRequest | DeleteAclsFilter) -> Filter:
 def check_known(kind: int, pattern_type: int, operation: int, permission: int) -> None:
     """Close the connection for an element of the type UNKNOWN; like Kafka, let other numbers without a meaning pass.
 
-    Raises:
-        FrameError: an element is UNKNOWN.
+    Raises FrameError: an element is UNKNOWN.
     """
     if UNKNOWN in (kind, pattern_type, operation, permission):
         raise FrameError("an ACL or a filter of ACLs with an element of the type UNKNOWN")
 
 
 def check_creations(request: CreateAclsRequest) -> None:
-    """Check the elements of all creations.
-
-    Raises:
-        FrameError: an element is UNKNOWN.
-    """
+    """Check the elements of all creations. Raises FrameError: an element is UNKNOWN."""
     for one in request.creations:
         check_known(one.resource_type, one.resource_pattern_type, one.operation, one.permission_type)
 
 
 def check_filters(request: DeleteAclsRequest) -> None:
-    """Check the elements of all filters.
-
-    Raises:
-        FrameError: an element is UNKNOWN.
-    """
+    """Check the elements of all filters. Raises FrameError: an element is UNKNOWN."""
     for one in request.filters:
         check_known(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
 
@@ -175,11 +166,7 @@ def refused_filters(request: DeleteAclsRequest, error: ApiError) -> DeleteAclsRe
 
 
 def _check(one: AclCreation) -> None:
-    """Check a creation.
-
-    Raises:
-        ApiError: a field is wrong.
-    """
+    """Check a creation. Raises ApiError: a field is wrong."""
     if one.resource_type == AclResourceType.CLUSTER and one.resource_name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
     if not one.resource_name:
@@ -305,17 +292,3 @@ def _names_met(wanted: Filter) -> Iterator[str]:
 
 def _invalid(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, message)
-
-
-__all__ = [
-    "Filter",
-    "check_creations",
-    "check_filters",
-    "check_known",
-    "create_acls",
-    "delete_acls",
-    "filter_of",
-    "matching",
-    "refused_creations",
-    "refused_filters",
-]

@@ -183,11 +183,7 @@ class Rights:
     def require(
         self, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME, *, log: bool = True
     ) -> None:
-        """Check a right.
-
-        Raises:
-            ApiError: the denial of the resource's kind.
-        """
+        """Check a right. Raises ApiError: the denial of the resource's kind."""
         if not self.allow(operation, resource, name, log=log):
             raise denial(resource)
 

@@ -20,7 +20,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
-from pykafka_broker.cluster.controller import CORDONED_FROM, MAX_RECORDS_PER_OPERATION, ConfigAlteration, Controller
+from pykafka_broker.cluster.controller import (
+    CORDONED_FROM,
+    MAX_RECORDS_PER_OPERATION,
+    ConfigAlteration,
+    Controller,
+    TooManyRecords,
+)
 from pykafka_broker.cluster.features import ELR_VERSION, METADATA_VERSIONS
 from pykafka_broker.cluster.image import MetadataImage, TopicImage
 from pykafka_broker.cluster.partition_change import still_eligible
@@ -70,20 +76,13 @@ _POOLS = (
 _FIXED_HERE = ("listeners", "listener.security.protocol.map")
 # Keys and trust stores: each listener has its own.
 _PER_LISTENER = frozenset(
-    f"ssl.{rest}"
-    for rest in (
-        "key.password",
-        "keystore.type",
-        "keystore.location",
-        "keystore.password",
-        "keystore.key",
-        "keystore.certificate.chain",
-        "truststore.type",
-        "truststore.location",
-        "truststore.password",
-        "truststore.certificates",
-    )
-)
+    f"ssl.{store}store.{part}"
+    for store, parts in {
+        "key": ("type", "location", "password", "key", "certificate.chain"),
+        "trust": ("type", "location", "password", "certificates"),
+    }.items()
+    for part in parts
+) | {"ssl.key.password"}
 _OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 _LISTENER_PARTS = 3  # "listener.name.<name>."
 _CLIENT_MATCHES = (
@@ -100,13 +99,6 @@ _MIN_INTERVAL_MS, _MAX_INTERVAL_MS = 100, 3_600_000
 
 def anybody() -> None:
     """Permit the change: rights have been checked, or no authorizer exists."""
-
-
-class TooManyRecords(ApiError):
-    """A request would write too many records: no resource changes."""
-
-    def __init__(self) -> None:
-        super().__init__(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 class ConfigOp(NamedTuple):
@@ -165,11 +157,7 @@ def alter_configs(
 
 
 def check_ops(ops: Sequence[ConfigOp]) -> None:
-    """Check a list of changes for any resource.
-
-    Raises:
-        ApiError: a key comes twice, or a value is missing.
-    """
+    """Check a list of changes for any resource. Raises ApiError: a key comes twice, or a value is missing."""
     nulls: list[str] = []
     keys: set[str] = set()
     for op in ops:
@@ -207,7 +195,8 @@ def _edited_list(controller: Controller, kind: ConfigResourceType, op: ConfigOp,
             reason = f"Can't {_NAMES[op.operation]} to key {op.key} because its type is not LIST."
         raise ApiError(ErrorCode.INVALID_CONFIG, reason)
     if present is None:
-        present = _inherited_text(controller, kind, key)
+        of_broker = kind is ConfigResourceType.BROKER
+        present = format_value(controller.config[key.name] if of_broker else inherited(key, controller.config)) or ""
     parts = [part.strip() for part in present.split(",") if part.strip()]
     wanted = [part.strip() for part in (op.value or "").split(",")]
     if op.operation == AlterConfigOp.APPEND:
@@ -215,11 +204,6 @@ def _edited_list(controller: Controller, kind: ConfigResourceType, op: ConfigOp,
     else:
         parts = [part for part in parts if part not in wanted]
     return ",".join(parts)
-
-
-def _inherited_text(controller: Controller, kind: ConfigResourceType, key: ConfigKey) -> str:
-    value = controller.config[key.name] if kind is ConfigResourceType.BROKER else inherited(key, controller.config)
-    return format_value(value) or ""
 
 
 def _records(
@@ -239,12 +223,15 @@ def _records(
         else:
             overrides[key] = value
     if kind == ConfigResourceType.TOPIC:
-        check_topic_resource(name)
+        if not name:
+            raise _wrong("Default topic resources are not allowed.")
+        check_topic_name(name)
         # An unknown config left by another release is no fault of this request.
         known = {key.name for key in live_keys(controller.config)}
         readable = {key: value for key, value in overrides.items() if key in known or key in changed}
         check_topic(controller.config, readable)
-        check_topic_exists(controller, name)
+        if name not in controller.image.topics:  # the last check: a bad value is reported even for a missing topic
+            raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     elif kind == ConfigResourceType.BROKER:
         if len(changed) > MAX_RECORDS_PER_OPERATION:
             raise TooManyRecords
@@ -285,18 +272,6 @@ def check_topic(config: BrokerConfig, overrides: Overrides) -> None:
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage."
         )
-
-
-def check_topic_resource(name: str) -> None:
-    if not name:
-        raise _wrong("Default topic resources are not allowed.")
-    check_topic_name(name)
-
-
-def check_topic_exists(controller: Controller, name: str) -> None:
-    """Check as the last step whether the topic exists: a bad value is reported even for a missing topic."""
-    if name not in controller.image.topics:
-        raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
 
 
 def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:

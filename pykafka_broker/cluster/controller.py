@@ -18,7 +18,9 @@ from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.config.broker import BrokerConfig
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
@@ -30,6 +32,13 @@ DIRECTORIES_FROM = 17
 _ELR_FROM = 23
 # ... and whose broker records have cordoned directories (KIP-1066).
 CORDONED_FROM = 30
+
+
+class TooManyRecords(ApiError):
+    """A request would write too many records: nothing changes."""
+
+    def __init__(self) -> None:
+        super().__init__(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
 class TopicCreation(NamedTuple):

@@ -16,6 +16,7 @@ check does not move a whole cluster. Like Kafka's controller since KRaft, this o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from pykafka_broker.cluster.controller import Controller, Decision
 from pykafka_broker.cluster.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
@@ -81,27 +82,21 @@ def broker_leaves(controller: Controller, broker_id: int) -> Records:
 def directories_lost(controller: Controller, broker_id: int, is_lost: Callable[[bytes], bool]) -> Records:
     """Change the partitions in lost directories of a broker."""
 
-    def is_in(partition: PartitionImage) -> bool:
-        return broker_id in partition.isr and is_lost(partition.directory_of(broker_id))
-
     def left(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
         return without(controller, topic, partition, broker_id)
 
-    return _changes(controller, is_in, left)
+    return _changes(
+        controller,
+        lambda partition: broker_id in partition.isr and is_lost(partition.directory_of(broker_id)),
+        left,
+    )
 
 
 def unclean_shutdown(controller: Controller, broker_id: int) -> Records:
     """Change the partitions of a returning broker which may have lost unsynced records."""
 
     def forgotten(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        return partition_change(
-            controller,
-            topic,
-            partition,
-            may_lead(controller.image, partition, leaving=broker_id),
-            election=election_of(controller, topic),
-            unclean=(broker_id,),
-        )
+        return change_of(controller, topic, partition, leaving=broker_id, unclean=(broker_id,))
 
     return _changes(controller, lambda partition: broker_id in partition.isr or broker_id in partition.elr, forgotten)
 
@@ -110,7 +105,7 @@ def broker_returns(controller: Controller, broker_id: int) -> Records:
     """Elect the unfenced broker for partitions without a leader."""
 
     def elected(topic: TopicImage, partition: PartitionImage) -> ApiMessageAndVersion | None:
-        return _online_again(controller, topic, partition, broker_id)
+        return change_of(controller, topic, partition, returning=broker_id)
 
     return _changes(
         controller, lambda partition: partition.leader == NO_LEADER and broker_id in partition.replicas, elected
@@ -118,15 +113,11 @@ def broker_returns(controller: Controller, broker_id: int) -> Records:
 
 
 def unclean_candidates(controller: Controller) -> Records:
-    """Elect leaders for partitions without a leader whose topic's config would rather lose records."""
-
+    """Elect leaders for partitions without a leader where the topic's config would rather lose records."""
     for topic in controller.image.topics.values():
         leaderless = [partition for partition in topic.partitions.values() if partition.leader == NO_LEADER]
         if leaderless and election_of(controller, topic) is Election.UNCLEAN:
-            for partition in leaderless:
-                record = _online_again(controller, topic, partition)
-                if record is not None:
-                    yield record
+            yield from filter(None, (change_of(controller, topic, partition) for partition in leaderless))
 
 
 def leads_anything(image: MetadataImage, broker_id: int) -> bool:
@@ -135,24 +126,33 @@ def leads_anything(image: MetadataImage, broker_id: int) -> bool:
     )
 
 
-def _online_again(
-    controller: Controller, topic: TopicImage, partition: PartitionImage, returning: int = -1
+def change_of(
+    controller: Controller,
+    topic: TopicImage,
+    partition: PartitionImage,
+    *,
+    leaving: int = -1,
+    returning: int = -1,
+    **values: Any,
 ) -> ApiMessageAndVersion | None:
-    acceptable = may_lead(controller.image, partition, returning=returning)
-    return partition_change(controller, topic, partition, acceptable, election=election_of(controller, topic))
+    """Return the record of a change, with a leader by the topic's config and the brokers' states.
+
+    Args:
+        leaving: The broker that counts as gone.
+        returning: The broker that counts as back.
+        values: The arguments of `partition_change`.
+    """
+    if "election" not in values:
+        values["election"] = election_of(controller, topic)
+    acceptable = may_lead(controller.image, partition, leaving=leaving, returning=returning)
+    return partition_change(controller, topic, partition, acceptable, **values)
 
 
 def without(
     controller: Controller, topic: TopicImage, partition: PartitionImage, broker_id: int
 ) -> ApiMessageAndVersion | None:
-    return partition_change(
-        controller,
-        topic,
-        partition,
-        may_lead(controller.image, partition, leaving=broker_id),
-        election=election_of(controller, topic),
-        isr=[each for each in partition.isr if each != broker_id],
-    )
+    isr = [each for each in partition.isr if each != broker_id]
+    return change_of(controller, topic, partition, leaving=broker_id, isr=isr)
 
 
 def _changes(
@@ -222,7 +222,11 @@ class _Elections:
         partition = topic.partitions.get(index)
         if partition is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"No such partition as {name}-{index}")
-        if not _is_needed(kind, partition) or (name, index) in self._elected:
+        if kind is Election.PREFERRED:
+            is_needed = partition.leader != partition.replicas[0]
+        else:
+            is_needed = partition.leader == NO_LEADER
+        if not is_needed or (name, index) in self._elected:
             raise ApiError(ErrorCode.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
         record = elected(self._controller, topic, partition, kind)
         if record is None:
@@ -231,17 +235,11 @@ class _Elections:
         self._elected.add((name, index))
 
 
-def _is_needed(kind: Election, partition: PartitionImage) -> bool:
-    if kind is Election.PREFERRED:
-        return partition.leader != partition.replicas[0]
-    return partition.leader == NO_LEADER
-
-
 def elected(
     controller: Controller, topic: TopicImage, partition: PartitionImage, kind: Election
 ) -> ApiMessageAndVersion | None:
     """Return the record of a successful election of the kind, or None."""
-    record = partition_change(controller, topic, partition, may_lead(controller.image, partition), election=kind)
+    record = change_of(controller, topic, partition, election=kind)
     if record is None or record.message.leader < 0:
         return None
     if kind is Election.PREFERRED and record.message.leader != partition.replicas[0]:

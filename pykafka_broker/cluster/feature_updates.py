@@ -34,7 +34,10 @@ def update_features(
     results = []
     kraft_version = 0
     for update in request.feature_updates:
-        problem = _problem(controller, update, _upgrade_type(update, version))
+        upgrade_type = update.upgrade_type
+        if version < _UPGRADE_TYPES_FROM:
+            upgrade_type = UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
+        problem = _problem(controller, update, upgrade_type)
         if problem is not None:
             message = f"The update failed for all features since the following feature had an error: {problem}"
             return Decision(
@@ -57,12 +60,6 @@ def _nobody_eligible(image: MetadataImage) -> list[ApiMessageAndVersion]:
     if not any(partition.elr or partition.last_known_elr for partition in partitions):
         return []
     return [ApiMessageAndVersion(ClearElrRecord(), 0)]
-
-
-def _upgrade_type(update: FeatureUpdateKey, version: int) -> int:
-    if version >= _UPGRADE_TYPES_FROM:
-        return update.upgrade_type
-    return UpgradeType.SAFE_DOWNGRADE if update.allow_downgrade else UpgradeType.UPGRADE
 
 
 def _problem(controller: Controller, update: FeatureUpdateKey, upgrade_type: int) -> str | None:

@@ -221,22 +221,14 @@ def _initial_voter(text: str) -> InitialVoter:
 
 
 def version_mapping(text: str | None) -> list[str]:
-    """Return the features of a release, the latest for None, as Kafka's tools print them.
-
-    Raises:
-        FormatError: the release is unknown.
-    """
+    """Return the features of a release, the latest for None, in the words of Kafka's tools. Raises FormatError."""
     level = _LATEST if text is None else metadata_version(text, unstable=True)
     first = f"{METADATA_VERSION}={level} ({text or name_of_metadata_version(level)})"
     return [first, *(f"{name}={each}" for name, each in default_levels(level).items())]
 
 
 def feature_dependencies(name: str, level: int) -> list[str]:
-    """Return the dependencies of a feature's level, as Kafka's tools print them.
-
-    Raises:
-        FormatError: feature or level is unknown.
-    """
+    """Return the dependencies of a feature's level, in the words of Kafka's tools. Raises FormatError."""
     if name == METADATA_VERSION and name_of_metadata_version(level) is None:
         raise FormatError(f"Unknown {name} {level}")
     if name not in SUPPORTED:
@@ -256,11 +248,7 @@ def _feature(name: str, level: int) -> str:
 
 
 def scram_user(argument: str, new_salt: Callable[[], bytes]) -> UserScramCredentialRecord:
-    """Return the record of a user.
-
-    Raises:
-        FormatError: the argument is wrong.
-    """
+    """Return the record of a user. Raises FormatError: the argument is wrong."""
     mechanism, equals, rest = argument.strip().partition("=")
     if not equals:
         raise FormatError(f"Failed to find equals sign in SCRAM argument '{argument.strip()}'")
@@ -331,7 +319,7 @@ def _decoded(text: str, what: str) -> bytes:
 
 
 def voter(node_id: int, directory_id: bytes, endpoints: Iterable[Address]) -> Voter:
-    """Return a voter with the abilities of this release."""
+    """Return a voter with the abilities of the release."""
     reached = [Endpoint(each.listener, each.host, each.port) for each in endpoints]
     return Voter(node_id, directory_id, reached, KRaftVersionFeature(*SUPPORTED["kraft.version"]))
 
@@ -398,9 +386,14 @@ class StorageFormatter:
         if not empty:
             yield "All of the log directories are already formatted."
             return
-        yield f"Bootstrap metadata: {_text_of(records, levels[METADATA_VERSION])}"
+        told = ", ".join(f"ApiMessageAndVersion({_text_of_record(each.message)} at version 0)" for each in records)
+        yield (
+            f"Bootstrap metadata: BootstrapMetadata(records=[{told}], "
+            f"metadataVersionLevel={levels[METADATA_VERSION]}, source=format command)"
+        )
         for path in empty:
-            yield f"Formatting {self._kind(path)} {path} with metadata.version {_name(levels)}."
+            version = METADATA_VERSIONS[levels[METADATA_VERSION]]
+            yield f"Formatting {self._kind(path)} {path} with metadata.version {version}."
             self._format(path, records)
 
     @property
@@ -487,7 +480,9 @@ class StorageFormatter:
             directory_id = next((each.directory_id for each in voters if each.id == self._node.id), directory_id)
             folder = f"{path}/{METADATA_TOPIC}-0"
             fs.make_directory(folder)
-            control = Voters(1, self._voters_record(voters))
+            listener = "CONTROLLER" if self._node.controller_listener is None else self._node.controller_listener[0]
+            told = [voter(each.id, each.directory_id, [Address(each.host, each.port, listener)]) for each in voters]
+            control = Voters(1, voters_record(told))
             pieces = snapshot_pieces([], now=self._now, last_contained_log_timestamp=self._now, voters=control)
             write_file(fs, f"{folder}/{snapshot_name(0, 0)}", b"".join(pieces))
         write_snapshot(fs, f"{path}/{BOOTSTRAP_FILE}", records, now=self._now)
@@ -503,12 +498,6 @@ class StorageFormatter:
         while is_reserved(drawn := self._new_uuid()):
             pass
         return drawn
-
-    def _voters_record(self, voters: Sequence[InitialVoter]) -> bytes:
-        listener = "CONTROLLER" if self._node.controller_listener is None else self._node.controller_listener[0]
-        return voters_record(
-            [voter(each.id, each.directory_id, [Address(each.host, each.port, listener)]) for each in voters]
-        )
 
 
 def properties_of(fs: FileSystem, path: str) -> dict[str, str] | None:
@@ -559,17 +548,8 @@ def _block(title: str, endings: tuple[str, str], lines: list[str]) -> list[str]:
     return [f"Found {title.format(endings[len(lines) > 1])}:", *(f"  {line}" for line in lines), ""]
 
 
-def _name(levels: dict[str, int]) -> str:
-    return METADATA_VERSIONS[levels[METADATA_VERSION]]
-
-
-def _text_of(records: Records, level: int) -> str:
-    """Return the records in the words of kafka-storage, but without users' keys, which kafka-storage prints."""
-    told = ", ".join(f"ApiMessageAndVersion({_text_of_record(each.message)} at version 0)" for each in records)
-    return f"BootstrapMetadata(records=[{told}], metadataVersionLevel={level}, source=format command)"
-
-
 def _text_of_record(record: object) -> str:
+    """Return a record in the words of kafka-storage, but without a user's keys, which kafka-storage prints."""
     if isinstance(record, FeatureLevelRecord):
         return f"FeatureLevelRecord(name='{record.name}', featureLevel={record.feature_level})"
     shown = {name: getattr(record, name) for name in ("name", "mechanism", "iterations")}

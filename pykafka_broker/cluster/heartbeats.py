@@ -59,7 +59,7 @@ Following = Callable[[Controller, BrokerImage], Iterator[ApiMessageAndVersion]]
 
 
 class Sessions:
-    """The sessions of all brokers. The broker in the controller's own process is never fenced for its silence.
+    """The sessions of all brokers. The broker in the controller's own process is never fenced for silence.
 
     unfinished: the changes that heartbeats have begun and the controller has to continue, with the broker's epoch.
     """
@@ -95,7 +95,7 @@ class Sessions:
         return session
 
     def remove(self, broker_id: int) -> None:
-        """Remove a session: another incarnation has registered, whose first heartbeat begins the next session."""
+        """Remove a session: another incarnation has registered, and the first heartbeat begins the next session."""
         self._sessions.pop(broker_id, None)
         self._watched.pop(broker_id, None)
 
@@ -182,7 +182,9 @@ def broker_heartbeat(
         fenced = (broker.id, remaining_fence_records) not in sessions.unfinished
         should_shut_down = fenced and request.want_shut_down
     elif request.want_shut_down:
-        retreating = _next_shutdown_records(controller, broker, session)
+        retreating = []
+        if not broker.in_controlled_shutdown or session.shutdown_offset is None:
+            retreating = list(islice(controlled_shutdown_records(controller, broker), PORTION))
         records += retreating
         if len(retreating) < PORTION and session.shutdown_offset is None:
             session.shutdown_offset = next_offset + len(records) - 1
@@ -194,11 +196,7 @@ def broker_heartbeat(
 
 
 def known_broker(controller: Controller, broker_id: int, epoch: int) -> BrokerImage:
-    """Return the broker with the epoch.
-
-    Raises:
-        ApiError: STALE_BROKER_EPOCH, there is none.
-    """
+    """Return the broker with the epoch. Raises STALE_BROKER_EPOCH."""
     broker = controller.image.brokers.get(broker_id)
     if broker is None or broker.epoch != epoch:
         raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
@@ -248,13 +246,6 @@ def controlled_shutdown_records(controller: Controller, broker: BrokerImage) -> 
     yield from broker_leaves(controller, broker.id)
 
 
-def _next_shutdown_records(controller: Controller, broker: BrokerImage, session: Session) -> list[ApiMessageAndVersion]:
-    """Return the next portion of shutdown records, none if all are written."""
-    if broker.in_controlled_shutdown and session.shutdown_offset is not None:
-        return []
-    return list(islice(controlled_shutdown_records(controller, broker), PORTION))
-
-
 def _may_end(controller: Controller, sessions: Sessions, session: Session) -> bool:
     """Return whether the broker leads nothing any more, and every serving broker knows so."""
     image, offset = controller.image, session.shutdown_offset
@@ -273,10 +264,7 @@ def _directories(
         moved = directories_lost(controller, broker.id, lost.__contains__)
         yield from first_batch(moved, sessions, broker, remaining_loss_records)
     cordoned = request.cordoned_log_dirs
-    if cordoned is not None and level >= CORDONED_FROM and not _same(broker.cordoned_log_dirs, cordoned):
+    known = broker.cordoned_log_dirs
+    if cordoned is not None and level >= CORDONED_FROM and (known is None or set(known) != set(cordoned)):
         change = BrokerRegistrationChangeRecord(broker.id, broker.epoch, cordoned_log_dirs=list(cordoned))
         yield ApiMessageAndVersion(change, 3)
-
-
-def _same(known: tuple[bytes, ...] | None, told: list[bytes]) -> bool:
-    return known is not None and set(known) == set(told)

@@ -28,6 +28,7 @@ LEADER_UNCHANGED = -2
 QuotaEntity = tuple[tuple[str, str | None], ...]
 _tuples: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
 # Attributes of an image that `become` replaces.
 _HELD = (
     "brokers",
@@ -135,7 +136,7 @@ def changed_partition(partition: PartitionImage, record: Any) -> PartitionImage:
 
 
 class TopicImage:
-    """A topic and its partitions by index. A re-created topic has a new id."""
+    """A topic with the partitions by index. A re-created topic has a new id."""
 
     __slots__ = ("id", "name", "partitions")
 
@@ -248,7 +249,7 @@ class MetadataImage:
             RecordType.CONFIG: self._config,
             RecordType.PARTITION_CHANGE: self._partition_change,
             RecordType.FENCE_BROKER: self._fence_broker,
-            RecordType.UNFENCE_BROKER: self._unfence_broker,
+            RecordType.UNFENCE_BROKER: self._fence_broker,
             RecordType.REMOVE_TOPIC: self._remove_topic,
             RecordType.DELEGATION_TOKEN: self._delegation_token,
             RecordType.USER_SCRAM_CREDENTIAL: self._scram_credential,
@@ -373,14 +374,7 @@ class MetadataImage:
 
     def _config(self, record: Any, delta: MetadataDelta) -> None:
         resource = (record.resource_type, record.resource_name)
-        if record.value is None:
-            overrides = self.configs.get(resource)
-            if overrides is not None:
-                overrides.pop(record.name, None)
-                if not overrides:
-                    del self.configs[resource]
-        else:
-            self.configs.setdefault(resource, {})[record.name] = record.value
+        _put(self.configs, resource, record.name, record.value)
         delta.configs.add(resource)
 
     def _feature_level(self, record: Any, delta: MetadataDelta) -> None:
@@ -393,14 +387,7 @@ class MetadataImage:
 
     def _client_quota(self, record: Any, delta: MetadataDelta) -> None:
         entity = tuple(sorted((e.entity_type, e.entity_name) for e in record.entity))
-        if record.remove:
-            quotas = self.client_quotas.get(entity)
-            if quotas is not None:
-                quotas.pop(record.key, None)
-                if not quotas:
-                    del self.client_quotas[entity]
-        else:
-            self.client_quotas.setdefault(entity, {})[record.key] = record.value
+        _put(self.client_quotas, entity, record.key, None if record.remove else record.value)
         delta.quotas.add(entity)
 
     def _producer_ids(self, record: Any, delta: MetadataDelta) -> None:
@@ -431,11 +418,7 @@ class MetadataImage:
         delta.brokers.add(broker.id)
 
     def _fence_broker(self, record: Any, delta: MetadataDelta) -> None:
-        self._known_broker(record.id).fenced = True
-        delta.brokers.add(record.id)
-
-    def _unfence_broker(self, record: Any, delta: MetadataDelta) -> None:
-        self._known_broker(record.id).fenced = False
+        self._known_broker(record.id).fenced = record.API_KEY == RecordType.FENCE_BROKER
         delta.brokers.add(record.id)
 
     def _register_controller(self, record: Any, delta: MetadataDelta) -> None:
@@ -473,6 +456,16 @@ class MetadataImage:
 
     def _nothing(self, record: Any, delta: MetadataDelta) -> None:
         """Ignore records which only mark time."""
+
+
+def _put(held: dict[K, dict[str, V]], entity: K, key: str, value: V | None) -> None:
+    """Set a value of an entity, or take the value away for None; an entity without values goes."""
+    if value is not None:
+        held.setdefault(entity, {})[key] = value
+    elif entity in held:
+        held[entity].pop(key, None)
+        if not held[entity]:
+            del held[entity]
 
 
 # -- from one image to another

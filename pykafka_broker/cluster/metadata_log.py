@@ -123,11 +123,7 @@ class Replay:
             self.record(decode_record(record.value))
 
     def checked(self, where: str, header: BatchHeader, batch: memoryview) -> None:
-        """Replay a batch of the log or of a snapshot, after a check of the CRC.
-
-        Raises:
-            MetadataError: the batch makes no sense; the error names the place.
-        """
+        """Replay a batch of the log or of a snapshot, after a check of the CRC. Raises MetadataError, with `where`."""
         try:
             check_crc(batch, header)
             self.batch(header, batch)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from pykafka_broker.cluster.controller import Controller
-from pykafka_broker.cluster.image import BrokerImage, MetadataImage
+from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
@@ -29,7 +29,11 @@ def drawing(controller: Controller) -> Draw:
 
 def place(controller: Controller, count: int, replication_factor: int, draw: Draw) -> list[list[int]]:
     """Return replicas for `count` partitions, the leader first."""
-    brokers = [broker for broker in controller.image.brokers.values() if _takes_replicas(broker)]
+    brokers = [
+        broker
+        for broker in controller.image.brokers.values()
+        if not broker.in_controlled_shutdown and not broker.all_dirs_cordoned
+    ]
     problem = None
     if all(broker.fenced for broker in brokers):
         problem = "All brokers are currently fenced, or have all their log directories cordoned."
@@ -44,10 +48,6 @@ def place(controller: Controller, count: int, replication_factor: int, draw: Dra
         return [[brokers[0].id] for _ in range(count)]
     racks = Racks(brokers, draw)
     return [racks.next(replication_factor) for _ in range(count)]
-
-
-def _takes_replicas(broker: BrokerImage) -> bool:
-    return not broker.in_controlled_shutdown and not broker.all_dirs_cordoned
 
 
 class Placeable(Protocol):
@@ -128,10 +128,10 @@ def shuffled(items: Sequence[T], draw: Draw) -> list[T]:
 
 
 def check_assignment(image: MetadataImage, replicas: Sequence[int], expected: int | None) -> None:
-    """Check a manual assignment; `expected` is the replica count of the topic's other partitions.
+    """Check a manual assignment. Raises INVALID_REPLICA_ASSIGNMENT.
 
-    Raises:
-        ApiError: INVALID_REPLICA_ASSIGNMENT.
+    Args:
+        expected: The replica count of the topic's other partitions.
     """
     if not replicas:
         raise _refused("The manual partition assignment includes an empty replica list.")

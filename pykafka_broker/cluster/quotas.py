@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision, TooManyRecords
 from pykafka_broker.cluster.image import MetadataImage, QuotaEntity
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
@@ -41,7 +41,7 @@ def alter_client_quotas(
     first: dict[QuotaEntity, wanted.EntryData] = {}
     repeated: set[QuotaEntity] = set()
     for entry in request.entries:
-        entity = _entity(entry)
+        entity = tuple({part.entity_type: part.entity_name for part in entry.entity}.items())
         if first.setdefault(entity, entry) is not entry:
             repeated.add(entity)
     records: list[ApiMessageAndVersion] = []
@@ -55,8 +55,7 @@ def alter_client_quotas(
                 raise _invalid(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{text}}})")
             records += _records(controller.image, entity, entry.ops)
             if len(records) > MAX_RECORDS_PER_OPERATION:
-                too_many = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-                return Decision([], refusal(request, too_many))
+                return Decision([], refusal(request, TooManyRecords()))
         except ApiError as error:
             code, message = error.code, error.message
         shown = [altered.EntityData(kind, name) for kind, name in entity]
@@ -71,10 +70,6 @@ def refusal(request: wanted.AlterClientQuotasRequest, error: ApiError) -> altere
         shown = [altered.EntityData(part.entity_type, part.entity_name) for part in entry.entity]
         entries.append(altered.EntryData(error.code, error.message, shown))
     return altered.AlterClientQuotasResponse(entries=entries)
-
-
-def _entity(entry: wanted.EntryData) -> QuotaEntity:
-    return tuple({part.entity_type: part.entity_name for part in entry.entity}.items())
 
 
 def _records(image: MetadataImage, entity: QuotaEntity, ops: Sequence[wanted.OpData]) -> list[ApiMessageAndVersion]:
@@ -142,12 +137,6 @@ def describe_client_quotas(
             "Invalid entity filter component combination. IP filter component should not be used with user or clientId "
             "filter component."
         )
-    return _matching(image, exact, kinds, strict)
-
-
-def _matching(
-    image: MetadataImage, exact: Mapping[str, str | None], kinds: set[str], strict: bool
-) -> Iterator[tuple[QuotaEntity, dict[str, float]]]:
     for entity, quotas in image.client_quotas.items():
         names = dict(entity)
         if not kinds <= names.keys() or (strict and len(kinds) < len(names)):

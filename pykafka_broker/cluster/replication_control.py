@@ -21,12 +21,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from pykafka_broker.cluster.controller import Controller, Decision
-from pykafka_broker.cluster.elections import election_of, may_lead, without
+from pykafka_broker.cluster.elections import change_of, election_of, without
 from pykafka_broker.cluster.image import MetadataImage, PartitionImage, TopicImage, changed_partition
-from pykafka_broker.cluster.partition_change import RECOVERED, RECOVERING, Election, active, partition_change
+from pykafka_broker.cluster.partition_change import (
+    RECOVERED,
+    RECOVERING,
+    Election,
+    active,
+    assignment,
+)
 from pykafka_broker.cluster.placement import check_assignment
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.replicas import assignment
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import alter_partition_response as answers
@@ -96,15 +101,8 @@ def _altered(
     _check_isr(partition, [member.broker_id for member in members], wanted.leader_recovery_state)
     if not all(_eligible(controller, partition, member) for member in members):
         raise ApiError(ErrorCode.INELIGIBLE_REPLICA)
-    record = partition_change(
-        controller,
-        topic,
-        partition,
-        may_lead(controller.image, partition),
-        election=election_of(controller, topic),
-        isr=[member.broker_id for member in members],
-        recovery_state=wanted.leader_recovery_state,
-    )
+    isr = [member.broker_id for member in members]
+    record = change_of(controller, topic, partition, isr=isr, recovery_state=wanted.leader_recovery_state)
     after = partition if record is None else changed_partition(partition, record.message)
     if after.leader != sender:
         return record, answers.PartitionData(wanted.partition_index, ErrorCode.NEW_LEADER_ELECTED)
@@ -204,12 +202,10 @@ def _begun(
     controller: Controller, topic: TopicImage, partition: PartitionImage, target: list[int]
 ) -> ApiMessageAndVersion | None:
     going = sorted(set(partition.replicas) - set(target))
-    return partition_change(
+    return change_of(
         controller,
         topic,
         partition,
-        may_lead(controller.image, partition),
-        election=election_of(controller, topic),
         replicas=[*target, *going],
         adding=sorted({*partition.adding_replicas, *target} - _original(partition)),
         removing=going,
@@ -225,24 +221,14 @@ def _called_off(controller: Controller, topic: TopicImage, partition: PartitionI
         raise ApiError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
     original = _original(partition)
     isr = [broker for broker in partition.isr if broker in original]
-    election = election_of(controller, topic)
-    if not isr and election is not Election.UNCLEAN:
+    if not isr and election_of(controller, topic) is not Election.UNCLEAN:
         raise ApiError(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {topic.name}:{partition.partition} because it would require "
             "an unclean leader election.",
         )
-    return partition_change(
-        controller,
-        topic,
-        partition,
-        may_lead(controller.image, partition),
-        election=election,
-        isr=isr,
-        replicas=[broker for broker in partition.replicas if broker in original],
-        adding=[],
-        removing=[],
-    )
+    replicas = [broker for broker in partition.replicas if broker in original]
+    return change_of(controller, topic, partition, isr=isr, replicas=replicas, adding=[], removing=[])
 
 
 def is_reassigning(partition: PartitionImage) -> bool:

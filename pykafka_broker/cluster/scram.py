@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision, TooManyRecords
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
@@ -59,8 +59,7 @@ def alter_user_scram_credentials(
         except ApiError as error:
             errors[name] = error.code, error.message
         if len(records) > MAX_RECORDS_PER_OPERATION:
-            too_many = ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-            return Decision([], refusal(request, too_many))
+            return Decision([], refusal(request, TooManyRecords()))
     results = [AlterUserScramCredentialsResult(name, 0, None) for name in records]
     for name, (code, message) in errors.items():
         results.append(AlterUserScramCredentialsResult(name, code, message))

@@ -50,11 +50,7 @@ def are_plain(names: Sequence[str]) -> bool:
 
 
 def check_topic_name(name: str) -> None:
-    """Check a topic's name.
-
-    Raises:
-        ApiError: INVALID_TOPIC_EXCEPTION.
-    """
+    """Check a topic's name. Raises INVALID_TOPIC_EXCEPTION."""
     problem = name_problem(name)
     if problem is not None:
         raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from itertools import chain
-from typing import NamedTuple
 
 from pykafka_broker.cluster.authorizer import ANYTHING, Rights, denial
 from pykafka_broker.cluster.config_changes import check_topic, config_records
@@ -18,6 +17,7 @@ from pykafka_broker.cluster.controller import (
     Controller,
     Decision,
     Spend,
+    TooManyRecords,
     check_creation,
     unlimited,
 )
@@ -25,7 +25,6 @@ from pykafka_broker.cluster.partition_change import active
 from pykafka_broker.cluster.placement import check_assignment, directories_of, drawing, place
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA, check_topic_name, may_collide, unified
-from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import describe_topic
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType, ConfigResourceType
@@ -84,15 +83,11 @@ def create_topics(
             results.append(_failed(name, ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed."))
     for result in results:
         if not (result.error_code or rights.allow(AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC, result.name)):
-            _hide_configs(result)
+            # The client may create a topic, but not see configs.
+            result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            result.num_partitions = result.replication_factor = -1
+            result.configs = []
     return Decision([] if request.validate_only else creation.records, CreateTopicsResponse(topics=results))
-
-
-def _hide_configs(result: CreatableTopicResult) -> None:
-    """Hide the configs from a client which may create a topic, but not see configs."""
-    result.topic_config_error_code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    result.num_partitions = result.replication_factor = -1
-    result.configs = []
 
 
 class _Creation:
@@ -112,10 +107,10 @@ class _Creation:
         results = []
         for topic in topics:
             if collisions is None and may_collide(topic.name):
-                collisions = self._names_in_use()
+                # By unified name. Two new topics of a request may collide, as in Kafka.
+                collisions = {unified(name): name for name in self.controller.image.topics if may_collide(name)}
             try:
-                overrides = _overrides(topic)
-                results.append(self._create(topic, overrides, collisions or {}))
+                results.append(self._create(topic, collisions or {}))
             except ApiError as error:
                 results.append(_failed(topic.name, error.code, error.message))
         if len(self.records) > MAX_RECORDS_PER_OPERATION:
@@ -134,13 +129,7 @@ class _Creation:
             requested += len(topic.assignments) or count
         return requested
 
-    def _names_in_use(self) -> dict[str, str]:
-        """Return names by unified name. Two new topics of a request may collide, as in Kafka."""
-        return {unified(name): name for name in self.controller.image.topics if may_collide(name)}
-
-    def _create(
-        self, topic: CreatableTopic, configs: _Overrides, collisions: Mapping[str, str]
-    ) -> CreatableTopicResult:
+    def _create(self, topic: CreatableTopic, collisions: Mapping[str, str]) -> CreatableTopicResult:
         image = self.controller.image
         name = topic.name
         if name == CLUSTER_METADATA:
@@ -153,7 +142,13 @@ class _Creation:
                 ErrorCode.INVALID_TOPIC_EXCEPTION,
                 f"Topic '{name}' collides with existing topic: {collisions[unified(name)]}",
             )
-        overrides = configs.checked(self.controller.config)
+        nulls = {config.name for config in topic.configs if config.value is None}
+        if nulls:
+            names = ",".join(sorted(nulls))
+            raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
+        # The last one of a repeated name holds, as in Kafka.
+        overrides = {config.name: config.value for config in topic.configs if config.value is not None}
+        check_topic(self.controller.config, overrides)
         assignments = self._assignments(topic)
         if self.controller.policies is not None:
             check_creation(self.controller.policies, topic, assignments, overrides)
@@ -217,32 +212,8 @@ class _Creation:
         return [assignments[partition] for partition in range(len(assignments))]
 
 
-class _Overrides(NamedTuple):
-    """The configs wanted for a topic, and the names of configs without a value."""
-
-    values: dict[str, str]
-    nulls: set[str]
-
-    def checked(self, config: BrokerConfig) -> dict[str, str]:
-        if self.nulls:
-            names = ",".join(sorted(self.nulls))
-            raise ApiError(ErrorCode.INVALID_CONFIG, f"Null value not supported for topic configs: {names}")
-        check_topic(config, self.values)
-        return self.values
-
-
-def _overrides(topic: CreatableTopic) -> _Overrides:
-    overrides = _Overrides({}, set())
-    for config in topic.configs:
-        if config.value is None:
-            overrides.nulls.add(config.name)
-        else:
-            overrides.values[config.name] = config.value  # the last one of a repeated name holds, as in Kafka
-    return overrides
-
-
 def _configs_of(controller: Controller, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-    """Return the request's configs as given; DescribeConfigs tells how they are understood."""
+    """Return the request's configs as given; DescribeConfigs tells the meaning."""
     entries = describe_topic(controller.config, overrides)
     return [
         CreatableTopicConfigs(
@@ -364,7 +335,7 @@ def create_partitions(
             rights.require(AclOperation.ALTER, AclResourceType.TOPIC, topic.name)
             added = _added_partitions(controller, topic)
             if len(records) + len(added) > MAX_RECORDS_PER_OPERATION:
-                raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+                raise TooManyRecords
             spend(len(added))
             records += added
             results.append(CreatePartitionsTopicResult(topic.name, error_message=None))
@@ -391,7 +362,7 @@ def _added_partitions(controller: Controller, topic: CreatePartitionsTopic) -> R
     added = topic.count - present
     if added > MAX_RECORDS_PER_OPERATION:
         # Kafka fails here with UNKNOWN_SERVER_ERROR; CreateTopics has a fitting error.
-        raise ApiError(ErrorCode.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+        raise TooManyRecords
     factor = len(image.partitions[0].replicas)
     if topic.assignments is None:
         assignments = place(controller, added, factor, drawing(controller))

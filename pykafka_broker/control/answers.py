@@ -1,7 +1,7 @@
 """The types of answers, shown to tests by `pykafka_broker.testing.answers`.
 
-Rule: an answer is a dict with these fields, as JSON has them; `null` is None. The docstrings are the descriptions in
-`/openapi.json`. Nothing is imported but types, so a test pays nothing for them.
+Rule: an answer is a dict with these fields, as in JSON; `null` is None. The docstrings are the descriptions in
+`/openapi.json`. The module imports nothing but types, so tests get them at no cost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Records of a topic, compared with expected records.
 
-Rule: only fields that an expected record names are compared. Records of one partition are compared in order; between
-partitions there is no order, so each expected record is searched for among all of them. The text of a difference is
-never longer than a person reads: lines and their number are cut.
+Rule: only the fields named in an expected record are compared. Records of one partition are compared in order. Between
+partitions there is no order, so each expected record is searched for among all records. The text of a difference is
+short enough to read: long lines and long lists are cut.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 from typing import Annotated, Any
 
 from pykafka_broker.control.api.records import Header, RecordAnswer
@@ -73,9 +74,7 @@ class _WantedContent:
         self.named = value is not NOT_NAMED or in_base64 is not None
         self.is_json = self.named and in_base64 is None and value is not None and not isinstance(value, str)
         self.json = _frozen(value) if self.is_json else None
-        self.data = meant(value, in_base64, where) if self.named and value is not NOT_NAMED else None
-        if in_base64 is not None and value is NOT_NAMED:
-            self.data = meant(None, in_base64, where)
+        self.data = meant(None if value is NOT_NAMED else value, in_base64, where)
 
     def fits(self, found: _Content) -> bool:
         if not self.named:
@@ -113,11 +112,11 @@ class ExpectedMatcher:
         return self.key.named + self.value.named + sum(each is not None for each in others)
 
     def fits(self, record: RecordAnswer) -> bool:
-        """Return whether the record has everything expected."""
+        """Return whether a record is as expected."""
         return self.fits_seen(_Seen(record))
 
     def fits_seen(self, seen: _Seen) -> bool:
-        """Return whether a record compared several times fits."""
+        """Return whether a record fits, for a record that is compared several times."""
         expected, record = self.expected, seen.record
         return (
             (expected.partition is None or expected.partition == record.partition)
@@ -138,7 +137,7 @@ class ExpectedMatcher:
         return bool(self.headers) or not left
 
     def __str__(self) -> str:
-        """Return everything expected of the record."""
+        """Return the expectation as text."""
         expected = self.expected
         parts = [
             f"{name} {_told(content.data, content.is_json)}"
@@ -154,7 +153,7 @@ class ExpectedMatcher:
 
 
 def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> str:
-    """Return an empty text if both are the same, else the missing and the unexpected records, line by line."""
+    """Return the missing and the unexpected records, line by line; an empty text without a difference."""
     wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
     form = _Form(wanted)
     if len({each.partition for each in found}) > 1:
@@ -172,7 +171,7 @@ def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]
 
 
 def missing(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]) -> tuple[list[RecordAnswer], list[str]]:
-    """Return a separate record for each expected record with a partner, and a line for each without."""
+    """Return the matching records, a separate record for each expected record, and a line for each unmatched one."""
     wanted, seen = [ExpectedMatcher(each) for each in expected], [_Seen(each) for each in found]
     partners = _partners(wanted, seen)
     lines = [f"- {each}" for each, partner in zip(wanted, partners, strict=True) if partner is None]
@@ -236,7 +235,7 @@ def _steps(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form
 def _aligned(
     wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
 ) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
-    """Return partners by the longest common sequence, or by position to save time."""
+    """Match records by the longest common sequence, or by position where the sequence would take too long."""
     if len(wanted) * len(seen) > _MOST_PAIRS:
         return _one_by_one(wanted, seen)
     fits = [[one.fits_seen(other) for other in seen] for one in wanted]
@@ -246,36 +245,36 @@ def _aligned(
             longest[i][j] = longest[i + 1][j + 1] + 1 if fits[i][j] else max(longest[i + 1][j], longest[i][j + 1])
     steps: list[tuple[ExpectedMatcher | None, _Seen | None]] = []
     i = j = 0
-    while i < len(wanted) and j < len(seen):
-        if fits[i][j]:
+    while i < len(wanted) or j < len(seen):
+        if i < len(wanted) and j < len(seen) and fits[i][j]:
             steps.append((wanted[i], seen[j]))
             i, j = i + 1, j + 1
-        elif longest[i + 1][j] >= longest[i][j + 1]:
+        elif j == len(seen) or (i < len(wanted) and longest[i + 1][j] >= longest[i][j + 1]):
             steps.append((wanted[i], None))
             i += 1
         else:
             steps.append((None, seen[j]))
             j += 1
-    steps += [(each, None) for each in wanted[i:]]
-    return [*steps, *((None, each) for each in seen[j:])]
+    return steps
 
 
 def _one_by_one(
     wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
 ) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
     steps: list[tuple[ExpectedMatcher | None, _Seen | None]] = []
-    for one, other in zip(wanted, seen, strict=False):
-        steps += [(one, other)] if one.fits_seen(other) else [(one, None), (None, other)]
-    both = min(len(wanted), len(seen))
-    steps += [(each, None) for each in wanted[both:]]
-    return [*steps, *((None, each) for each in seen[both:])]
+    for one, other in zip_longest(wanted, seen):
+        if one is not None and other is not None and not one.fits_seen(other):
+            steps += [(one, None), (None, other)]
+        else:
+            steps.append((one, other))
+    return steps
 
 
 # -- several partitions
 
 
 def _partners(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]) -> list[int | None]:
-    """Return the index of a separate fitting record for each expected record, for as many as possible."""
+    """Match as many expected records as possible; return the index of the matched record for each, or None."""
     partners: list[int | None] = [None] * len(wanted)
     owner: dict[int, int] = {}  # of a record that was found: the expected one that has it
     buckets = _Buckets(seen)
@@ -326,7 +325,7 @@ class _Buckets:
         self._of: dict[tuple[str, bool], dict[Any, deque[int]]] = {}
 
     def of(self, wanted: ExpectedMatcher, taken: dict[int, int]) -> Iterator[int]:
-        """Return records without an owner, candidates for a match."""
+        """Return the records that may match and are not taken."""
         name = "value" if wanted.value.named else "key" if wanted.key.named else None
         if name is None:
             return (each for each in range(len(self._seen)) if each not in taken)

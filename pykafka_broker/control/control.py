@@ -1,10 +1,10 @@
 """Everything within reach of operations; requests of Kafka's protocol from inside the process.
 
-Rule: an operation asks Kafka's questions through `inside`; for things that no client can ask (time, state, faults) it
-uses the parts named here. Every change is made in a turn (`in_turn`), so that waiting requests are answered.
+Rule: an operation asks Kafka's questions through `inside`. For time, state and faults, which no client can ask for, an
+operation uses the parts of `Control`. Every change is made in a turn (`in_turn`), and waiting requests are answered.
 
-A request from inside goes through the router, so that there is one way in and the same checks. Such a request has all
-rights, is not counted among the requests of clients, and meets no faults.
+A request from inside goes through the router: there is one way in, with the same checks. Such a request has all rights,
+is not counted among the requests of clients, and meets no faults.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class InProcessClient:
     async def find_coordinator(self, key: str, *, is_group: bool = True) -> int:
         """Return the broker coordinating a group or a transactional id.
 
-        Raises `Problem` where none can be named within a second.
+        Raises `Problem` if no coordinator is found within a second.
         """
         request = FindCoordinatorRequest(
             key_type=CoordinatorType.GROUP if is_group else CoordinatorType.TRANSACTION, coordinator_keys=[key]
@@ -103,7 +103,7 @@ class InProcessClient:
 
 
 class CurrentClient:
-    """A client of the process's present broker; an emulated release is ignored."""
+    """A client of the present broker of the process, with today's versions even where a release is emulated."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -164,7 +164,7 @@ class Control:
     async def until(self, holds: Callable[[], R | None], timeout_s: float) -> R | None:
         """Return the first result of `holds` other than None, asked after every turn; None when the time is over.
 
-        Raises what `holds` raises, also after a later turn: the leader may have moved meanwhile.
+        An error of `holds` is raised, after a later turn too: the leader may have moved meanwhile.
         """
         found = holds()
         if found is not None:

@@ -1,11 +1,12 @@
 """The HTTP server of the control API: access, the way from a request to an operation, the files of the web page.
 
-Rule: without a token only this machine may ask, and of the pages in a browser only the broker's own: a request from
-another origin, or for a name that is not of this machine, is refused. With a token, every client that has it may ask.
+Rule: without a token the API serves requests from this machine alone, and of the pages in a browser only the broker's
+own page. A request from a page of another origin, or for a host name of another machine, is refused. With a token,
+every client with the token is served.
 
-The files of the page itself are served to everybody who can reach the door: they hold nothing secret, and the
-operations that the page asks for are checked like all others. A file is found by its name in `bundle/` and never by a
-path, so that no path leads out of that folder.
+The files of the page are served to every client that reaches the door: the files hold no secret, and the operations
+behind the page are checked like all others. A file is found by its name in `bundle/` and never by a path, so no path
+leads out of the folder.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ def is_page(path: str) -> bool:
 
 
 def page_response(request: Request, path: str) -> Response | None:
-    """Return the answer to a GET or HEAD of a path of the page; None without such file."""
+    """Return the answer to a GET or HEAD of a path of the page; None if the page has no such file."""
     name = ENTRY if path == "/" else path.removeprefix(_FOLDER)
     file = page_files().get(name)
     if file is None:
@@ -141,7 +142,8 @@ class ControlDoor:
             if self._offered is None and is_page(target.path):
                 return self._page(request, method, target.path)
             operation, path = find(method, target.path)
-            self._offer(operation)
+            if self._offered is not None and operation.name not in self._offered:
+                raise Problem(404, f"a proxy has no operation {operation.method} {operation.path}; a broker has it")
             given = operation.arguments(path, _query(target.query), _body(operation, request))
             return _response(await self._call(operation, given))
         except Problem as problem:
@@ -169,12 +171,8 @@ class ControlDoor:
             return await operation.function(self._control, **given)
         return self._control.in_turn(lambda: operation.function(self._control, **given))
 
-    def _offer(self, operation: Operation) -> None:
-        if self._offered is not None and operation.name not in self._offered:
-            raise Problem(404, f"a proxy has no operation {operation.method} {operation.path}; a broker has it")
-
     def judge(self, request: Request) -> Response | int:
-        """Return the refusal of a request by the head, or how many bytes the body may have."""
+        """Judge a request by its head: return the refusal, or the largest size of the body in bytes."""
         try:
             if self._offered is None and is_page(_target(request).path):
                 return _PAGE_BODY_BYTES

@@ -1,9 +1,9 @@
 """HTTP/1.1 on a socket: h11 knows the protocol, the module listens, reads and writes.
 
-Rule: every request gets an answer, or its connection is closed; a request that is not HTTP gets 400. A request is
-judged by its head, before its body is read: a refusal is sent at once, and the rest of the request is read and dropped
-for a while, since closing on it would reset the connection and lose the answer. A request whose client has gone is
-cancelled. What a request may cost is bounded here, and so is the number of clients of a listener.
+Rule: every request gets an answer, or the connection is closed; bytes other than HTTP get 400. The head of a request is
+judged before the body is read. A refusal is sent at once. Closing the connection then would reset it and lose the
+answer, so the rest of the request is read and dropped for a while. A request is cancelled when its client has gone. The
+bytes of a request, the time between its pieces, and the number of clients are bounded.
 """
 
 from __future__ import annotations
@@ -238,7 +238,7 @@ class HttpListener:
 def why_another_name(headers: Mapping[str, str]) -> str | None:
     """Return why a request is not for the machine, or None.
 
-    Its host may be a name that was made to lead here (DNS rebinding).
+    An attacker may have made another host name lead to the machine (DNS rebinding).
     """
     try:
         host = urlsplit(f"//{headers.get('host', '')}").hostname
@@ -248,10 +248,7 @@ def why_another_name(headers: Mapping[str, str]) -> str | None:
 
 
 def why_not_of_this_machine(headers: Mapping[str, str]) -> str | None:
-    """Return why a request needs a secret, or None.
-
-    It is for another name, or a page of another site has sent it.
-    """
+    """Return why a request needs a token, or None: it is for another host name, or from a page of another site."""
     if why := why_another_name(headers):
         return why
     own = f"http://{headers.get('host', '')}"

@@ -1,10 +1,9 @@
 """Time under the control of a test: a clock to stop and to move, and the work due on the way.
 
-Rule: moved or not, `now` never goes back, and a stopped clock never ticks. When the clock is moved, everything that
-falls due on the way is done at its own time, one deadline after the other, together with the work beside the loop that
-it leads to, before the move is over; where a move ends, logs and idle connections are looked at once more. Clients are
-not served in between, as if all of them had been silent that long. A long way does not stop at every deadline: see
-`_Way`.
+Rule: `now` never goes back, and a stopped clock never ticks. A move stops at each deadline on the way, in order, and
+does the work of that time, with the jobs that follow from it, before it goes on. At the end logs and idle connections
+are looked at once more. Clients are not served during a move, as if all clients had been silent for the time. A long
+move does not stop at every deadline: see `_Way`.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The requests of clients, seen and disturbed on their way through a router.
 
-Rule: without a fault a request costs a note and nothing more. A fault acts around the router: the router is handed
-other requests than were sent, or its answers are changed, delayed or lost, and the router knows nothing of that. A
-broker's router is observed as well as one that forwards to another broker.
+Rule: without faults a request costs a note in the log and nothing more. A fault acts around the router: the router gets
+another request than the client sent, or the answer is changed, delayed or lost. The router knows nothing of faults, so
+a router that forwards to another broker can be observed too.
 
-Nothing of this is there before the control API opens. A request from inside the process is not observed.
+The module is imported when the control API opens. A request from inside the process is not observed.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Surroundings(Protocol):
         """Run a step when the delay of the action is over."""
 
     def cancel(self, future: Future[Any]) -> None:
-        """Cancel the future of a client gone away."""
+        """Cancel the future of a client that has gone."""
 
 
 class ObservedRouter:
@@ -144,7 +144,7 @@ class ObservedRouter:
         return self._go_on(exchange, rule)
 
     def _go_on(self, exchange: Exchange, rule: Rule | None) -> Answer:
-        """Serve a request as the rule says."""
+        """Serve a request under a rule."""
         made: Change | None = None
         answer: Answer
         try:
@@ -272,7 +272,7 @@ class ObservedRouter:
         self._log.waiting[id(waiting)] = waiting
 
     def left(self, waiting: ObservedReply) -> None:
-        """Log a waiting request of a client gone away."""
+        """Log a waiting request whose client has gone."""
         if self._log.waiting.pop(id(waiting), None) is not None:
             self._noted(waiting.exchange, None)
 
@@ -344,7 +344,7 @@ def _mark(request_bytes: int) -> Mark | None:
 
 
 def _bytes_of(piece: Any) -> Any:
-    """Return a slice of a file as the content."""
+    """Return a piece; of a slice of a file, the content."""
     return piece.read() if hasattr(piece, "fileno") else piece
 
 
@@ -368,7 +368,7 @@ class BrokerKnows:
 class TrafficObserver:
     """The request log and the faults of a server, and all effects of faults.
 
-    `router` is the router below, past which nothing is observed.
+    `router` is the observed router itself, for requests that shall not be observed.
     """
 
     router: Dispatching

@@ -1,11 +1,11 @@
 """Functions as operations of the control API, and the table of all operations.
 
-Rule: parameters that the path names come from the path. The others come from the query of a GET or DELETE, else from
-the JSON object that is the body; where a parameter is a `Text`, that parameter is the body and the others are in the
-query. A parameter with a default may be left out. The first parameter is the `Control`.
+Rule: a parameter named in the path comes from the path. The other parameters come from the query of a GET or DELETE,
+else from the JSON object in the body. If one parameter is a `Text`, it is the body, and the others come from the query.
+A parameter with a default may be left out. The first parameter is the `Control`.
 
-The table is read before any module of the operations: a module is imported with the first request for it. A path's
-`{name}` is a parameter of the function; of two paths that fit, the one without a parameter there is meant.
+The table is read without the modules of the operations: a module is imported with the first request for it. `{name}` in
+a path is a parameter of the function. If two paths fit a request, the path with fewer parameters is taken.
 """
 
 from __future__ import annotations

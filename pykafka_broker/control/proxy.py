@@ -1,13 +1,12 @@
 """A proxy in front of another broker, as a process: the same log and the same faults. `pykafka-broker proxy` runs it.
 
-Rule: to the server the proxy is a broker whose answers come from elsewhere. Each connection of a client has one of its
-own to the broker that it was meant for. Requests are forwarded as they are; in answers only addresses are changed, and
-versions that can't be read here are left out. Every address that an answer names is replaced by one of the proxy's own,
-opened when first named and kept to the end, so that clients stay with the proxy. An address is every struct with a host
-and a port, in any answer. Topics and fetch sessions of answers are remembered, since later requests name them by id.
+Rule: for the `Server` the proxy is a broker with answers from elsewhere. Each connection of a client has its own
+connection to the client's broker. Requests are forwarded unchanged. In answers only addresses are changed, and versions
+unknown to the proxy are left out. An address is every struct with a host and a port, in any answer. The proxy replaces
+each address by an address of its own, opens it when first named and keeps it to the end, so that clients stay with the
+proxy. Topics and fetch sessions of answers are remembered, since later requests name them by id.
 
-A request that was sent upstream is answered or refused, in the order of sending; a connection that has ended is never
-replaced by another.
+Each forwarded request is answered or refused, in the order of sending. A lost connection is never replaced by another.
 """
 
 from __future__ import annotations
@@ -148,7 +147,7 @@ Session = dict[tuple[str | bytes, int], None]
 
 
 class ForwardingBroker:
-    """The stand-in for a broker a `Server` needs.
+    """A stand-in for the broker that a `Server` serves.
 
     `connect` opens a connection to an address; `local` returns the proxy's address for a broker.
     """

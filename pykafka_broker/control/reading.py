@@ -84,7 +84,7 @@ def count_from(header: BatchHeader, batch: memoryview, offset: int) -> int:
 
 
 def outcome_of(partition: Partition, header: BatchHeader, aborted: Aborted) -> Outcome | None:
-    """Return how the transaction of a batch has ended; None for a batch of no transaction."""
+    """Return the outcome of a batch's transaction; None without a transaction."""
     if not header.is_transactional:
         return None
     if not header.is_control and aborted.has(header):
@@ -106,13 +106,13 @@ class Aborted:
         return header.is_transactional and header.producer_id in self._open
 
     def ends(self, header: BatchHeader, batch: memoryview) -> None:
-        """Take in a marker: the producer's later batches are not aborted, until the next transaction."""
+        """Close a marker's transaction: the producer's later batches are not aborted, until the next transaction."""
         self._begin(header)  # the marker may be the first batch that is read
         if read_end_transaction_marker(batch, header) is not None:
             self._open.discard(header.producer_id)
 
     def _begin(self, header: BatchHeader) -> None:
-        """Take in all transactions beginning up to a batch."""
+        """Open all aborted transactions that begin up to a batch."""
         while self._to_come and self._to_come[-1][0] <= header.last_offset:
             self._open.add(self._to_come.pop()[1])
 
@@ -127,7 +127,7 @@ def no_topic(control: Control, topic: str) -> Problem:
 
 
 def check_led_here(control: Control, topic: str, partition: int) -> None:
-    """Raise `Problem`, which names the leader, where another broker of a cluster has the records."""
+    """Raise `Problem` with the leader if another broker of a cluster has the records."""
     leader = control.services.image.topics[topic].partitions[partition].leader
     if leader not in (-1, control.services.node_id):
         led = f"broker {leader} leads {topic}-{partition}: ask broker {leader}, or the cluster"

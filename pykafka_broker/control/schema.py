@@ -1,12 +1,13 @@
 """Types of Python as JSON, both ways; bytes in JSON, and back.
 
-Rule: a value that is read has the type that was asked for, or `Problem` says where it has not and what is allowed
-there. JSON Schema (2020-12) of a type and the reading of it come from the same place, so that the document is true.
+Rule: a value that was read has the wanted type, or a `Problem` names the place of the mistake and the allowed values.
+The JSON Schema (2020-12) of a type and the reading of the type come from the same place, so the document is true.
 
-Types: str, int, float, bool, None, `Any` (all that JSON can say), Literal, X | Y, list[X], dict[str, X], dataclasses
-(objects; a field with a default may be left out, no other field is taken), and `Annotated[X, Limits(...)]`.
+Types: str, int, float, bool, None, `Any` (every JSON value), Literal, X | Y, list[X], dict[str, X], dataclasses
+(objects; a field with a default may be left out, no other field is taken), `Annotated[X, ValueLimits(...)]`, and
+TypedDicts in answers.
 
-Bytes that are UTF-8 are told as text, others in base64 under a name of its own (`value_base64` beside `value`), so that
+Bytes are written as text if they are UTF-8, else in base64 under another name (`value_base64` beside `value`), so
 nobody has to guess. Input may be either, or any other JSON, which is then written as JSON.
 """
 

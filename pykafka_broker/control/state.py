@@ -1,14 +1,14 @@
 """The whole state of the broker: emptied, copied, and replaced.
 
 Rule: state is never changed in place. The files in the data directories are put aside, and the new content is laid in
-their place. Another broker is started on it, and takes over all connections within one turn of the event loop. Requests
-that clients had sent by then are answered by the old broker or dropped. Clients see what they would see if their topics
-and coordinators had moved. If the new broker can't be started, everything is put back; if the broker does not start on
-its old data either, the answer says so.
+their place. Another broker is started on the new content and takes over all connections within one turn of the event
+loop. Requests received before are answered by the old broker or dropped: clients see what they would see if topics and
+coordinators had moved. If the new broker can't be started, the old data are put back and a broker is started on them;
+if that start fails too, the answer says so.
 
-A broker may use the directories only while it is the broker of the process. Afterwards no job that it has begun touches
-a directory, and the results of its jobs are dropped. Topics that outlive a reset are new topics without records, with
-the same names, partitions and settings. A cluster keeps its metadata log, so further records undo its settings.
+Only the broker of the process may use the directories. Once another broker has taken over, the jobs of the old one
+touch no directory, and their results are dropped. Topics that outlive a reset are new topics without records, with the
+same names, partitions and settings. A cluster keeps its metadata log, so its settings are undone by further records.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ SETTINGS = frozenset({*KEPT.values()} - {"topics"})
 
 
 def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
-    """Return the records with which an empty cluster gets back everything in `keep`."""
+    """Return the records that give an empty cluster back everything in `keep`."""
     if not {*KEPT.values()} & {*keep}:
         return []
     image, controller = node.image, node.led_metadata.controller
@@ -110,16 +110,21 @@ def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion
     records = []
     for record in image_records(image, controller.partition_record_version(), controller.broker_record_version()):
         message = record.message
-        kind = RecordType(message.API_KEY)
-        name = KEPT.get(kind)
-        if kind is RecordType.CONFIG and message.resource_type == ConfigResourceType.TOPIC:
-            name = None if message.resource_name in INTERNAL_TOPICS else "topics"
+        name = _kept_as(message)
+        if name == "topics" and isinstance(message, ConfigRecord):
+            name = None if message.resource_name in INTERNAL_TOPICS else name
         elif name == "topics":
             name = name if message.topic_id in new_ids else None
             message.topic_id = new_ids.get(message.topic_id, message.topic_id)
         if name in keep:
             records.append(record)
     return records
+
+
+def _kept_as(message: Any) -> str | None:
+    """Return the name by which a record can be kept; configs of topics go with their topics."""
+    of_topic = isinstance(message, ConfigRecord) and message.resource_type == ConfigResourceType.TOPIC
+    return "topics" if of_topic else KEPT.get(RecordType(message.API_KEY))
 
 
 def settings_taken_back(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
@@ -138,14 +143,7 @@ def settings_taken_back(node: Node, keep: Collection[str]) -> list[ApiMessageAnd
 
 def _settings(records: Iterable[ApiMessageAndVersion], keep: Collection[str]) -> list[Any]:
     """Return the settings among records, without the kept kinds."""
-    found = []
-    for record in records:
-        message = record.message
-        name = KEPT.get(RecordType(message.API_KEY))
-        of_topic = name == "configs" and message.resource_type == ConfigResourceType.TOPIC
-        if name in SETTINGS and name not in keep and not of_topic:
-            found.append(message)
-    return found
+    return [each.message for each in records if (name := _kept_as(each.message)) in SETTINGS and name not in keep]
 
 
 def _removal(message: Any) -> Message:
@@ -167,7 +165,7 @@ _EXPECTED = (OSError, LogDirectoryError, ApiError)  # causes of a start that fai
 class BrokerState:
     """The state of the broker of a process.
 
-    clearing: functions by which a reset clears further things, by the name with which each thing can be kept.
+    clearing: functions that clear further things at a reset, by the name to keep the thing by.
     always: functions that clear things that can't be kept.
     """
 

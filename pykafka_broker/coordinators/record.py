@@ -1,9 +1,13 @@
-"""A record of a coordinator's log, and the bytes that stand for it there.
+"""A record of a coordinator's log, the bytes of the record there, and the result of a decision, which has records.
 
 Rule: a record holds messages on its whole way, from a decision to the append and from a load to the replay; only the
 log has bytes. A key is its type as int16 and then the key message in version 0; a value is its version as int16 and
 then the value message; no value is a tombstone. A message never changes after a record holds it: an append encodes the
 message, and a replay of the same record reads the message afterwards.
+
+A coordinator decides and hands back a `CoordinatorResult`; the host appends `records` as one batch, replays them into
+the coordinator, waits until they are committed, and only then releases `reply` and `completions`. If the append fails
+nothing has changed and every waiting request gets the error.
 """
 
 from __future__ import annotations
@@ -11,13 +15,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from struct import Struct
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from pykafka_broker.protocol.runtime import Buffer, DecodeError, Message
 from pykafka_broker.protocol.specs import RecordSpec
 from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 
 _INT16 = Struct(">h")
+Token = Any  # opaque to the coordinator: the host's handle for a request that may have to wait
+R = TypeVar("R")
 
 
 class CoordinatorRecord(NamedTuple):
@@ -87,3 +93,42 @@ def decode(key: Buffer, value: Buffer | None, types: Mapping[int, RecordSpec]) -
 @cache
 def _classes(spec: RecordSpec) -> tuple[type[Message], type[Message]]:
     return spec.key_class(), spec.value_class()
+
+
+# The result of a decision
+
+
+class CoordinatorResult(Generic[R]):
+    """The outcome of a call. (Kafka: CoordinatorResult)
+
+    records: To append, in this order, as one batch.
+    reply: The answer to the caller, released once the records are committed. A request that may wait under its token
+        has `CoordinatorResult[Response | None]`, and None while it waits; other requests fill the reply in before they
+        hand the result back.
+    completions: Answers to requests that waited under these tokens, released with the same records.
+    key: The group id or transactional id that the call is about; its hash names the log for the records.
+    """
+
+    __slots__ = ("completions", "key", "records", "reply")
+
+    def __init__(
+        self,
+        reply: R | None = None,
+        records: list[CoordinatorRecord] | None = None,
+        completions: list[tuple[Token, Any]] | None = None,
+        key: str = "",
+    ) -> None:
+        self.reply: R = reply  # type: ignore[assignment]  # as the docstring says
+        self.records = [] if records is None else records
+        self.completions = [] if completions is None else completions
+        self.key = key
+
+    def complete(self, token: Token, reply: Any) -> None:
+        """Answer a waiting request."""
+        self.completions.append((token, reply))
+
+    def __repr__(self) -> str:
+        return (
+            f"CoordinatorResult({self.key!r}, reply={self.reply!r}, records={self.records!r}, "
+            f"completions={self.completions!r})"
+        )

@@ -186,7 +186,7 @@ def is_reserved(directory_id: bytes) -> bool:
 
 
 class LeaderEpochs:
-    """The leader epochs of a log and the offsets at which they begin (Kafka: LeaderEpochFileCache; KIP-101, KIP-279,
+    """The leader epochs of a log and their start offsets (Kafka: LeaderEpochFileCache; KIP-101, KIP-279,
     KIP-320).
 
     Entries (epoch, start offset) rise in both. The file is rewritten whole whenever they change.

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileCache, FileSystem, is_passing
 from pykafka_broker.log.jobs import Errand, Submit
-from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, deleted_name
+from pykafka_broker.log.log_directory import LogDirectory, TopicPartition, aside_name
 from pykafka_broker.log.uncreated_logs import UncreatedLogs
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -37,8 +37,9 @@ _AT_ONCE = 100  # folders renamed within one millisecond of the clock
 
 
 class RemovalJob:
-    """Removals done in a thread. Each removal is dropped as soon as it is done: the object may hold a removed file
-    open.
+    """Removals done in a thread.
+
+    Each removal is dropped as soon as it is done: the object may hold a removed file open.
     """
 
     def __init__(
@@ -171,17 +172,14 @@ class Deletions:
             delay_ms: how long the renamed folder stays (`file.delete.delay.ms`).
         """
         folder = _Folder(key, directory, log, delay_ms)
-        if self._may_try(now):
+        if now != self._tried_at:
+            self._tried, self._tried_at = 0, now
+        self._tried += 1
+        if self._tried <= _AT_ONCE:
             self._try(folder, now)
         else:
             self._waiting.setdefault(key, []).append(folder)
             self._waiting_since = now
-
-    def _may_try(self, now: int) -> bool:
-        if now != self._tried_at:
-            self._tried, self._tried_at = 0, now
-        self._tried += 1
-        return self._tried <= _AT_ONCE
 
     def _try(self, folder: _Folder, now: int) -> None:
         error = self._rename(folder, now)
@@ -239,7 +237,7 @@ class Deletions:
         if not directory.online:
             return None
         directory.forget(key)
-        source, target = directory.partition_path(key), directory.file(deleted_name(key, self._new_uuid()))
+        source, target = directory.partition_path(key), directory.file(aside_name(key, self._new_uuid()))
         missing = self._uncreated.forget(source)
         self._files.release_folder(source)
         try:

@@ -35,10 +35,11 @@ from pykafka_broker.log.checkpoints import (
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
+    STRAY_SUFFIX,
     LogDirectory,
     LogDirectoryError,
     TopicPartition,
-    stray_name,
+    aside_name,
 )
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -274,7 +275,7 @@ def quarantine(partition: TopicPartition, directory: LogDirectory, new_uuid: Cal
     Raises:
         OSError: the disk refused.
     """
-    aside = stray_name(partition, new_uuid())
+    aside = aside_name(partition, new_uuid(), STRAY_SUFFIX)
     directory.fs.rename(directory.partition_path(partition), directory.file(aside))
     directory.fs.sync_directory(directory.path)
     directory.forget(partition)
@@ -285,7 +286,7 @@ def quarantine(partition: TopicPartition, directory: LogDirectory, new_uuid: Cal
 
 
 class DirectoryOpener:
-    """The steps that bring the directories of `log.dirs` into service at a start.
+    """The opening of the directories of `log.dirs` at a start, step by step.
 
     cluster_id: the cluster of the directories, known after `open`.
     """
@@ -317,7 +318,7 @@ class DirectoryOpener:
         self._deleted: list[str] = []
 
     def open(self, fs: FileSystem) -> list[str]:
-        """Lock, identify and list every directory, and return the folders that wait to be removed."""
+        """Lock, identify and list every directory, and return the folders to remove."""
         # absolute, as Kafka's tools name them
         directories = [LogDirectory(fs, os.path.abspath(path)) for path in self._config.data_dirs]
         wanted = self._config.metadata_log_dir

@@ -97,7 +97,7 @@ class FileSystem(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def make_directory(self, path: str) -> None:
-        """Make a directory and its missing parents; an existing directory is left alone."""
+        """Make a directory and the missing parents; an existing directory is left alone."""
 
     def list_directory(self, path: str) -> list[str]: ...
 
@@ -207,14 +207,13 @@ def _no_room(self: OsFile, data: Buffer, position: int) -> None:
 _WRITE_AT = OsFile.write_at
 
 
-class OsFileLock:
-    __slots__ = ("_file",)
+class OsFileLock(OsFile):
+    """An open and locked file."""
 
-    def __init__(self, file: OsFile) -> None:
-        self._file = file
+    __slots__ = ()
 
     def release(self) -> None:
-        platform.unlock(self._file.fileno())
+        platform.unlock(self._fd)
 
 
 class OsFileSystem:
@@ -273,9 +272,9 @@ class OsFileSystem:
         return DiskUsage(*platform.disk_usage(path))
 
     def lock(self, path: str) -> FileLock:
-        file = OsFile(platform.open_file(path, os.O_RDWR | os.O_CREAT))
+        file = OsFileLock(platform.open_file(path, os.O_RDWR | os.O_CREAT))
         platform.lock(file.fileno())
-        return OsFileLock(file)
+        return file
 
 
 class DisposableFiles(OsFileSystem):

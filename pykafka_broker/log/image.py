@@ -58,7 +58,8 @@ def take_image(manager: LogManager, directory: LogDirectory, target: str) -> Non
         if os.path.exists(directory.file(name)):
             _link(directory.file(name), f"{target}/{name}")
     fs = OsFileSystem()
-    for name, offsets in manager.current_offsets(directory):
+    for name in checkpoints.OFFSET_FILES:
+        offsets = manager.checkpoint(directory, name)
         kept = {**offsets, **ends} if name == checkpoints.RECOVERY_POINTS else offsets
         checkpoints.write_offsets(fs, f"{target}/{name}", kept, sync=False)
     if directory.whole:

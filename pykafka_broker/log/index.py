@@ -78,10 +78,6 @@ class SparseIndex:
         elif not written and not self.file.exists():
             self.file.create()
 
-    def sync(self) -> None:
-        self.write_out()
-        self.file.handle().sync()
-
     def truncate_entries(self, count: int) -> None:
         """Keep the first `count` entries."""
         self.write_out()
@@ -166,11 +162,6 @@ class SparseIndex:
             for page in range(len(firsts), pages):
                 firsts.append(key.unpack(handle.read_at(key.size, page * step + shift))[0])
         return firsts
-
-    def close(self) -> None:
-        self.write_out()
-        self._page_firsts.clear()
-        self.file.close()
 
 
 class OffsetIndex(SparseIndex):
@@ -331,7 +322,3 @@ class TransactionIndex:
             if entry.last_stable_offset >= upper_offset:
                 return found, True
         return found, False
-
-    def sync(self) -> None:
-        if self.entries:
-            self.file.handle().sync()

@@ -76,33 +76,22 @@ def create_log(
     config: TopicConfig,
     clock: Clock,
     keeper: LogKeeper,
+    *,
+    has_folder: bool = False,
 ) -> PartitionLog:
-    """Make a folder with a new, empty log."""
-    fs = files.fs
-    fs.make_directory(directory)
-    if topic_id != ZERO_ID:
-        write_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}", topic_id)
-    log = begin_log(files, directory, topic, partition, topic_id, config, clock, keeper)
-    if config.preallocate:
-        log.segments.active.preallocate(config.segment_bytes)
-    return log
+    """Make a folder with a new, empty log.
 
-
-def begin_log(
-    files: FileCache,
-    directory: str,
-    topic: str,
-    partition: int,
-    topic_id: bytes,
-    config: TopicConfig,
-    clock: Clock,
-    keeper: LogKeeper,
-) -> PartitionLog:
-    """Return an empty log for a folder with nothing but the topic's id; the first batch makes the files."""
+    Args:
+        has_folder: whether the folder is there, with nothing but the topic's id; the first batch then makes the files.
+    """
+    if not has_folder:
+        files.fs.make_directory(directory)
+        if topic_id != ZERO_ID:
+            write_partition_metadata(files.fs, f"{directory}/{PARTITION_METADATA}", topic_id)
     segment = LogSegment(files, directory, 0, size=0, created_ms=clock.wall, fresh=True)
-    return PartitionLog(
-        topic,
-        partition,
+    log = PartitionLog(
+        topic=topic,
+        partition=partition,
         topic_id=topic_id,
         directory=directory,
         config=config,
@@ -110,12 +99,12 @@ def begin_log(
         segments=Segments([segment]),
         producers=ProducerState(f"{topic}-{partition}"),
         epochs=LeaderEpochs(files.fs, f"{directory}/{EPOCHS_FILE}", []),
-        log_start_offset=0,
-        log_end_offset=0,
-        recovery_point=0,
-        now=clock.now,
         keeper=keeper,
+        last_flush_ms=clock.now,
     )
+    if config.preallocate and not has_folder:
+        segment.preallocate(config.segment_bytes)
+    return log
 
 
 def load_log(
@@ -137,15 +126,19 @@ def load_log(
         begin_anew(files, directory, segments, offsets.log_start_offset, clock.wall)
         names, log_end_offset = fs.list_directory(directory), offsets.log_start_offset
     log_start_offset = max(offsets.log_start_offset, segments.first.base_offset)
-    _complete_indexes(segments, set(names))
+    present = {*names}
+    for segment in segments:
+        stem = segment_name(segment.base_offset)
+        if segment.size and not {f"{stem}.index", f"{stem}.timeindex"} <= present:
+            segment.rebuild_indexes()
     producers = ProducerState(f"{topic}-{partition}")
     remove_strays(fs, directory, names, segments)
     restore_producers(fs, directory, names, producers, segments, log_start_offset, log_end_offset)
     if not segments.active.transactions.is_sound():  # the next append may write to it
         rebuild_transactions(fs, directory, segments, segments.active)
     log = PartitionLog(
-        topic,
-        partition,
+        topic=topic,
+        partition=partition,
         topic_id=read_partition_metadata(fs, f"{directory}/{PARTITION_METADATA}") or ZERO_ID,
         directory=directory,
         config=config,
@@ -156,10 +149,10 @@ def load_log(
         log_start_offset=log_start_offset,
         log_end_offset=log_end_offset,
         recovery_point=min(offsets.recovery_point, log_end_offset),
-        high_watermark=offsets.high_watermark,
+        known_high_watermark=offsets.high_watermark,
         gap=read_gap(fs, directory) if GAP in names else None,
-        now=clock.now,
         keeper=keeper,
+        last_flush_ms=clock.now,
     )
     if log.gap is not None and log.gap >= log_end_offset:
         log.forget_gap()  # a crash came when the log was cut there
@@ -199,14 +192,6 @@ def open_segments(files: FileCache, directory: str, names: list[str], log_start_
             LogSegment(files, directory, base, size=status.size, created_ms=status.modified_ms, fresh=False)
         )
     return Segments(segments)
-
-
-def _complete_indexes(segments: Segments, names: set[str]) -> None:
-    """Make missing index files."""
-    for segment in segments:
-        stem = segment_name(segment.base_offset)
-        if segment.size and not {f"{stem}.index", f"{stem}.timeindex"} <= names:
-            segment.rebuild_indexes()
 
 
 def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
@@ -301,8 +286,6 @@ class Recovered(NamedTuple):
     """
 
     log_end_offset: int
-    read_bytes: int
-    cut_bytes: int
     gap: int | None = None
 
 
@@ -332,7 +315,6 @@ class FolderRecovery:
         self._producers = ProducerState(name)
         self._epochs = LeaderEpochs.load(files.fs, f"{directory}/{EPOCHS_FILE}")
         self._epochs_on_disk = list(self._epochs.entries)
-        self._read_bytes = self._cut_bytes = 0
 
     def run(self) -> Recovered:
         """Recover the folder.
@@ -348,7 +330,7 @@ class FolderRecovery:
         if start == self._offsets.recovery_point > segments.first.base_offset:
             self._complete(segments[segments.index_of(start) - 1])
         if len(unflushed) == 1 and self._is_whole(unflushed[0], names):
-            return Recovered(self._offsets.recovery_point, 0, 0)
+            return Recovered(self._offsets.recovery_point)
         restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)
         if not self._epochs.entries:
             learn_epochs(self._epochs, [segment for segment in segments if segment.base_offset < start])
@@ -369,17 +351,19 @@ class FolderRecovery:
                 # same, so a follower fetches on from here (`PartitionLog.gap`); without a leader the rest is kept.
                 gap = lost_from
             end, whole = self._recover_segment(segment)
-            self._take_snapshot(end)
+            take_snapshot(fs, self._directory, self._producers, end)
             if not whole:
                 self._drop(segments, unflushed[index + 1 :])
                 # otherwise a power cut brings the cut bytes back, behind batches appended since
                 segment.log.handle().sync()
                 fs.sync_directory(self._directory)
                 break
-        self._check_synced(segments, end)
+        if end < self._offsets.recovery_point:
+            reason = f"it ends at offset {end}, but had been synced up to {self._offsets.recovery_point}"
+            raise EndsEarly(segments.active.log.path, segments.active.size, reason)
         end = self._start_over(segments, end)
         self._finish(segments, end)
-        return Recovered(end, self._read_bytes, self._cut_bytes, gap)
+        return Recovered(end, gap)
 
     def _complete(self, segment: LogSegment) -> None:
         """Complete the files of the last complete segment before the recovery point.
@@ -439,7 +423,6 @@ class FolderRecovery:
     def _recover_segment(self, segment: LogSegment) -> tuple[int, bool]:
         """Return the end offset of the segment, and whether the segment was whole."""
         size = segment.size
-        self._read_bytes += size
         segment.clear_indexes()
         aborted: list[AbortedTransaction] = []
         end, whole = segment.base_offset, True
@@ -453,7 +436,6 @@ class FolderRecovery:
         except DamagedLog as damage:
             if end < self._offsets.recovery_point or damage.old_format:
                 raise
-            self._cut_bytes += size - segment.size
             logger.warning("Cut %d bytes at the end of %s: %s", size - segment.size, segment.log.path, damage.reason)
             segment.log.handle().truncate(segment.size)
             whole = False
@@ -470,16 +452,10 @@ class FolderRecovery:
 
     def _drop(self, segments: Segments, later: list[LogSegment]) -> None:
         for segment in later:
-            self._cut_bytes += segment.size
             logger.warning("Removed %s (%d bytes), which came after the cut", segment.log.path, segment.size)
             segment.remove()
         if later:
             segments.replace(later, [])
-
-    def _check_synced(self, segments: Segments, end: int) -> None:
-        if end < self._offsets.recovery_point:
-            reason = f"it ends at offset {end}, but had been synced up to {self._offsets.recovery_point}"
-            raise EndsEarly(segments.active.log.path, segments.active.size, reason)
 
     def _start_over(self, segments: Segments, end: int) -> int:
         """Return the offset at which the log continues: the log start, if the records below were deleted and not
@@ -499,9 +475,6 @@ class FolderRecovery:
             self._epochs.write(sync=False)
         for segment in segments.starting_from(self._offsets.recovery_point):
             segment.close()
-
-    def _take_snapshot(self, offset: int) -> None:
-        take_snapshot(self._files.fs, self._directory, self._producers, offset)
 
 
 def recover_folder(

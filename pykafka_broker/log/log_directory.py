@@ -70,6 +70,12 @@ class LogDirectory:
         self.log_start_offsets: dict[TopicPartition, int] = {}
         self.high_watermarks: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}
+        self.checkpointed = {  # by name of the file
+            checkpoints.RECOVERY_POINTS: self.recovery_points,
+            checkpoints.HIGH_WATERMARKS: self.high_watermarks,
+            checkpoints.LOG_START_OFFSETS: self.log_start_offsets,
+            checkpoints.CLEANER_OFFSETS: self.cleaner_offsets,
+        }
         self._identity: tuple[dict[str, str], dict[str, str]] = {}, {}  # `meta.properties` as found, and as wanted
         self._lock: FileLock | None = None
 
@@ -163,10 +169,8 @@ class LogDirectory:
             self.clean_epoch = _epoch_in(read_file(self.fs, marker))
             self.fs.remove(marker)
             self.fs.sync_directory(self.path)  # otherwise a power cut brings the marker back
-        self.recovery_points = self._offsets_in(checkpoints.RECOVERY_POINTS)
-        self.log_start_offsets = self._offsets_in(checkpoints.LOG_START_OFFSETS)
-        self.high_watermarks = self._offsets_in(checkpoints.HIGH_WATERMARKS)
-        self.cleaner_offsets = self._offsets_in(checkpoints.CLEANER_OFFSETS)
+        for name, offsets in self.checkpointed.items():
+            offsets.update(self._offsets_in(name))
 
     def _offsets_in(self, name: str) -> dict[TopicPartition, int]:
         """Return the offsets in a checkpoint. A damaged file is logged and counts as empty: a longer recovery, no lost
@@ -178,18 +182,9 @@ class LogDirectory:
             logger.warning("%s; the file is ignored and rewritten", error)
             return {}
 
-    def checkpointed(self) -> list[tuple[str, dict[TopicPartition, int]]]:
-        """Return the offsets kept for each partition, by file name."""
-        return [
-            (checkpoints.RECOVERY_POINTS, self.recovery_points),
-            (checkpoints.HIGH_WATERMARKS, self.high_watermarks),
-            (checkpoints.LOG_START_OFFSETS, self.log_start_offsets),
-            (checkpoints.CLEANER_OFFSETS, self.cleaner_offsets),
-        ]
-
     def forget(self, partition: TopicPartition) -> None:
         """Forget the offsets of a partition, which has left the directory."""
-        for _, offsets in self.checkpointed():
+        for offsets in self.checkpointed.values():
             offsets.pop(partition, None)
 
     def forget_deleted(self) -> None:
@@ -233,9 +228,6 @@ class LogDirectory:
         self._deleted.difference_update(partitions)
         return partitions, deleted
 
-    def write_clean_marker(self) -> None:
-        write_clean_marker(self.fs, self.path, self.broker_epoch)
-
     def release(self) -> None:
         if self._lock is not None:
             with contextlib.suppress(OSError):
@@ -274,17 +266,11 @@ def _directory_id(path: str, known: str | None, new_uuid: Callable[[], bytes]) -
     return made
 
 
-def deleted_name(partition: TopicPartition, uuid: bytes) -> str:
-    """Return the name for a folder to be removed, with the topic's name cut to the length of a file name."""
-    return _aside_name(partition, uuid, DELETE_SUFFIX)
+def aside_name(partition: TopicPartition, uuid: bytes, suffix: str = DELETE_SUFFIX) -> str:
+    """Return the name for a folder to be removed, or with `STRAY_SUFFIX` to be kept for the operator.
 
-
-def stray_name(partition: TopicPartition, uuid: bytes) -> str:
-    """Return the name for a folder other than the partition's log, kept for the operator."""
-    return _aside_name(partition, uuid, STRAY_SUFFIX)
-
-
-def _aside_name(partition: TopicPartition, uuid: bytes, suffix: str) -> str:
+    The topic's name is cut to the length of a file name.
+    """
     ending = f"-{partition[1]}.{uuid.hex()}{suffix}"
     return partition[0][: _MAX_NAME - len(ending)] + ending
 
@@ -309,7 +295,7 @@ def close_directory(
     if directory.online:
         write_checkpoints(directory)
         if directory.whole:
-            directory.write_clean_marker()
+            write_clean_marker(directory.fs, directory.path, directory.broker_epoch)
 
 
 def _sync_together(directory: LogDirectory, logs: list[PartitionLog], thread_pool: ThreadPool | None, now: int) -> None:

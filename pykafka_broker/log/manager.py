@@ -11,6 +11,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.config.broker import BrokerConfig
@@ -29,8 +30,8 @@ from pykafka_broker.log.deletion import Deletions, Remover
 from pykafka_broker.log.directory_map import DirectoryMap, DirectoryOpener, quarantine
 from pykafka_broker.log.filesystem import FileCache, FileSystem, is_passing
 from pykafka_broker.log.flush import Flushers, Waiter
-from pykafka_broker.log.jobs import Submit, ThreadPool, in_threads, run_inline
-from pykafka_broker.log.loading import ZERO_ID, FolderRecovery, begin_log, create_log, load_log, recover_folder
+from pykafka_broker.log.jobs import Job, Submit, ThreadPool, in_threads, run_inline
+from pykafka_broker.log.loading import ZERO_ID, FolderRecovery, create_log, load_log, recover_folder
 from pykafka_broker.log.log_directory import (
     METADATA_TOPIC,
     LogDirectory,
@@ -142,21 +143,44 @@ class LogManager:
         self.damaged: dict[TopicPartition, DamagedLog] = {}  # out of service until the next start
         self.directory_map = DirectoryMap(self.directories, lambda: [*map(os.path.abspath, self.config.cordoned_dirs)])
         self._where = self.directory_map.where
-        self._flushers = Flushers(lambda job: self.submit(job))
-        self._uncreated = UncreatedLogs(fs, lambda job: self.submit(job), self.path_failed)
-        self._remover = Remover(fs, submit, self._removal_failed)
+        self._flushers = Flushers(self._submit)
+        self._uncreated = UncreatedLogs(fs, self._submit, self.path_failed)
+        cannot_remove = "Could not remove deleted files; the next start at the latest tries again: %s"
+        self._remover = Remover(fs, submit, partial(logger.warning, cannot_remove))
         self._deletions = Deletions(
             self.files,
             lambda: self.new_uuid(),
-            lambda job: self.submit(job),
+            self._submit,
             self.directory_failed,
             self._uncreated,
             self._remover,
         )
-        self._maintenance = LogMaintenance(self)
-        self.cleaner = Cleaner(self)
+        self.checkpoints = CheckpointWriter(fs, self._submit, self.path_failed)
+        self._maintenance = LogMaintenance(
+            lambda: self.config,
+            self.clock,
+            self.directories,
+            self._where,
+            self.loaded,
+            self.checkpoints,
+            flush=self.flush,
+            to_retain=self._to_retain,
+            retain=self._retain,
+        )
+        self.cleaner = Cleaner(
+            fs,
+            lambda: self.config,
+            self.clock,
+            self._submit,
+            self._where,
+            self.loaded,
+            self.checkpoints,
+            may_clean=lambda: self.topics_are_known,
+            is_moving=lambda key: key in self.moves,
+        )
         self._timed = self._flushers, self._maintenance, self._deletions, self._remover, self.cleaner
         self.moves = Moves(self)
+        self.drop_checkpoints = self._maintenance.drop_checkpoints
 
     # -- life
 
@@ -255,9 +279,9 @@ class LogManager:
         self.loaded.clear()
         self.files.forget_all()
 
-    def current_offsets(self, directory: LogDirectory) -> list[tuple[str, dict[TopicPartition, int]]]:
-        """Return the content of a directory's checkpoints as of now, by file name."""
-        return self._maintenance.offsets(directory)
+    def checkpoint(self, directory: LogDirectory, name: str) -> dict[TopicPartition, int]:
+        """Return the content of a checkpoint as of now."""
+        return self._maintenance.offsets(directory, name)
 
     @property
     def partition_directories(self) -> list[LogDirectory]:
@@ -301,7 +325,8 @@ class LogManager:
             if topic_id is None:
                 log = load_log(self.files, path, topic, partition, config, offsets, self.clock, self)
             else:
-                log = begin_log(self.files, path, topic, partition, topic_id, config, self.clock, self)
+                where = self.files, path, topic, partition
+                log = create_log(*where, topic_id, config, self.clock, self, has_folder=True)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
         except DamagedLog as damage:
@@ -329,10 +354,6 @@ class LogManager:
 
     def exists(self, topic: str, partition: int) -> bool:
         return self.directory_map.has((topic, partition))
-
-    @property
-    def checkpoints(self) -> CheckpointWriter:
-        return self._maintenance.checkpoints
 
     def directory_of(self, partition: TopicPartition) -> LogDirectory | None:
         return self._where.get(partition)
@@ -379,11 +400,9 @@ class LogManager:
                 self._name(log, topic_id)
                 return log
             self.delete(topic, partition, now)  # a log of an earlier topic of that name
-        self._deletions.finish(key, now)
-        directory = self.directory_map.choose(key, directory_id, new=new)
+        directory = self._directory_for(key, directory_id, new, now)
+        path = directory.partition_path(key)
         try:
-            self._maintenance.drop_checkpoints(directory, key)
-            path = directory.partition_path(key)
             log = create_log(self.files, path, topic, partition, topic_id, self._config_of(topic), self.clock, self)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
@@ -410,17 +429,26 @@ class LogManager:
         if key in self._where or self._config_of(topic).preallocate:
             self.create(topic, partition, topic_id, now, directory_id=directory_id, new=new)
             return
+        directory = self._directory_for(key, directory_id, new, now)
+        self.directory_map.put(key, directory)
+        self._uncreated.note(directory.partition_path(key), topic_id)
+
+    def _directory_for(self, key: TopicPartition, directory_id: bytes, new: bool, now: int) -> LogDirectory:
+        """Return the directory for a new log, rid of every earlier log of the name.
+
+        Raises:
+            ApiError: KAFKA_STORAGE_ERROR, the log can't be made for now.
+        """
         self._deletions.finish(key, now)
         directory = self.directory_map.choose(key, directory_id, new=new)
         lost = 0 if new else directory.recovery_points.get(key, 0)
         if lost and directory_id == directory.id:  # otherwise the partition was deleted here and assigned again since
             logger.error("%s-%d had been synced up to %d in %s and is missing now", *key, lost, directory.path)
         try:
-            self._maintenance.drop_checkpoints(directory, key)
+            self.drop_checkpoints(directory, key)
         except OSError as error:
             raise self.directory_failed(directory, error) from error
-        self.directory_map.put(key, directory)
-        self._uncreated.note(directory.partition_path(key), topic_id)
+        return directory
 
     def _name(self, log: PartitionLog, topic_id: bytes) -> None:
         if log.topic_id != ZERO_ID:
@@ -478,6 +506,26 @@ class LogManager:
             if directory.online:
                 self._deletions.delete(key, directory, log, config.file_delete_delay_ms, now)
 
+    def _to_retain(self) -> list[TopicPartition]:
+        if not self.topics_are_known:
+            return []
+        return [key for key in self.partitions() if key[0] != METADATA_TOPIC and key not in self.damaged]
+
+    def _retain(self, key: TopicPartition) -> None:
+        """Delete the expired segments of a log.
+
+        A log that no request has loaded is loaded for it, since its records expire too; a log that was made since the
+        start and never loaded is empty.
+        """
+        try:
+            directory = self._where.get(key)
+            if directory is not None and directory.online and not self.is_fresh(*key):
+                self.get(*key).retain(self.clock.wall)
+        except (ApiError, DamagedLog) as error:
+            logger.warning("No retention for %s-%d: %s", *key, error)
+        except OSError as error:
+            self.loaded[key].storage_error(error)
+
     def copies(self) -> list[tuple[TopicPartition, LogDirectory]]:
         """Return every folder of a partition, as pairs of the partition and the directory."""
         found = list(self._where.items())
@@ -499,14 +547,6 @@ class LogManager:
         else:
             logger.warning("%s-%d does not belong to this broker; put aside in %s: %s", *key, directory.path, aside)
             self.directory_map.forget_copy(key, directory)
-
-    def drop_checkpoints(self, directory: LogDirectory, *keys: TopicPartition) -> None:
-        """Remove partitions from a directory's checkpoints, before the logs come or go.
-
-        Raises:
-            OSError: the disk refused.
-        """
-        self._maintenance.drop_checkpoints(directory, *keys)
 
     def moved(self, key: TopicPartition, old_folder: str, target: LogDirectory) -> PartitionLog:
         """Note a partition's move to `target`, and have the old folder removed later."""
@@ -549,7 +589,7 @@ class LogManager:
             self.listener.lost(log, offset, reason)
         if offset <= log.recovery_point:
             directory = self._where[log.topic, log.partition]
-            self.checkpoints.now(directory.file(RECOVERY_POINTS), self._maintenance.recovery_points(directory))
+            self.checkpoints.now(directory.file(RECOVERY_POINTS), self.checkpoint(directory, RECOVERY_POINTS))
 
     def segments_deleted(self, log: PartitionLog, segments: list[LogSegment]) -> None:
         due = self.clock.now + log.config.file_delete_delay_ms
@@ -572,9 +612,6 @@ class LogManager:
         for directory in self.directories:
             if path == directory.path or path.startswith(directory.path + "/"):
                 self.directory_failed(directory, error)
-
-    def _removal_failed(self, error: OSError) -> None:
-        logger.warning("Could not remove deleted files; the next start at the latest tries again: %s", error)
 
     def take_offline(self, directory: LogDirectory, error: Exception) -> None:
         """Take a directory out of service until the next start."""
@@ -610,6 +647,9 @@ class LogManager:
         """Let retention, expiry of producers and compaction be due now."""
         self._maintenance.look_now(now)
         self.cleaner.look_now(now)
+
+    def _submit(self, job: Job) -> None:
+        self.submit(job)
 
     def _tick(self, now: int) -> None:
         if self._owns_clock:

@@ -9,7 +9,8 @@ A crash before the marker leaves the log in its old directory. A crash after the
 directories. If one of them is missing after the crash, no new log is begun: the metadata names the new directory by
 then, and the copy is in it, whole or not.
 
-Only the manager reads this module: a move is a subject of its own.
+Only the manager reads this module: a move is a subject of its own. A move acts on the whole manager: it exchanges one
+of the manager's logs, stops at its cleanings, fails its directories and speaks to its listener.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.filesystem import CachedFile, FileHandle, FileSystem, write_file
 from pykafka_broker.log.jobs import Errand
-from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, deleted_name
+from pykafka_broker.log.log_directory import FUTURE_SUFFIX, LogDirectory, TopicPartition, aside_name
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import snapshot_name, snapshot_offsets
 from pykafka_broker.log.segment import LogSegment
@@ -223,7 +224,7 @@ class Move:
             self._remove_copy()
         else:
             self.announced = True
-            self._moves.announce(self)
+            self._manager.listener.moving(self.key, self.target, self.on_announced)
 
     def on_announced(self, error: OSError | None) -> None:
         """Go on when the metadata names the new directory, or end the move after an error.
@@ -367,10 +368,6 @@ class Moves:
         if self._moves.get(move.key) is move:
             del self._moves[move.key]
 
-    def announce(self, move: Move) -> None:
-        """Call `move.on_announced` when the metadata names the new directory and is synced."""
-        self.manager.listener.moving(move.key, move.target, move.on_announced)
-
     def withdraw(self, move: Move, waiter: Waiter) -> None:
         """Let the metadata name the log's directory again, unless another move has named a directory since."""
         manager, other = self.manager, self._moves.get(move.key)
@@ -387,7 +384,7 @@ class Moves:
         assert source is not None
         cleaned_to = source.cleaner_offsets.get(key)
         self.write_log_start(move)
-        aside, final = source.file(deleted_name(key, manager.new_uuid())), target.partition_path(key)
+        aside, final = source.file(aside_name(key, manager.new_uuid())), target.partition_path(key)
         self._swap(move, source, aside, final)
         self.forget(move)
         manager.moved(key, aside, target).continue_in(final, manager.clock.now)

@@ -17,6 +17,7 @@ import logging
 import os
 import struct
 from collections.abc import Callable, Iterator
+from dataclasses import InitVar, dataclass, field
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
@@ -62,19 +63,15 @@ class Origin(IntEnum):
     REPLICATION = 3
 
 
+@dataclass(slots=True, eq=False)
 class AppendInfo:
     """Offsets and timestamp of an appended batch; for a duplicate, of the repeated batch (Kafka: LogAppendInfo)."""
 
-    __slots__ = ("base_offset", "duplicate", "last_offset", "log_start_offset", "max_timestamp")
-
-    def __init__(
-        self, base_offset: int, last_offset: int, max_timestamp: int, log_start_offset: int, duplicate: bool = False
-    ) -> None:
-        self.base_offset = base_offset
-        self.last_offset = last_offset
-        self.max_timestamp = max_timestamp
-        self.log_start_offset = log_start_offset
-        self.duplicate = duplicate
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_start_offset: int
+    duplicate: bool = False
 
 
 class LogKeeper(Protocol):
@@ -122,8 +119,12 @@ class UnsyncedFiles(NamedTuple):
     directories: list[str]
 
 
+@dataclass(slots=True, kw_only=True, eq=False, repr=False)
 class PartitionLog:
     """The log of a partition (Kafka: UnifiedLog), made by `loading.create_log` and `loading.load_log`.
+
+    Always log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset, and recovery_point <=
+    log_end_offset.
 
     Attributes:
         high_watermark: records below it are committed (Kafka docs: "replication").
@@ -136,84 +137,40 @@ class PartitionLog:
         last_flush_ms: steady time of the last sync.
     """
 
-    # invariant: log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset, and recovery_point <=
-    # log_end_offset
-    __slots__ = (
-        "_directory_dirty",
-        "_reported",
-        "_unsynced_segments",
-        "config",
-        "directory",
-        "epochs",
-        "files",
-        "gap",
-        "high_watermark",
-        "keeper",
-        "last_flush_ms",
-        "leader_epoch",
-        "log_end_offset",
-        "log_start_offset",
-        "partition",
-        "producers",
-        "recovery_point",
-        "segments",
-        "sole_replica",
-        "topic",
-        "topic_id",
-        "truncations",
-    )
+    topic: str
+    partition: int
+    topic_id: bytes
+    directory: str
+    config: TopicConfig
+    files: FileCache
+    segments: Segments
+    producers: ProducerState
+    epochs: LeaderEpochs
+    keeper: LogKeeper
+    last_flush_ms: int
+    # The checkpointed one of a partition with several replicas; None with a single replica, whose durable records are
+    # committed.
+    known_high_watermark: InitVar[int | None] = None
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    recovery_point: int = 0
+    gap: int | None = None
+    high_watermark: int = field(init=False)
+    leader_epoch: int = field(init=False)
+    sole_replica: bool = field(init=False, default=True)
+    truncations: int = field(init=False, default=0)
+    # complete, but their indexes are not on disk for certain
+    _unsynced_segments: list[LogSegment] = field(init=False, default_factory=list)
+    _reported: set[str] = field(init=False, default_factory=set)  # damage that was logged already
+    # files came, went or were replaced since the folder was synced
+    _directory_dirty: bool = field(init=False, default=True)
 
-    def __init__(
-        self,
-        topic: str,
-        partition: int,
-        *,
-        topic_id: bytes,
-        directory: str,
-        config: TopicConfig,
-        files: FileCache,
-        segments: Segments,
-        producers: ProducerState,
-        epochs: LeaderEpochs,
-        log_start_offset: int,
-        log_end_offset: int,
-        recovery_point: int,
-        now: int,
-        keeper: LogKeeper,
-        high_watermark: int | None = None,
-        gap: int | None = None,
-    ) -> None:
-        """Make a log of the files in the folder.
-
-        Args:
-            high_watermark: the checkpointed one of a partition with several replicas; None with a single replica, whose
-                durable records are committed.
-            now: steady time in ms.
-        """
-        self.topic = topic
-        self.partition = partition
-        self.topic_id = topic_id
-        self.directory = directory
-        self.config = config
-        self.files = files
-        self.segments = segments
-        self.producers = producers
-        self.epochs = epochs
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
-        self.recovery_point = recovery_point
-        known = log_end_offset if high_watermark is None else min(high_watermark, log_end_offset)
-        self.high_watermark = max(log_start_offset, min(known, self.durable_end))
-        producers.on_high_watermark(self.high_watermark)
-        self.gap = gap
-        self._unsynced_segments: list[LogSegment] = []  # complete, but their indexes are not on disk for certain
-        self.truncations = 0
-        self._reported: set[str] = set()  # damage that was logged already
-        self.sole_replica = True
-        self.last_flush_ms = now
-        self._directory_dirty = True  # files came, went or were replaced since the folder was synced
-        self.leader_epoch = max(0, epochs.latest)
-        self.keeper = keeper
+    def __post_init__(self, known_high_watermark: int | None) -> None:
+        end = self.log_end_offset
+        known = end if known_high_watermark is None else min(known_high_watermark, end)
+        self.high_watermark = max(self.log_start_offset, min(known, self.durable_end))
+        self.producers.on_high_watermark(self.high_watermark)
+        self.leader_epoch = max(0, self.epochs.latest)
 
     def __repr__(self) -> str:
         return f"PartitionLog({self.topic}-{self.partition}, {self.log_start_offset}..{self.log_end_offset})"
@@ -272,7 +229,10 @@ class PartitionLog:
         if header is None:
             header = read_header(batch)
         if origin is Origin.REPLICATION:
-            base_offset, leader_epoch = self._check_replicated(header), header.partition_leader_epoch
+            base_offset, leader_epoch = header.base_offset, header.partition_leader_epoch
+            if base_offset < self.log_end_offset:
+                message = f"offset {base_offset} comes after {self.log_end_offset - 1} in {self}"
+                raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
         else:
             base_offset = self.log_end_offset
             if leader_epoch is None:
@@ -325,23 +285,11 @@ class PartitionLog:
         if header is None or header.last_offset < self.log_end_offset:
             return
         try:
-            if header.base_offset >= self._stored_end():
+            filled = [segment for segment in self.segments if segment.size]
+            if not filled or header.base_offset >= filled[-1].end_offset():
                 self.truncate_or_restart(header.base_offset, now)
         except OSError as error:
             raise self.storage_error(error) from error
-
-    def _stored_end(self) -> int:
-        """Return the offset after the last stored batch, 0 for none."""
-        filled = [segment for segment in self.segments if segment.size]
-        return filled[-1].end_offset() if filled else 0
-
-    def _check_replicated(self, header: BatchHeader) -> int:
-        if header.base_offset < self.log_end_offset:
-            raise ApiError(
-                ErrorCode.UNKNOWN_SERVER_ERROR,
-                f"offset {header.base_offset} comes after {self.log_end_offset - 1} in {self}",
-            )
-        return header.base_offset
 
     def _check_producer(
         self, header: BatchHeader, base_offset: int, origin: Origin, verified: bool
@@ -386,7 +334,11 @@ class PartitionLog:
             segment = self.segments.active
             if segment.must_roll(self.config, size, timestamp, last_offset, now):
                 if size > self.config.segment_bytes:
-                    raise self._too_large(size)
+                    raise ApiError(
+                        ErrorCode.RECORD_LIST_TOO_LARGE,
+                        f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, "
+                        f"which exceeds the maximum configured segment size of {self.config.segment_bytes}.",
+                    )
                 segment = self.roll(now, base_offset)
             if leader_epoch > self.epochs.latest:
                 self._assign_epoch(leader_epoch, base_offset)
@@ -404,7 +356,9 @@ class PartitionLog:
         if marker is not None:
             self.producers.apply_marker(marker)
         elif is_run:
-            self._apply_run(headers)
+            for header in headers:
+                if header.producer_id >= 0:
+                    self.producers.apply(header, header.base_offset)
         elif first.producer_id >= 0:
             self.producers.apply(first, base_offset)
         self.log_end_offset = end = last_offset + 1
@@ -413,11 +367,6 @@ class PartitionLog:
         elif self.sole_replica:
             self.advance_high_watermark(end)
         return size
-
-    def _apply_run(self, headers: list[BatchHeader]) -> None:
-        for header in headers:
-            if header.producer_id >= 0:
-                self.producers.apply(header, header.base_offset)
 
     def _run_from(self, data: Buffer, first: BatchHeader, segment: LogSegment) -> tuple[list[BatchHeader], int]:
         """Return the headers of consecutive batches of the same epoch with room in the segment, and the size of all."""
@@ -440,14 +389,6 @@ class PartitionLog:
             headers.append(header)
             stop += header.size
         return headers, stop
-
-    def _too_large(self, size: int) -> ApiError:
-        """Return the answer for a batch larger than any segment."""
-        return ApiError(
-            ErrorCode.RECORD_LIST_TOO_LARGE,
-            f"Message batch size is {size} bytes in append to partition {self.topic}-{self.partition}, "
-            f"which exceeds the maximum configured segment size of {self.config.segment_bytes}.",
-        )
 
     def _append_marker(self, segment: LogSegment, batch: bytearray | memoryview, marker: EndTransactionMarker) -> None:
         """Append a marker; an aborted transaction is indexed before, since the index must not lack the entry of a
@@ -478,7 +419,7 @@ class PartitionLog:
         if not active.size and active.base_offset == base_offset:
             return active
         active.seal()
-        self._take_snapshot(base_offset)
+        take_snapshot(self.files.fs, self.directory, self.producers, base_offset)
         segment = LogSegment(self.files, self.directory, base_offset, size=0, created_ms=now, fresh=True)
         segment.log.create()  # from here on nothing may fail: an append that fits would go to the old segment after all
         if self.config.preallocate:
@@ -508,7 +449,7 @@ class PartitionLog:
         self._directory_dirty = True
 
     def forget_gap(self) -> None:
-        """Forget that a crash may have taken records: the records are fetched again, or the log stays unchanged."""
+        """Forget the gap of a crash: the records are fetched again, or the log stays unchanged."""
         if self.gap is not None:
             self.gap = None
             with contextlib.suppress(OSError):  # a gap that comes back is fetched once more
@@ -569,23 +510,20 @@ class PartitionLog:
 
     def aborted_transactions(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
         """Return the aborted transactions with records in [first_offset, upper_offset) (KIP-98)."""
+        found: list[AbortedTransaction] = []
         try:
-            return self._collect_aborted(first_offset, upper_offset)
+            for segment in self.segments.starting_from(first_offset):
+                try:
+                    here, complete = segment.transactions.collect(first_offset, upper_offset)
+                except CorruptTransactionIndex as error:
+                    logger.warning("Rebuilding a transaction index: %s", error)
+                    rebuild_transactions(self.files.fs, self.directory, self.segments, segment)
+                    here, complete = segment.transactions.collect(first_offset, upper_offset)
+                found += here
+                if complete:
+                    break
         except (OSError, DamagedLog) as error:
             raise self._read_error(error) from error
-
-    def _collect_aborted(self, first_offset: int, upper_offset: int) -> list[AbortedTransaction]:
-        found: list[AbortedTransaction] = []
-        for segment in self.segments.starting_from(first_offset):
-            try:
-                here, complete = segment.transactions.collect(first_offset, upper_offset)
-            except CorruptTransactionIndex as error:
-                logger.warning("Rebuilding a transaction index: %s", error)
-                rebuild_transactions(self.files.fs, self.directory, self.segments, segment)
-                here, complete = segment.transactions.collect(first_offset, upper_offset)
-            found += here
-            if complete:
-                break
         return found
 
     def _read_error(self, error: OSError | DamagedLog) -> ApiError:
@@ -601,8 +539,9 @@ class PartitionLog:
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
 
     def has_open_transaction(self, header: BatchHeader) -> bool:
-        """Return whether the batch continues an open transaction of its producer; if not, the coordinator must verify
-        the batch.
+        """Return whether the batch continues an open transaction of the producer.
+
+        If not, the coordinator must verify the batch.
         """
         return self.producers.has_open_transaction(header.producer_id, header.producer_epoch)
 
@@ -781,17 +720,10 @@ class PartitionLog:
         self.log_start_offset, self.log_end_offset = min(self.log_start_offset, offset), end
         if self.epochs.truncate_from_end(self.log_end_offset):
             self._write_epochs()
-        self._reload_producers()
-        self.files.fs.sync_directory(self.directory)
+        fs, directory, start = self.files.fs, self.directory, self.log_start_offset
+        restore_producers(fs, directory, fs.list_directory(directory), self.producers, self.segments, start, end)
+        fs.sync_directory(self.directory)
         self.advance_high_watermark(min(self.high_watermark, self.log_end_offset))
-
-    def _reload_producers(self) -> None:
-        """Restore the producers' state at the log's end, which has moved back."""
-        fs, directory = self.files.fs, self.directory
-        names = fs.list_directory(directory)
-        restore_producers(
-            fs, directory, names, self.producers, self.segments, self.log_start_offset, self.log_end_offset
-        )
 
     def truncate_or_restart(self, offset: int, now: int) -> None:
         """Forget records at and above `offset`. A log without readable records begins anew at the log start, or at
@@ -963,12 +895,9 @@ class PartitionLog:
 
     def seal(self) -> None:
         """Complete the index files and the producer snapshot."""
-        self._take_snapshot(self.log_end_offset)
+        take_snapshot(self.files.fs, self.directory, self.producers, self.log_end_offset)
         self.segments.active.seal()
         self._directory_dirty = True
-
-    def _take_snapshot(self, offset: int) -> None:
-        take_snapshot(self.files.fs, self.directory, self.producers, offset)
 
     def close(self) -> None:
         """Leave the files as after a clean shutdown, synced or not."""

@@ -16,6 +16,7 @@ import logging
 import re
 import struct
 from collections import deque
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from pykafka_broker.errors import ApiError
@@ -63,25 +64,17 @@ class BatchMetadata(NamedTuple):
         return first if first >= 0 else first + MAX_SEQUENCE + 1
 
 
+@dataclass(slots=True, eq=False)
 class ProducerEntry:
-    __slots__ = (
-        "batches",
-        "coordinator_epoch",
-        "epoch",
-        "last_timestamp",
-        "markers",
-        "producer_id",
-        "txn_first_offset",
-    )
+    """A producer's state in a partition. markers: how many were written since the entry was made."""
 
-    def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
-        self.producer_id = producer_id
-        self.epoch = epoch
-        self.batches: deque[BatchMetadata] = deque(maxlen=CACHED_BATCHES)
-        self.coordinator_epoch = -1
-        self.last_timestamp = -1
-        self.txn_first_offset = NO_OFFSET
-        self.markers = 0  # markers since the entry was made
+    producer_id: int
+    epoch: int = NO_EPOCH
+    batches: deque[BatchMetadata] = field(default_factory=lambda: deque(maxlen=CACHED_BATCHES))
+    coordinator_epoch: int = -1
+    last_timestamp: int = -1
+    txn_first_offset: int = NO_OFFSET
+    markers: int = 0
 
     @property
     def last_sequence(self) -> int:
@@ -104,9 +97,8 @@ class ProducerState:
         self._open: dict[int, int] = {}  # producer id -> first offset of its transaction
         # producer id -> epoch, lowest sequence, and whether the first try was implicit; until a batch is in the log
         self._tried: dict[int, tuple[int, int, bool]] = {}
-        self.ended: deque[tuple[int, int]] = (
-            deque()
-        )  # (first, last) of transactions ended at or above the high watermark
+        # (first, last) of transactions ended at or above the high watermark
+        self.ended: deque[tuple[int, int]] = deque()
 
     @property
     def first_unstable_offset(self) -> int | None:
@@ -200,8 +192,7 @@ class ProducerState:
             raise ApiError(
                 ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                 f"Out of order sequence number for producer {batch.producer_id} at offset {base_offset} in "
-                f"{self.partition}: "
-                f"{first} (incoming seq. number), {last} (current end sequence number)",
+                f"{self.partition}: {first} (incoming seq. number), {last} (current end sequence number)",
             )
 
     def check_marker(self, marker: EndTransactionMarker, transaction_version: int = 0) -> None:
@@ -223,8 +214,7 @@ class ProducerState:
             raise ApiError(
                 ErrorCode.TRANSACTION_COORDINATOR_FENCED,
                 f"Invalid coordinator epoch for producer {marker.producer_id} at offset {marker.offset} in "
-                f"{self.partition}: "
-                f"{marker.coordinator_epoch} (marker), {entry.coordinator_epoch} (current)",
+                f"{self.partition}: {marker.coordinator_epoch} (marker), {entry.coordinator_epoch} (current)",
             )
 
     def _old_epoch(self, producer_id: int, epoch: int, offset: int, current: int) -> ApiError:
@@ -349,36 +339,23 @@ def decode_snapshot(data: bytes) -> list[ProducerEntry]:
         raise CorruptSnapshot("the CRC does not match")
     if count * _SNAPSHOT_ENTRY.size != len(data) - _SNAPSHOT_HEADER.size:
         raise CorruptSnapshot(f"{count} producers in {len(data)} bytes")
-    return [_entry(*row) for row in _SNAPSHOT_ENTRY.iter_unpack(data[_SNAPSHOT_HEADER.size :])]
-
-
-def _entry(
-    producer_id: int,
-    epoch: int,
-    last_sequence: int,
-    last_offset: int,
-    offset_delta: int,
-    timestamp: int,
-    coordinator_epoch: int,
-    txn_first_offset: int,
-) -> ProducerEntry:
-    entry = ProducerEntry(producer_id, epoch)
-    if last_offset >= 0:
-        entry.batches.append(BatchMetadata(last_sequence, last_offset, offset_delta, timestamp))
-    entry.last_timestamp = timestamp
-    entry.coordinator_epoch = coordinator_epoch
-    entry.txn_first_offset = txn_first_offset
-    return entry
-
-
-def write_snapshot(fs: FileSystem, path: str, state: ProducerState, *, sync: bool = True) -> None:
-    write_file(fs, path, encode_snapshot(state), sync=sync)
+    entries = []
+    for producer_id, epoch, sequence, offset, delta, timestamp, *rest in _SNAPSHOT_ENTRY.iter_unpack(
+        data[_SNAPSHOT_HEADER.size :]
+    ):
+        entry = ProducerEntry(producer_id, epoch)
+        if offset >= 0:
+            entry.batches.append(BatchMetadata(sequence, offset, delta, timestamp))
+        entry.last_timestamp = timestamp
+        entry.coordinator_epoch, entry.txn_first_offset = rest
+        entries.append(entry)
+    return entries
 
 
 def take_snapshot(fs: FileSystem, directory: str, producers: ProducerState, offset: int) -> None:
     """Write the state as of `offset`, the log's end, into the log's folder."""
     if offset > producers.snapshot_offset:
-        write_snapshot(fs, f"{directory}/{snapshot_name(offset)}", producers, sync=False)
+        write_file(fs, f"{directory}/{snapshot_name(offset)}", encode_snapshot(producers), sync=False)
         producers.snapshot_offset = offset
 
 
@@ -394,6 +371,7 @@ def forget_snapshots(fs: FileSystem, directory: str) -> None:
 
 
 def forget_snapshot(fs: FileSystem, directory: str, offset: int) -> None:
+    """Remove the snapshot of an offset, if any."""
     with contextlib.suppress(FileNotFoundError):
         fs.remove(f"{directory}/{snapshot_name(offset)}")
 
@@ -415,9 +393,8 @@ def remove_strays(fs: FileSystem, directory: str, names: list[str], segments: Se
     if strays and max(strays) > segments.active.base_offset:
         strays.remove(max(strays))
     for offset in sorted(strays):
-        name = snapshot_name(offset)
-        _remove(fs, f"{directory}/{name}")
-        names.remove(name)
+        forget_snapshot(fs, directory, offset)
+        names.remove(snapshot_name(offset))
 
 
 def restore_producers(
@@ -433,11 +410,10 @@ def restore_producers(
     start = log_start_offset
     producers.clear(0)
     for offset in reversed(snapshot_offsets(names)):
-        path = f"{directory}/{snapshot_name(offset)}"
         if offset > end_offset:
-            _remove(fs, path)
+            forget_snapshot(fs, directory, offset)
             continue
-        entries = _read_or_remove(fs, path, offset)
+        entries = _read_or_remove(fs, directory, offset)
         if entries is None:
             continue
         producers.restore(entries)
@@ -504,23 +480,18 @@ def replay_batch(producers: ProducerState, batch: ScannedBatch) -> AbortedTransa
     return aborted
 
 
-def _read_or_remove(fs: FileSystem, path: str, offset: int) -> list[ProducerEntry] | None:
+def _read_or_remove(fs: FileSystem, directory: str, offset: int) -> list[ProducerEntry] | None:
     """Return the entries of a snapshot as of `offset`; a damaged file is removed."""
+    path = f"{directory}/{snapshot_name(offset)}"
     try:
         entries = read_snapshot(fs, path)
-        if any(entry.txn_first_offset >= offset or _last_offset(entry) >= offset for entry in entries):
+        if any(
+            entry.txn_first_offset >= offset or (entry.batches and entry.batches[-1].last_offset >= offset)
+            for entry in entries
+        ):
             raise CorruptSnapshot("it knows of later offsets than its own")
         return entries
     except CorruptSnapshot as error:
         logger.warning("Removed %s: %s", path, error)
-        _remove(fs, path)
+        forget_snapshot(fs, directory, offset)
         return None
-
-
-def _last_offset(entry: ProducerEntry) -> int:
-    return entry.batches[-1].last_offset if entry.batches else -1
-
-
-def _remove(fs: FileSystem, path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        fs.remove(path)

@@ -14,7 +14,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
@@ -90,6 +90,16 @@ def _batch_positions(handle: FileHandle, path: str, position: int, end: int, siz
         yield place
         position = place.end
         wanted = HEADER_SIZE if place.size >= _LARGE_BYTES else _PIECE_BYTES
+
+
+class IndexLimits(Protocol):
+    """How densely a segment is indexed, and how large its indexes grow: a topic's settings, or a cleaning's."""
+
+    @property
+    def index_interval_bytes(self) -> int: ...
+
+    @property
+    def segment_index_bytes(self) -> int: ...
 
 
 class LogSegment:
@@ -208,9 +218,8 @@ class LogSegment:
     @property
     def largest_timestamp(self) -> int:
         """Return the greatest timestamp; where the records have none, when the segment was last written to."""
-        return self.max_timestamp if self.max_timestamp >= 0 else self._last_write_ms()
-
-    def _last_write_ms(self) -> int:
+        if self.max_timestamp >= 0:
+            return self.max_timestamp
         return self.created_ms if self.written_ms == _NOT_WRITTEN else self.written_ms
 
     @property
@@ -231,7 +240,7 @@ class LogSegment:
         if self.index(len(batch), last_offset, timestamp, config.index_interval_bytes):
             self.note_index_size(config)
 
-    def append_run(self, batches: Buffer, headers: list[BatchHeader], config: TopicConfig) -> None:
+    def append_run(self, batches: Buffer, headers: list[BatchHeader], config: IndexLimits) -> None:
         """Write many batches at the end, all or none."""
         self._write(batches)
         has_entry = False
@@ -280,7 +289,7 @@ class LogSegment:
         self.size = position + size
         return has_entry
 
-    def note_index_size(self, config: TopicConfig) -> None:
+    def note_index_size(self, config: IndexLimits) -> None:
         limit = config.segment_index_bytes
         # the time index keeps room for the entry that sealing adds
         self.index_full = self.offset_index.is_full(limit) or self.time_index.is_full(limit, spare=1)
@@ -463,8 +472,8 @@ class LogSegment:
         """Return the leader epoch of the last batch."""
         epoch = -1
         for place in self.batches(self._indexed_before(self.size)):
-            header = self._header_at(place.position)
-            epoch = header.partition_leader_epoch if header is not None else epoch
+            with contextlib.suppress(CorruptBatch):
+                epoch = read_header(self.log.handle().read_at(HEADER_SIZE, place.position)).partition_leader_epoch
         return epoch
 
     def has_whole_indexes(self) -> bool:
@@ -487,14 +496,6 @@ class LogSegment:
             self.rebuild_indexes()
             entry = self.offset_index.floor_position(position)
         return entry[1] if entry is not None else 0
-
-    def _header_at(self, position: int) -> BatchHeader | None:
-        if not 0 <= position < self.size:
-            return None
-        try:
-            return read_header(self.log.handle().read_at(HEADER_SIZE, position))
-        except CorruptBatch:
-            return None
 
     def time_start_for(self, timestamp: int, start_offset: int) -> int:
         """Return the position from which to look for a record as late as `timestamp`, at or above `start_offset`."""

@@ -12,14 +12,19 @@ import logging
 import os
 import threading
 from collections.abc import Callable
+from functools import partial
 
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, partition_metadata
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.jobs import Errand, Submit
 
 logger = logging.getLogger(__name__)
 
 _MADE_AT_ONCE = 200
+
+
+class CreateFoldersJob(Errand):
+    """A job that makes some folders."""
 
 
 class UncreatedLogs:
@@ -96,12 +101,15 @@ class UncreatedLogs:
     def _make_later(self) -> None:
         if not self._job_submitted:
             self._job_submitted = True
-            self._submit(CreateFoldersJob(self))
+            failed: list[tuple[str, OSError]] = []
+            done = partial(self._made, failed)
+            # errors of the disk are noted where a folder is made
+            self._submit(CreateFoldersJob(lambda: failed.extend(self._make_some()), lambda error: done(), done))
 
-    def make_some(self, most: int = _MADE_AT_ONCE) -> list[tuple[str, OSError]]:
-        """Make up to `most` waiting folders in the job's thread, and return the failures."""
+    def _make_some(self) -> list[tuple[str, OSError]]:
+        """Make some waiting folders in the job's thread, and return the failures."""
         failed = []
-        for _ in range(most):
+        for _ in range(_MADE_AT_ONCE):
             with self._condition:
                 path = next(iter(self._waiting), None)
                 if path is None:
@@ -117,7 +125,7 @@ class UncreatedLogs:
                     self._condition.notify_all()
         return failed
 
-    def made(self, failed: list[tuple[str, OSError]]) -> None:
+    def _made(self, failed: list[tuple[str, OSError]]) -> None:
         """Finish a job on the loop, and start the next."""
         self._job_submitted = False
         if self._waiting:
@@ -153,19 +161,3 @@ class UncreatedLogs:
             with contextlib.suppress(OSError):
                 self._fs.remove(file)
             raise
-
-
-class CreateFoldersJob:
-    def __init__(self, folders: UncreatedLogs) -> None:
-        self._folders = folders
-        self._failed: list[tuple[str, OSError]] = []
-
-    def run(self) -> None:
-        self._failed = self._folders.make_some()
-
-    def apply(self) -> None:
-        self._folders.made(self._failed)
-
-    def failed(self, error: OSError) -> None:
-        """Finish the job; errors of the disk are noted where a folder is made."""
-        self._folders.made(self._failed)

@@ -172,7 +172,7 @@ class BatchBuilder:
 
 
 class BatchFields(TypedDict, total=False):
-    """The fields of a batch that `BatchBuilder` may be told, apart from the base offset."""
+    """The arguments of `BatchBuilder` apart from the base offset."""
 
     codec: int
     level: int | None
@@ -204,7 +204,7 @@ def build_keyed_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = -1,
 ) -> tuple[bytearray, BatchHeader]:
-    """Build a batch from offset 0 on of keys and values with the same time, and return it with the header.
+    """Build a batch of keys and values with the same time, from offset 0 on, and return batch and header.
 
     The batch is transactional if a producer is named. The result is that of `build_batch`, in a third of the time.
     """

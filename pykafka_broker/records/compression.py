@@ -308,7 +308,7 @@ def snappy_block(block: memoryview) -> bytes:
 
 
 def zstd_library() -> Any:
-    """Return the zstd module of the standard library, or the package in its place before Python 3.14."""
+    """Return the zstd module of the standard library, or before Python 3.14 the package."""
     if sys.version_info >= (3, 14):
         from compression import zstd
     else:
@@ -422,8 +422,10 @@ def lz4_block(data: memoryview, level: int | None) -> bytes:
 
 
 def lz4_pieces(data: memoryview, *, check_header: bool = True) -> Iterator[bytes]:
-    """Yield the pieces of the first frame; `check_header`: check its checksum, which message format v0 has over the
-    wrong bytes (KIP-57).
+    """Yield the pieces of the first frame.
+
+    Args:
+        check_header: whether to check the header's checksum, which message format v0 has over the wrong bytes (KIP-57).
     """
     from cramjam import DecompressionError, lz4
 

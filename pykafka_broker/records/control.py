@@ -50,7 +50,7 @@ def build_control_batch(
 def build_end_transaction_marker(
     *, commit: bool, coordinator_epoch: int, timestamp: int, offset: int = 0, **fields: Unpack[BatchFields]
 ) -> bytearray:
-    """Build the marker that ends a transaction. `fields` name the producer."""
+    """Build the marker of a transaction's end. `fields` name the producer."""
     value = _END_TRANSACTION.pack(0, coordinator_epoch)
     kind = COMMIT if commit else ABORT
     fields["transactional"] = True
@@ -58,7 +58,7 @@ def build_end_transaction_marker(
 
 
 def read_control_type(record: BatchRecord) -> int:
-    """Return the type in a control record's key, maybe without a name in this module."""
+    """Return the type in a control record's key, named in the module or not."""
     try:
         version, control_type = _KEY.unpack_from(record.key or b"")
     except StructError:

@@ -169,7 +169,7 @@ def _inner_messages(wrapper: MessageEntry, inner: bytes) -> Iterator[BatchRecord
 
 
 def _last_offset(inner: bytes) -> Generator[None, None, int]:
-    """Return the offset of the last entry, found by sizes alone; faults of entries show when they are read."""
+    """Return the offset of the last entry, found by sizes alone; faults of entries show when the entries are read."""
     position = offset = seen = 0
     while position <= len(inner) - ENTRY_OVERHEAD:
         offset, size = _OFFSET_AND_SIZE.unpack_from(inner, position)

@@ -54,7 +54,7 @@ _SEQUENCES = 1 << 31
 
 
 def _load_crc32c() -> Callable[[Buffer], int]:
-    """Load the extension module of the package `crc32c` without the package around it.
+    """Load the extension module of the package `crc32c`, and not the package.
 
     The package's `__init__` builds a command line and asks for its own version, which parses the metadata of installed
     distributions: 20 to 40 ms of a start that may take 250. Where the extension isn't found as expected, the package is

@@ -402,7 +402,7 @@ def _same_width(index: int, end: int) -> int:
 
 
 def _widths(columns: list[Bytes], count: int, first: bytes) -> int:
-    """Return how many of the first `count` varints in the columns are as long as there are columns."""
+    """Return how many of the first `count` varints have one byte in each column."""
     allowed = [first, *[_HIGH] * len(columns)][: len(columns) - 1]
     for column, bytes_allowed in zip(columns, allowed, strict=False):
         if column.translate(None, bytes_allowed):
@@ -474,7 +474,7 @@ _LONG_EXTENTS = [_NOWHERE if pair & 0x80 == 0 else extent for pair, extent in en
 
 
 class Form(NamedTuple):
-    """Records whose first varints have the given widths. Positions count from the byte before a record."""
+    """Records with first varints of the given widths. Positions count from the byte before a record."""
 
     head: Callable[
         [Bytes, int], tuple[Any, ...]
@@ -659,7 +659,7 @@ def _run(
 
 
 def _numbers(index: int, end: int, width: int) -> Sequence[int | bytes]:
-    """Return offset deltas of more than a byte, as they are read."""
+    """Return offset deltas of more than a byte, as read."""
     if width == 2:
         return _two_byte_numbers()[index:end]
     doubled = range(2 * index, 2 * end, 2)

@@ -1,9 +1,9 @@
-"""Records and groups of a cluster, without a client; a section of `KafkaCluster` with an asynchronous twin.
+"""Records and groups of a cluster, without a client: the other half of `KafkaCluster` beside `cluster_nodes`.
 
-Rule: a broker has the records of the partitions that it leads, and the groups and transactions that it coordinates. A
-caller need not know which broker that is, nor that another one takes its place meanwhile. A write is done by an
-idempotent producer. A write without an answer, since its broker has gone or its leader has changed, is repeated at the
-leader of that moment with the same sequence, so each record is there once.
+Rule: a broker has the records of the partitions it leads, and the groups and transactions it coordinates. The caller
+need not know which broker that is, nor that another broker takes over meanwhile. Records are written by an idempotent
+producer. If the leader is lost before the answer, the write is repeated at the next leader with the same sequence, so
+each record is stored once.
 """
 
 from __future__ import annotations

@@ -1,7 +1,10 @@
-"""The nodes of a cluster, their replicas, clocks, faults and request logs; a section of `KafkaCluster` with a twin.
+"""The nodes of a cluster, their replicas, clocks, faults and request logs.
 
-Rule: an operation has the name, the parameters and the meaning that it has on one broker. An operation of any broker
-goes to a running one; an operation of one particular broker goes there; an operation that can't be done to several
+The module is one half of `KafkaCluster`, and `cluster_data` the other: both have asynchronous twins, which are made
+module by module, and together they would be 1,100 lines.
+
+Rule: an operation has the name, the parameters and the meaning of the operation on one broker. An operation of any
+broker goes to a running one; an operation of a certain broker goes there; an operation without a meaning for several
 brokers at one moment is refused with the reason.
 """
 

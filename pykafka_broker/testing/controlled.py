@@ -135,8 +135,7 @@ class WholeState(Handle):
 
     def snapshot(self, name: str) -> Snapshot:
         """Keep the whole state under a name, open transactions included. Returns name and size_bytes."""
-        taken: Snapshot = self.control.call("POST", _path(name), timeout_s=_LONG_S)
-        return taken
+        return self._answer(Snapshot, "POST", _path(name), timeout_s=_LONG_S)
 
     def restore(self, name: str) -> None:
         """Restore the state of a snapshot. Clients stay connected. A snapshot can be restored again."""
@@ -144,8 +143,7 @@ class WholeState(Handle):
 
     def snapshots(self) -> list[Snapshot]:
         """Return name and size_bytes of each snapshot."""
-        found: list[Snapshot] = self.control.call("GET", "/snapshots")
-        return found
+        return self._answer(list[Snapshot], "GET", "/snapshots")
 
     def delete_snapshot(self, name: str) -> None:
         """Forget a snapshot."""
@@ -193,13 +191,11 @@ class Incidents(Data):
 
     def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, up to the end of the log; returns the logs' sizes afterwards."""
-        found: list[LogSize] = self.control.call("POST", "/incidents/compaction", {"topic": topic})
-        return found
+        return self._answer(list[LogSize], "POST", "/incidents/compaction", {"topic": topic})
 
     def apply_retention(self, topic: str) -> list[LogSize]:
         """Apply a topic's retention now; returns the logs' sizes afterwards."""
-        found: list[LogSize] = self.control.call("POST", "/incidents/retention", {"topic": topic})
-        return found
+        return self._answer(list[LogSize], "POST", "/incidents/retention", {"topic": topic})
 
     def fill_disk(self) -> None:
         """Refuse all writes to any disk, until `free_disk`."""
@@ -226,8 +222,7 @@ class NodeControl(Handle):
 
     def cluster(self) -> ClusterState:
         """Return the cluster's id, the leader of the metadata, and the brokers."""
-        found: ClusterState = self.control.call("GET", "/cluster")
-        return found
+        return self._answer(ClusterState, "GET", "/cluster")
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState:
         """Return leader, leader epoch, replicas and replicas in sync of a partition.
@@ -237,8 +232,7 @@ class NodeControl(Handle):
         Raises:
             ControlError: the partition does not exist.
         """
-        found: PartitionState = self.control.call("GET", f"/topics/{in_path(topic)}/partitions/{partition}")
-        return found
+        return self._answer(PartitionState, "GET", f"/topics/{in_path(topic)}/partitions/{partition}")
 
     def coordinator(self, group: str | None = None, transactional_id: str | None = None) -> int:
         """Return the id of a group's or transactional id's coordinator.
@@ -257,8 +251,7 @@ class NodeControl(Handle):
             leader: the id of the broker that shall lead.
         """
         body = {"topic": topic, "partition": partition, "leader": leader}
-        found: PartitionState = self.control.call("POST", "/incidents/leader", body)
-        return found
+        return self._answer(PartitionState, "POST", "/incidents/leader", body)
 
     def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
         """Restore the dynamic settings of the cluster's first start; for the leader of the metadata.
@@ -268,8 +261,7 @@ class NodeControl(Handle):
         Args:
             keep: the settings to keep.
         """
-        found: ClusterState = self.control.call("POST", "/cluster/settings/reset", {"keep": list(keep)})
-        return found
+        return self._answer(ClusterState, "POST", "/cluster/settings/reset", {"keep": list(keep)})
 
     def cut_off(self, nodes: Iterable[int]) -> None:
         """Break the connections from the node to other nodes, until `rejoin`."""

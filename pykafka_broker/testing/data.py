@@ -41,6 +41,9 @@ from pykafka_broker.testing.record import (
 # -- the base of all parts
 
 
+T = TypeVar("T")
+
+
 class BrokerError(RuntimeError):
     """The broker did not start or did not end, or is not running; the text has the end of the log."""
 
@@ -53,6 +56,11 @@ class Handle:
         """The control API."""
         raise NotImplementedError
 
+    def _answer(self, kind: type[T], method: str, path: str, body: Any = None, **options: Any) -> T:
+        """Call an operation, and return the answer of a known type."""
+        answer: T = self.control.call(method, path, body, **options)
+        return answer
+
 
 # -- topics, records and groups
 
@@ -63,7 +71,6 @@ AT_ONCE = 1_000  # records in a call
 _PART_CHARACTERS = 4 << 20
 _LONG_S = 600.0
 N = TypeVar("N")
-T = TypeVar("T")
 Step = Callable[[N], T]  # an operation on a node
 
 
@@ -109,8 +116,7 @@ class Data(Handle):
             "replication_factor": replication_factor,
             "exist_ok": exist_ok,
         }
-        topic: Topic = self.control.call("POST", "/topics", body)
-        return topic
+        return self._answer(Topic, "POST", "/topics", body)
 
     def alter_config(self, topic: str, config: Mapping[str, ConfigValue | None]) -> Topic:
         """Set configs of a topic and return the topic.
@@ -119,8 +125,7 @@ class Data(Handle):
             config: the new values; None restores a default.
         """
         path = f"/topics/{in_path(topic)}/config"
-        changed: Topic = self.control.call("POST", path, {"config": dict(config)})
-        return changed
+        return self._answer(Topic, "POST", path, {"config": dict(config)})
 
     def add_partitions(self, topic: str, *, total: int) -> Topic:
         """Add partitions to a topic and return the topic.
@@ -128,8 +133,7 @@ class Data(Handle):
         Args:
             total: the number of partitions afterwards.
         """
-        grown: Topic = self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
-        return grown
+        return self._answer(Topic, "POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
 
     def delete_topic(self, topic: str) -> None:
         """Delete a topic with all records."""
@@ -137,13 +141,11 @@ class Data(Handle):
 
     def topics(self, internal: bool = False) -> list[Topic]:
         """Return all topics; with `internal` also Kafka's own topics."""
-        topics: list[Topic] = self.control.call("GET", "/topics", query={"internal": internal})
-        return topics
+        return self._answer(list[Topic], "GET", "/topics", query={"internal": internal})
 
     def topic(self, topic: str) -> Topic:
         """Return a topic."""
-        found: Topic = self.control.call("GET", f"/topics/{in_path(topic)}")
-        return found
+        return self._answer(Topic, "GET", f"/topics/{in_path(topic)}")
 
     # -- records
 
@@ -256,8 +258,7 @@ class Data(Handle):
 
     def groups(self) -> list[GroupSummary]:
         """Return all groups: group_id, type, state, protocol_type and the number of members."""
-        groups: list[GroupSummary] = self.control.call("GET", "/groups")
-        return groups
+        return self._answer(list[GroupSummary], "GET", "/groups")
 
     def group(self, group: str) -> Group:
         """Return a group with members and offsets."""
@@ -313,8 +314,7 @@ class Data(Handle):
             body["to_time"] = round(to.timestamp() * 1000)
         else:
             body["to"] = to
-        found: list[CommittedPartition] = self.control.call("POST", f"/groups/{in_path(group)}/offsets/reset", body)
-        return found
+        return self._answer(list[CommittedPartition], "POST", f"/groups/{in_path(group)}/offsets/reset", body)
 
 
 def _read(

@@ -1,4 +1,6 @@
-"""pytest fixtures on top of `kafka_broker`: a topic, and clients of the installed library. `pytest_plugin` offers them.
+"""pytest fixtures on top of `kafka_broker`: a topic, and clients of the installed library.
+
+The module stands apart from its reader `pytest_plugin`, whose subject is the broker.
 
 Rule: a fixture's topic or client has a name of its own and ends with the test. A library is imported when a fixture
 asks for it; the fixture returns the library's own object, with the given settings on top of those for the broker.

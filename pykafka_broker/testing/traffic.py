@@ -146,8 +146,7 @@ class Traffic(Handle):
 
         A `*` in `client_id` stands for anything.
         """
-        found: list[Connection] = self.control.call("GET", "/connections", query={"client_id": client_id})
-        return found
+        return self._answer(list[Connection], "GET", "/connections", query={"client_id": client_id})
 
     def metrics(self) -> str:
         """Return the metrics for Prometheus, as `/metrics` does."""
@@ -181,8 +180,7 @@ class Traffic(Handle):
         return self._requests(query | {"since": epoch_ms(since)})
 
     def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
-        found: list[SeenRequest] = self.control.call("GET", "/requests", query=query)
-        return found
+        return self._answer(list[SeenRequest], "GET", "/requests", query=query)
 
     def clear_requests(self) -> None:
         """Empty the request log."""

@@ -49,10 +49,10 @@ TOOLS = {
 
 
 class OptionParser(argparse.ArgumentParser):
-    """A parser whose options are declared as the help shows them."""
+    """A parser with options in the form of the help."""
 
     def option(self, spelt: str, help: str | None = None, **more: Any) -> None:
-        """Add an option: `--list`, `--topic NAME`, or `--config KEY=VALUE ...` for an option that may be repeated."""
+        """Add an option: `--list`, `--topic NAME`, or `--config KEY=VALUE ...` for repeated values."""
         *flags, last = spelt.removesuffix(" ...").split(" ")
         if last.startswith("-"):
             more = {"action": "store_true"} | more

@@ -22,7 +22,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
-from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, conflict
+from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 # -- flags
 
@@ -88,15 +88,14 @@ def add_flags(parser: ToolParser) -> None:
     parser.option("--idempotent", "with --producer: an idempotent one")
 
 
-def check(options: argparse.Namespace) -> None:
+def check(tool: Tool) -> None:
     """Check which flags go together. Raises ToolUsageError."""
+    options = tool.options
     if [options.list, options.add, options.remove].count(True) != 1:
         raise ToolUsageError("Command must include exactly one action: --list, --add, --remove.")
-    if options.list:
-        _refuse(options, "list", "producer", "consumer", "allow_host", "allow_principal", "deny_host", "deny_principal")
+    tool.never_with("list", "producer", "consumer", "allow_host", "allow_principal", "deny_host", "deny_principal")
     for role in ("producer", "consumer"):
-        if getattr(options, role):
-            _refuse(options, role, "operation", "deny_principal", "deny_host")
+        tool.never_with(role, "operation", "deny_principal", "deny_host")
     if options.producer and not options.topic:
         raise ToolUsageError("With --producer you must specify a --topic")
     if options.idempotent and not options.producer:
@@ -109,12 +108,6 @@ def check(options: argparse.Namespace) -> None:
         )
     if options.principal and not options.list:
         raise ToolUsageError("The --principal option is only available if --list is set")
-
-
-def _refuse(options: argparse.Namespace, flag: str, *others: str) -> None:
-    for other in others:
-        if getattr(options, other):
-            raise conflict(flag, other)
 
 
 def patterns(options: argparse.Namespace, *, needed: bool) -> list[ResourcePattern]:
@@ -224,7 +217,7 @@ def options(parser: ToolParser) -> None:
 
 async def run(tool: Tool) -> int:
     chosen = tool.options
-    check(chosen)
+    check(tool)
     action = _add if chosen.add else _remove if chosen.remove else _list
     try:
         async with tool.connect() as client:

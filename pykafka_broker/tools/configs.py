@@ -79,6 +79,11 @@ class Entity(NamedTuple):
     def singular(self) -> str:
         return self.type[:-1]
 
+    @property
+    def quota_part(self) -> tuple[str, QuotaMatch, str | None]:
+        match = QuotaMatch.ANY if self.name is None else QuotaMatch.EXACT if self.name else QuotaMatch.DEFAULT
+        return QUOTAS[self.type], match, self.name or None
+
 
 def add_entities(parser: ToolParser) -> None:
     add = parser.option
@@ -260,11 +265,7 @@ def _text(value: str | None) -> str:
 
 
 async def _quotas(tool: Tool, client: Client, entities: Sequence[Entity]) -> list[dict[str, Any]]:
-    parts = []
-    for each in entities:
-        match = QuotaMatch.ANY if each.name is None else QuotaMatch.EXACT if each.name else QuotaMatch.DEFAULT
-        parts.append((QUOTAS[each.type], match, each.name or None))
-    found = await describe_quotas(client, parts)
+    found = await describe_quotas(client, [each.quota_part for each in entities])
     for quotas in found:
         values = ", ".join(f"{name}={format_value(value)}" for name, value in quotas.values.items())
         tool.print(f"Quota configs for {_whose(quotas)} are {values}")
@@ -379,10 +380,7 @@ async def _alter_quotas(client: Client, entities: Sequence[Entity], added: dict[
             changes[name] = double(text)
         except ValueError:
             raise ClientError(f"Cannot parse quota configuration value for {name}: {text}") from None
-    parts = [
-        (QUOTAS[each.type], QuotaMatch.EXACT if each.name else QuotaMatch.DEFAULT, each.name or None)
-        for each in entities
-    ]
+    parts = [each.quota_part for each in entities]
     if deleted:
         there = {name for found in await describe_quotas(client, parts) for name in found.values}
         missing = [each for each in deleted if each not in there]

@@ -13,7 +13,7 @@ from pykafka_broker.client.consumer import Consumer
 from pykafka_broker.client.group_consumer import GroupConsumer
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
-from pykafka_broker.tools.console_output import Consumed, Output, add_formatter
+from pykafka_broker.tools.console_output import Consumed, Output, add_formatter, group_of
 from pykafka_broker.tools.frame import Old, Tool, ToolParser, ToolUsageError, subscribed
 
 _OLD = Old("consumer.config", "consumer-property")
@@ -44,19 +44,14 @@ async def run(tool: Tool) -> int:
     wanted = [tool.options.topic] if tool.options.topic is not None else subscribed(tool.options.include)
     output = Output(tool, skip_errors=tool.options.skip_message_on_error)
     async with Client(tool.options.bootstrap_server, properties) as client:
-        try:
+        with output.running():
             if tool.options.partition is None:
                 async with GroupConsumer(client, {}, wanted) as member:
-                    with output.progress():
-                        await _print(member, output)
+                    await _print(member, output)
             else:
                 async with Consumer(client) as consumer:
                     _assign(tool, consumer, offset)
-                    with output.progress():
-                        await _print(consumer, output)
-        finally:
-            output.event("shutdown_complete")
-            output.end()
+                    await _print(consumer, output)
     return 0
 
 
@@ -90,14 +85,10 @@ def _properties(tool: Tool) -> dict[str, str]:
         one = "please remove one option"
         raise ToolUsageError(f"Can't simultaneously specify --from-beginning and 'auto.offset.reset={reset}', {one}")
     found.setdefault("auto.offset.reset", "earliest" if tool.options.from_beginning else "latest")
-    groups = {each for each in (tool.options.group, found.get("group.id")) if each is not None}
-    if len(groups) > 1:
-        raise ToolUsageError(f"The group ids provided in different places do not match: {', '.join(sorted(groups))}")
-    if groups:
-        [found["group.id"]] = groups
-    else:
-        found["group.id"] = f"console-consumer-{random.randrange(100_000)}"
+    group = group_of(tool, found)
+    if group is None:
         found.setdefault("enable.auto.commit", "false")
+    found["group.id"] = f"console-consumer-{random.randrange(100_000)}" if group is None else group
     if tool.options.isolation_level is not None:
         found["isolation.level"] = tool.options.isolation_level
     if found.setdefault("isolation.level", "read_uncommitted") not in _LEVELS:

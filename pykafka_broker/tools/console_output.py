@@ -8,6 +8,7 @@ they are, unless a deserializer gives them a meaning.
 from __future__ import annotations
 
 import base64
+import json
 import struct
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -18,6 +19,9 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.config.values import format_value
 from pykafka_broker.protocol.enums import TopicPartition
+from pykafka_broker.protocol.runtime import ZERO_UUID, DecodeError, Fields, uuid_text
+from pykafka_broker.protocol.specs import RecordSpec
+from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
 from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import NOTHING, Bar
@@ -31,7 +35,7 @@ Meaning = Callable[[bytes], bytes]
 
 
 class Consumed(NamedTuple):
-    """A record and its place. `deliveries` is None for a record without a share group."""
+    """A record with the partition. deliveries: None outside share groups."""
 
     partition: TopicPartition
     record: BatchRecord
@@ -196,6 +200,107 @@ _DESERIALIZERS: dict[str, Meaning] = {
 }
 
 
+# -- records of Kafka's own topics, as JSON objects without line ends
+
+
+_INT16 = struct.Struct(">h")
+_IDS = {"topic_id"}  # all other names ending in `_id` are text
+_LAST = 1 << 15
+_VERSIONS = {  # of fields which some versions lack
+    ("OffsetCommitValue", "leader_epoch"): (3, _LAST),
+    ("OffsetCommitValue", "expire_timestamp"): (1, 1),
+    ("GroupMetadataValue", "current_state_timestamp"): (2, _LAST),
+    ("MemberMetadata", "group_instance_id"): (3, _LAST),
+    ("MemberMetadata", "rebalance_timeout"): (1, _LAST),
+}
+_TAGGED = {
+    ("OffsetCommitValue", "topic_id"): ZERO_UUID,
+    ("TransactionLogValue", "previous_producer_id"): -1,
+    ("TransactionLogValue", "next_producer_id"): -1,
+    ("TransactionLogValue", "next_producer_epoch"): -1,
+    ("TransactionLogValue", "client_transaction_version"): 0,
+    ("ShareGroupTargetAssignmentMetadataValue", "assignment_timestamp"): 0,
+    ("ShareSnapshotValue", "delivery_complete_count"): -1,
+    ("ShareUpdateValue", "delivery_complete_count"): -1,
+}
+
+
+# A field is printed if the record's version has it, a tagged field only if it differs from its default. Records of
+# another kind than the formatter's are skipped. An unreadable record is an error: the topic is another one.
+def _internal(specs: dict[int, RecordSpec], types: tuple[int, ...]) -> Callable[[Consumed], bytes]:
+    def text(consumed: Consumed) -> bytes:
+        record = consumed.record
+        if record.key is None:
+            return b""
+        try:
+            kind = _kind_of(record.key)
+            if kind not in specs:
+                return b""
+            key = _plain(_decoded(specs[kind].key_class(), record.key, 0), 0)
+            value = None if record.value is None else _value_of(specs[kind], record.value)
+        except DecodeError as error:
+            raise ClientError(f"Could not read record at offset {record.offset} due to: {error}") from None
+        if kind not in types:
+            return b""
+        told = {"key": {"type": kind, "data": key}, "value": value}
+        return json.dumps(told, separators=(",", ":"), ensure_ascii=False).encode()
+
+    return text
+
+
+def _kind_of(data: bytes) -> int:
+    """Return the kind of a key, or the version of a value."""
+    if len(data) < _INT16.size:
+        raise DecodeError(f"{len(data)} bytes are too few")
+    return int(_INT16.unpack_from(data)[0])
+
+
+def _value_of(spec: RecordSpec, value: bytes) -> dict[str, Any]:
+    version = _kind_of(value)
+    return {"version": version, "data": _plain(_decoded(spec.value_class(), value, version), version)}
+
+
+def _decoded(kind: Any, data: bytes, version: int) -> Fields:
+    if not kind.MIN_VERSION <= version <= kind.MAX_VERSION:
+        raise DecodeError(f"{kind.__name__} has no version {version}")
+    found: Fields = kind.read(data, _INT16.size, version)[0]
+    return found
+
+
+def _plain(value: Any, version: int) -> Any:
+    if isinstance(value, Fields):
+        kind = type(value).__name__
+        return {
+            _camel(name): uuid_text(at) if name in _IDS else _plain(at, version)
+            for name, at in ((name, getattr(value, name)) for name in value.__match_args__)
+            if _stands(kind, name, at, version)
+        }
+    if isinstance(value, list):
+        return [_plain(each, version) for each in value]
+    if isinstance(value, bytes | bytearray | memoryview):
+        return base64.b64encode(value).decode()
+    return value
+
+
+def _stands(kind: str, name: str, value: Any, version: int) -> bool:
+    lowest, highest = _VERSIONS.get((kind, name), (0, _LAST))
+    return lowest <= version <= highest and ((kind, name) not in _TAGGED or value != _TAGGED[kind, name])
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(each.capitalize() for each in others)
+
+
+FORMATTERS: dict[str, Callable[[Consumed], bytes]] = {
+    "OffsetsMessageFormatter": _internal(GROUP_RECORDS, (0, 1)),
+    "GroupMetadataMessageFormatter": _internal(GROUP_RECORDS, (2,)),
+    "ShareGroupMessageFormatter": _internal(GROUP_RECORDS, (10, 11, 12, 13, 14, 15)),
+    "TransactionLogMessageFormatter": _internal(TRANSACTION_RECORDS, (0,)),
+    "group.share.ShareGroupStateMessageFormatter": _internal(SHARE_RECORDS, (0, 1)),
+}
+
+
 # -- records
 
 
@@ -239,12 +344,18 @@ def formatter_of(tool: Tool) -> Text:
         return RecordFormatter(properties).text
     if name == "NoOpMessageFormatter":
         return lambda _: b""
-    from pykafka_broker.tools.internal_records import FORMATTERS
-
     try:
         return FORMATTERS[name]
     except KeyError:
         raise ToolUsageError(f"there is no formatter {tool.options.formatter}") from None
+
+
+def group_of(tool: Tool, properties: Mapping[str, str]) -> str | None:
+    """Return the group of `--group` or the properties, None for no group. Raises ToolUsageError."""
+    groups = {each for each in (tool.options.group, properties.get("group.id")) if each is not None}
+    if len(groups) > 1:
+        raise ToolUsageError(f"The group ids provided in different places do not match: {', '.join(sorted(groups))}")
+    return next(iter(groups), None)
 
 
 class Output:
@@ -277,7 +388,7 @@ class Output:
         return self.most is not None and self.count >= self.most
 
     def print(self, consumed: Consumed) -> bool:
-        """Print a record and count it; returns whether the record could be printed."""
+        """Print and count a record; returns whether the record could be printed."""
         self.count += 1
         self._bar.update()
         if self._tool.options.json:
@@ -314,24 +425,21 @@ class Output:
                 yield each
 
     @contextmanager
-    def progress(self) -> Iterator[None]:
-        """Show a progress bar, unless records are printed on the same screen."""
-        if sys.stdout.isatty():
-            yield
-            return
-        with self._tool.progress("reading", self.most, "record") as self._bar:
-            yield
-        self._bar = NOTHING
-
-    def event(self, name: str) -> None:
-        """Print an event, for Kafka's system tests."""
-        if self._tool.options.enable_systest_events:
-            self._tool.print(name)
-
-    def end(self) -> None:
-        if not self._tool.options.json:
-            sys.stdout.flush()
-        self._tool.warn(f"Processed a total of {self.count} messages")
+    def running(self) -> Iterator[None]:
+        """Print a line at the end, and show a progress bar unless records are printed on the same screen."""
+        try:
+            if sys.stdout.isatty():
+                yield
+            else:
+                with self._tool.progress("reading", self.most, "record") as self._bar:
+                    yield
+        finally:
+            self._bar = NOTHING
+            if self._tool.options.enable_systest_events:
+                self._tool.print("shutdown_complete")
+            if not self._tool.options.json:
+                sys.stdout.flush()
+            self._tool.warn(f"Processed a total of {self.count} messages")
 
 
 def write(data: bytes) -> None:
@@ -344,7 +452,7 @@ def write(data: bytes) -> None:
 
 
 def as_data(consumed: Consumed) -> dict[str, Any]:
-    """Return a record for JSON, with `{"base64": ...}` for bytes that are no text."""
+    """Return a record for JSON, with `{"base64": ...}` for bytes other than text."""
     record = consumed.record
     found: dict[str, Any] = {
         "topic": consumed.partition.topic,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.share_consumer import ACCEPT, REJECT, RELEASE, ShareConsumer
-from pykafka_broker.tools.console_output import Consumed, Output, add_formatter
-from pykafka_broker.tools.frame import Old, Tool, ToolParser, ToolUsageError
+from pykafka_broker.tools.console_output import Consumed, Output, add_formatter, group_of
+from pykafka_broker.tools.frame import Old, Tool, ToolParser
 
 _OLD = Old("consumer-config", "consumer-property")
 _GROUP = "console-share-consumer"
@@ -33,22 +33,16 @@ async def run(tool: Tool) -> int:
     properties = _properties(tool)
     output = Output(tool, skip_errors=tool.options.reject_message_on_error)
     async with Client(tool.options.bootstrap_server, properties) as client:
-        try:
+        with output.running():
             async with ShareConsumer(client, [tool.options.topic]) as consumer:
-                with output.progress():
-                    await _print(tool, consumer, output)
-        finally:
-            output.event("shutdown_complete")
-            output.end()
+                await _print(tool, consumer, output)
     return 0
 
 
 def _properties(tool: Tool) -> dict[str, str]:
     found = tool.properties_of(_OLD)
-    groups = {each for each in (tool.options.group, found.get("group.id")) if each is not None}
-    if len(groups) > 1:
-        raise ToolUsageError(f"The group ids provided in different places do not match: {', '.join(sorted(groups))}")
-    found["group.id"] = groups.pop() if groups else _GROUP
+    group = group_of(tool, found)
+    found["group.id"] = _GROUP if group is None else group
     found.setdefault("client.id", _GROUP)
     return found
 

@@ -15,6 +15,7 @@ from pykafka_broker.client.properties import integer, long
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError, subscribed
 from pykafka_broker.tools.java_time import date_form
 from pykafka_broker.tools.progress import Bar
+from pykafka_broker.tools.statistics import print_metrics
 
 _MB = 1 << 20
 _FIGURES = (
@@ -141,10 +142,7 @@ class _Test:
             "rebalance_ms": self._joined_in,
         }
         if tool.options.print_metrics:
-            tool.print()
-            tool.print(f"{'Metric Name':<60}  Value")
-            for name, value in tool.result.items():
-                tool.print(f"{f'consumer-metrics:{name}:{{client-id=perf-consumer-client}}':<60}: {value:.3f}")
+            print_metrics(tool, "consumer", tool.result)
 
     def _line(self, data: int, count: int, elapsed: int, joined_in: int) -> str:
         total_mb, total, seconds = self._bytes / _MB, self._count, max(1, elapsed) / 1000

@@ -67,16 +67,12 @@ async def create_token(client: Client, owner: str | None, renewers: Sequence[str
     return Token(made.token_id, bytes(made.hmac), whose, asked_by, list(renewers), *times)
 
 
-async def renew_token(client: Client, hmac: bytes, period_ms: int) -> int:
-    """Renew a token; returns the new expiry time. Raises ClientError."""
-    answer = await client.ask_controller(RenewDelegationTokenRequest(hmac, period_ms), call="renewDelegationToken")
-    check(answer.error_code)
-    return int(answer.expiry_timestamp_ms)
+_Change = type[RenewDelegationTokenRequest] | type[ExpireDelegationTokenRequest]
 
 
-async def expire_token(client: Client, hmac: bytes, period_ms: int) -> int:
-    """Change the expiry time of a token; returns the new time. Raises ClientError."""
-    answer = await client.ask_controller(ExpireDelegationTokenRequest(hmac, period_ms), call="expireDelegationToken")
+async def change_token(client: Client, kind: _Change, hmac: bytes, period_ms: int, *, call: str) -> int:
+    """Renew a token or change the expiry time; returns the new expiry time. Raises ClientError."""
+    answer = await client.ask_controller(kind(hmac, period_ms), call=call)
     check(answer.error_code)
     return int(answer.expiry_timestamp_ms)
 
@@ -154,18 +150,18 @@ async def _create(tool: Tool, client: Client) -> None:
 
 
 async def _renew(tool: Tool, client: Client) -> None:
-    hmac, period_ms = tool.options.hmac, tool.options.renew_time_period
-    tool.print(f"Calling renew token operation with hmac :{hmac} , renew-time-period :{period_ms}")
-    ends_ms = await renew_token(client, _bytes(hmac), period_ms)
-    tool.print(f"Completed renew operation. New expiry date : {_date(ends_ms)}")
-    tool.result = {"expires_ms": ends_ms}
+    await _change(tool, client, "renew", RenewDelegationTokenRequest, "renew_time_period")
 
 
 async def _expire(tool: Tool, client: Client) -> None:
-    hmac, period_ms = tool.options.hmac, tool.options.expiry_time_period
-    tool.print(f"Calling expire token operation with hmac :{hmac} , expire-time-period :{period_ms}")
-    ends_ms = await expire_token(client, _bytes(hmac), period_ms)
-    tool.print(f"Completed expire operation. New expiry date : {_date(ends_ms)}")
+    await _change(tool, client, "expire", ExpireDelegationTokenRequest, "expiry_time_period")
+
+
+async def _change(tool: Tool, client: Client, word: str, kind: _Change, flag: str) -> None:
+    hmac, period_ms = tool.options.hmac, getattr(tool.options, flag)
+    tool.print(f"Calling {word} token operation with hmac :{hmac} , {word}-time-period :{period_ms}")
+    ends_ms = await change_token(client, kind, _bytes(hmac), period_ms, call=f"{word}DelegationToken")
+    tool.print(f"Completed {word} operation. New expiry date : {_date(ends_ms)}")
     tool.result = {"expires_ms": ends_ms}
 
 
@@ -203,7 +199,7 @@ def _date(ms: int) -> str:
 
 
 def _bytes(hmac: str) -> bytes:
-    """Decode an HMAC. Raises ClientError, whose text does not repeat the HMAC."""
+    """Decode an HMAC. Raises ClientError, without the HMAC in the text."""
     try:
         return base64.b64decode(hmac, validate=True)
     except (binascii.Error, ValueError):

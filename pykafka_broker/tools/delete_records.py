@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.client.leaders import Answered, ask_leaders, by_topic
+from pykafka_broker.client.leaders import Answered, ask_leaders, grouped, partitions_in
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -34,12 +34,8 @@ async def run(tool: Tool) -> int:
         offsets = _offsets(tool.options.offset_json_file)
 
         def make(partitions: list[TopicPartition]) -> DeleteRecordsRequest:
-            topics = [
-                DeleteRecordsTopic(
-                    topic, [DeleteRecordsPartition(index, offsets[TopicPartition(topic, index)]) for index in indexes]
-                )
-                for topic, indexes in by_topic(partitions)
-            ]
+            asked = grouped({each: offsets[each] for each in partitions})
+            topics = [DeleteRecordsTopic(topic, [DeleteRecordsPartition(*each) for each in of]) for topic, of in asked]
             return DeleteRecordsRequest(topics, client.request_timeout_ms)
 
         tool.print("Executing records delete operation")
@@ -67,18 +63,12 @@ def _offsets(path: str) -> dict[TopicPartition, int]:
 
 
 def _read(answer: Any) -> Answered:
-    return {
-        TopicPartition(topic.name, each.partition_index): (each.error_code, each.low_watermark)
-        for topic in answer.topics
-        for each in topic.partitions
-    }
+    return {partition: (each.error_code, each.low_watermark) for partition, each in partitions_in(answer.topics)}
 
 
 def _told(tool: Tool, partition: TopicPartition, found: int | ClientError) -> dict[str, object]:
-    row: dict[str, object] = {"topic": partition[0], "partition": partition[1]}
-    name = f"{partition}"
     if isinstance(found, ClientError):
-        tool.print(f"partition: {name}\terror: {found.java}")
-        return row | {"error": str(found)}
-    tool.print(f"partition: {name}\tlow_watermark: {found}")
-    return row | {"low_watermark": found}
+        tool.print(f"partition: {partition}\terror: {found.java}")
+        return partition._asdict() | {"error": str(found)}
+    tool.print(f"partition: {partition}\tlow_watermark: {found}")
+    return partition._asdict() | {"low_watermark": found}

@@ -22,24 +22,23 @@ _MAX_LEVEL = 32767
 
 def options(parser: ToolParser) -> None:
     parser.add_connection(controllers=True)
-    commands = parser.add_commands()
-    command = commands.add("describe", "the features of the cluster and their levels")
+    command = parser.add_command("describe", "the features of the cluster and their levels")
     command.option("--node-id ID", "as this node tells them", type=integer)
     for word in ("upgrade", "downgrade"):
-        command = commands.add(word, f"{word} features")
+        command = parser.add_command(word, f"{word} features")
         command.option("--metadata RELEASE", "metadata.version as of this release")
         command.option("--release-version RELEASE", "all features as of this release")
         command.option("--feature FEATURE=LEVEL ...", "this feature", default=[])
         command.option("--dry-run", "only say whether it could be done")
         if word == "downgrade":
             command.option("--unsafe", "even if metadata is lost")
-    command = commands.add("disable", "disable features")
+    command = parser.add_command("disable", "disable features")
     command.option("--feature FEATURE ...", "this feature", default=[])
     command.option("--dry-run", "only say whether it could be done")
     command.option("--unsafe", "even if metadata is lost")
-    command = commands.add("version-mapping", "the features of a release")
+    command = parser.add_command("version-mapping", "the features of a release")
     command.option("--release-version RELEASE", "the latest one where nothing is given")
-    command = commands.add("feature-dependencies", "what a feature needs")
+    command = parser.add_command("feature-dependencies", "what a feature needs")
     command.option("--feature FEATURE=LEVEL ...", required=True)
 
 

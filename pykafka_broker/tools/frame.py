@@ -16,7 +16,7 @@ import logging
 import re
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from importlib import import_module
@@ -81,7 +81,7 @@ class _Help(argparse.Action):
 
 
 class ToolParser(OptionParser):
-    """A parser of flags as Kafka's scripts take them: `--flag value` and `--flag=value`.
+    """A parser of flags in the forms of Kafka's scripts: `--flag value` and `--flag=value`.
 
     Most scripts (JOpt Simple) take `-flag` too, and each value once. Some (argparse4j) take unambiguous abbreviations
     of flags, and the last one of several values.
@@ -95,6 +95,7 @@ class ToolParser(OptionParser):
         if not self._shortens:
             self.register("action", None, _Once)
         self._refuses_words = self._shortens
+        self._commands: argparse._SubParsersAction[_CommandParser] | None = None
         self._in_full: dict[str, str] = {}  # commands by their abbreviations
         self.add_argument("-h", "--help", action=_Help, nargs=0, help="show this, and exit")
         self.add_argument("--version", action="version", version=__version__)
@@ -114,9 +115,15 @@ class ToolParser(OptionParser):
         self.option(f"--{old.property} NAME=VALUE ...", "the same (deprecated)")
         self.option(f"--{old.config} FILE", "the same as --command-config (deprecated)", dest=_dest(old.config))
 
-    def add_commands(self) -> Commands:
-        """Add commands (`transactions list`), of which the user gives exactly one: `options.command`."""
-        return Commands(self)
+    def add_command(self, name: str, summary: str) -> OptionParser:
+        """Add a command (`transactions list`) and return the parser of the command's flags."""
+        if self._commands is None:
+            self._commands = self.add_subparsers(
+                dest="command", metavar="COMMAND", required=True, parser_class=_CommandParser
+            )
+        command = self._commands.add_parser(name, prog=f"{self.prog} {name}", description=summary, help=summary)
+        command.option("--json", "print what was found as JSON", default=argparse.SUPPRESS)
+        return command
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Parse the flags; words without a flag are ignored, as by Kafka's scripts. Raises ToolUsageError."""
@@ -202,26 +209,8 @@ class _CommandParser(OptionParser):
         raise _in_argparse4js_words(message)
 
 
-class Commands:
-    """The commands of a tool."""
-
-    def __init__(self, parser: ToolParser) -> None:
-        self._prog = parser.prog
-        self._parsers = parser.add_subparsers(
-            dest="command", metavar="COMMAND", required=True, parser_class=_CommandParser
-        )
-
-    def add(self, name: str, summary: str) -> OptionParser:
-        """Add a command and return the parser of the command's flags."""
-        command = self._parsers.add_parser(name, prog=f"{self._prog} {name}", description=summary, help=summary)
-        command.add_argument(
-            "--json", action="store_true", default=argparse.SUPPRESS, help="print what was found as JSON"
-        )
-        return command
-
-
 def conflict(flag: str, other: str) -> ToolUsageError:
-    """Return the error for two flags which exclude each other."""
+    """Return the error for two flags that can't be combined."""
     return ToolUsageError(f'Option "[{_dashed(flag)}]" can\'t be used with option "[{_dashed(other)}]"')
 
 
@@ -269,6 +258,13 @@ class Tool:
             self._bar.clear()
             print(text)
             self._bar.refresh()
+
+    def print_columns(self, headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+        """Print rows below the headings, also without rows; a tab ends each cell."""
+        lines = [list(headings), *([str(cell) for cell in row] for row in rows)]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        for line in lines:
+            self.print("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))
 
     @contextmanager
     def progress(self, what: str, total: int | None, unit: str) -> Iterator[Bar]:
@@ -319,7 +315,7 @@ class Tool:
         return self.action
 
     def required(self, *flags: str) -> None:
-        """Check for all of the flags. Raises ToolUsageError."""
+        """Require all of the flags. Raises ToolUsageError."""
         for flag in flags:
             if not self.given(flag):
                 if self.by_argparse4j:
@@ -327,12 +323,12 @@ class Tool:
                 raise ToolUsageError(f'Missing required argument "[{_dashed(flag)}]"')
 
     def only_with(self, flag: str, *others: str) -> None:
-        """Check whether `flag` comes with any of the given actions. Raises ToolUsageError."""
+        """Refuse `flag` without any of the given actions. Raises ToolUsageError."""
         if self.given(flag) and not any(map(self.given, others)):
             raise conflict(flag, self.action)
 
     def never_with(self, flag: str, *others: str) -> None:
-        """Check for flags excluded by `flag`. Raises ToolUsageError."""
+        """Refuse `flag` together with any of the others. Raises ToolUsageError."""
         for other in others:
             if self.given(flag) and self.given(other):
                 raise conflict(flag, other)
@@ -424,7 +420,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
 
 
 def _run(module: Any, tool: Tool) -> int:
-    """Run the tool in a new event loop; Ctrl-C and SIGTERM cancel the tool, so members leave their groups."""
+    """Run the tool in a new event loop. Ctrl-C and SIGTERM cancel the tool: members leave groups."""
 
     async def run() -> int:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()

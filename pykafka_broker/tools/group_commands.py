@@ -543,7 +543,7 @@ PartitionsOf = Callable[[Mapping[TopicPartition, Committed]], Awaitable[Sequence
 async def reset(
     tool: Tool, client: Client, group: str, scenario: str, groups: Sequence[str], partitions_of: PartitionsOf
 ) -> dict[TopicPartition, int]:
-    """Return the new offsets of a group, and commit them for --execute.
+    """Return the new offsets of a group, after a commit for --execute.
 
     Args:
         partitions_of: returns the partitions to reset, given the committed offsets.

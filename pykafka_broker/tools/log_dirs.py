@@ -53,7 +53,7 @@ def _brokers(text: str, client: Client) -> list[int]:
 
 
 def _directories(answer: Any, topics: set[str]) -> list[dict[str, object]]:
-    """Return the directories of an answer as Kafka's script prints them."""
+    """Return the directories of an answer in the form of Kafka's script."""
     if not answer.results:
         check(answer.error_code)
     return [

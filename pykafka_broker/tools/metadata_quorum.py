@@ -14,22 +14,19 @@ from pykafka_broker.protocol.messages.describe_quorum_response import ReplicaSta
 from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
-_COLUMNS = (
-    "NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status",
-)  # fmt: skip
+_COLUMNS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
 _ENDPOINT = "is no endpoint of a controller"
 
 
 def options(parser: ToolParser) -> None:
     parser.add_connection(controllers=True)
-    commands = parser.add_commands()
-    command = commands.add("describe", "what there is of the quorum")
+    command = parser.add_command("describe", "what there is of the quorum")
     command.option("--status", "the leader, and how far the others are behind")
     command.option("--replication", "each replica of the log of metadata")
     command.option("--human-readable", "with --replication: how long ago")
-    command = commands.add("add-controller", "add the controller whose settings are in --command-config")
+    command = parser.add_command("add-controller", "add the controller whose settings are in --command-config")
     command.option("--dry-run", "only say what would be done")
-    command = commands.add("remove-controller", "remove a controller")
+    command = parser.add_command("remove-controller", "remove a controller")
     command.option("--controller-id ID", "the node that is removed", type=integer, required=True)
     command.option("--controller-directory-id ID", "the id of its directory", required=True)
     command.option("--dry-run", "only say what would be done")
@@ -116,40 +113,25 @@ def _replication(tool: Tool, quorum: QuorumInfo, wall: int | None) -> None:
     """Print lag and times of each replica. wall: the time before which times are told, None for timestamps."""
     leader = _leader(quorum)
     followers = [each for each in quorum.voters if each is not leader]
-    rows, tool.result = [_COLUMNS], []
+    rows, tool.result = [], []
     for status, states in (("Leader", [leader]), ("Follower", followers), ("Observer", quorum.observers)):
         for each in states:
-            lag = leader.log_end_offset - each.log_end_offset
-            fetched, caught_up = each.last_fetch_timestamp, each.last_caught_up_timestamp
-            directory_id = uuid_text(each.replica_directory_id)
-            rows.append(
-                (
-                    str(each.replica_id),
-                    directory_id,
-                    str(each.log_end_offset),
-                    str(lag),
-                    _time(fetched, wall),
-                    _time(caught_up, wall),
-                    status,
-                )
-            )
-            tool.result.append(
-                {
-                    "node_id": each.replica_id,
-                    "directory_id": directory_id,
-                    "log_end_offset": each.log_end_offset,
-                    "lag": lag,
-                    "last_fetch_timestamp": fetched,
-                    "last_caught_up_timestamp": caught_up,
-                    "status": status,
-                }
-            )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        tool.print("".join(f"{text:<{width}}\t" for text, width in zip(row, widths, strict=True)))
+            found = {
+                "node_id": each.replica_id,
+                "directory_id": uuid_text(each.replica_directory_id),
+                "log_end_offset": each.log_end_offset,
+                "lag": leader.log_end_offset - each.log_end_offset,
+                "last_fetch_timestamp": each.last_fetch_timestamp,
+                "last_caught_up_timestamp": each.last_caught_up_timestamp,
+                "status": status,
+            }
+            tool.result.append(found)
+            times = {name: _time(at, wall) for name, at in found.items() if name.endswith("timestamp")}
+            rows.append((found | times).values())
+    tool.print_columns(_COLUMNS, rows)
 
 
-def _time(timestamp: int, wall: int | None) -> str:
+def _time(timestamp: Any, wall: int | None) -> str:
     return str(timestamp) if wall is None or timestamp < 0 else f"{max(0, wall - timestamp)} ms ago"
 
 
@@ -218,7 +200,7 @@ def _directory_id(settings: dict[str, str]) -> str:
 
 
 def _endpoints(settings: dict[str, str]) -> list[RaftVoterEndpoint]:
-    """Return the endpoints of the controller listeners, advertised ones first."""
+    """Return the endpoints of the controller listeners; advertised endpoints win."""
     wanted = [each.strip() for each in settings.get("controller.listener.names", "").split(",") if each.strip()]
     if not wanted:
         raise Unusable("controller.listener.names was not found in the configuration file")

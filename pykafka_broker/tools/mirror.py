@@ -32,11 +32,11 @@ from pykafka_broker.client.configs import (
     source_of,
 )
 from pykafka_broker.client.consumer import Chunk, Consumer
-from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
-from pykafka_broker.client.groups import list_groups
-from pykafka_broker.client.leaders import by_topic, list_offsets
+from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
+from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets, list_groups
+from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.properties import invalid, read_properties
 from pykafka_broker.client.topics import create_partitions, create_topic
 from pykafka_broker.protocol.enums import (
     EARLIEST,
@@ -46,17 +46,10 @@ from pykafka_broker.protocol.enums import (
     AclResourceType,
     AlterConfigOp,
     ConfigResourceType,
-    CoordinatorType,
     PatternType,
     TopicPartition,
 )
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
-)
-from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import Bar
@@ -96,7 +89,7 @@ class Flow:
         try:
             return int(text)
         except ValueError:
-            raise Unusable(f"Invalid value {text} for configuration {name}: Not a number of type INT") from None
+            raise invalid(name, text, "Not a number of type INT") from None
 
     def client(self, cluster: str) -> tuple[str, dict[str, str]]:
         """Return address and client properties of a cluster. Raises Unusable."""
@@ -143,10 +136,7 @@ class Flow:
         """Tell whether offset syncs are kept in the target. Raises Unusable."""
         found = self.get("offset-syncs.topic.location", "source")
         if found not in ("source", "target"):
-            raise Unusable(
-                f"Invalid value {found} for configuration offset-syncs.topic.location: "
-                "String must be one of: source, target"
-            )
+            raise invalid("offset-syncs.topic.location", found, "String must be one of: source, target")
         return found == "target"
 
     @property
@@ -483,20 +473,6 @@ async def ensure_topic(client: Client, name: str, partitions: int, factor: int, 
 _BUSY = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS)
 
 
-async def committed(client: Client, group: str) -> dict[TopicPartition, int]:
-    """Return the committed offsets of a group. Raises ClientError."""
-    request = OffsetFetchRequest(group, None)
-    answer = await client.ask_coordinator(
-        CoordinatorType.GROUP, group, request, lambda each: int(each.error_code), versions=(2, 7)
-    )
-    return {
-        TopicPartition(topic.name, each.partition_index): each.committed_offset
-        for topic in answer.topics
-        for each in topic.partitions
-        if each.committed_offset >= 0
-    }
-
-
 def translated(offset: int, syncs: list[Sync]) -> int | None:
     """Return the target's offset for a source's offset; None without a known earlier record."""
     before = [each for each in syncs if each.upstream <= offset]
@@ -512,7 +488,8 @@ async def checkpoints(mirror: Mirror) -> list[Checkpoint]:
     for group in await list_groups(mirror.source):
         if not mirror.flow.wants_group(group.group_id):
             continue
-        for (topic, partition), offset in sorted((await committed(mirror.source, group.group_id)).items()):
+        there = await committed_offsets(mirror.source, group.group_id, lenient=True)
+        for (topic, partition), (offset, _, _) in there.items():
             downstream = translated(offset, mirror.syncs.get(TopicPartition(topic, partition), []))
             if downstream is not None:
                 remote = mirror.flow.remote(topic)
@@ -524,7 +501,7 @@ Told = dict[tuple[str, str, int], Checkpoint]  # the last checkpoint of each gro
 
 
 async def write_checkpoints(mirror: Mirror, producer: Producer, told: Told) -> Told:
-    """Write new checkpoints, add them to `told`, and return them. Raises ClientError."""
+    """Write and return new checkpoints, and add each checkpoint to `told`. Raises ClientError."""
     topic = f"{mirror.flow.source}{mirror.flow.separator}checkpoints.internal"
     fresh = [each for each in await checkpoints(mirror) if told.get(each[:3]) != each]
     for each in fresh:
@@ -543,25 +520,15 @@ async def sync_groups(mirror: Mirror, told: Told) -> None:
 
 
 async def _commit(client: Client, group: str, points: list[Checkpoint]) -> None:
-    there = await committed(client, group)
-    ahead = {TopicPartition(each.topic, each.partition): each.downstream for each in points}
-    ahead = {partition: offset for partition, offset in ahead.items() if there.get(partition, -1) < offset}
-    if not ahead:
-        return
-    topics = [
-        OffsetCommitRequestTopic(
-            topic,
-            partitions=[OffsetCommitRequestPartition(index, ahead[TopicPartition(topic, index)]) for index in indexes],
-        )
-        for topic, indexes in by_topic(ahead)
-    ]
-    request = OffsetCommitRequest(group, topics=topics)
-
-    def code_of(answer: Any) -> int:
-        codes = [each.error_code for topic in answer.topics for each in topic.partitions]
-        return next((int(code) for code in codes if code and code not in _BUSY), 0)
-
-    check(code_of(await client.ask_coordinator(CoordinatorType.GROUP, group, request, code_of, versions=(2, 9))))
+    there = await committed_offsets(client, group, lenient=True)
+    ahead = {TopicPartition(each.topic, each.partition): Committed(each.downstream) for each in points}
+    ahead = {each: point for each, point in ahead.items() if each not in there or there[each].offset < point.offset}
+    try:
+        if ahead:
+            await commit_offsets(client, group, ahead, lowest=2)
+    except KafkaError as error:
+        if error.code not in _BUSY:
+            raise
 
 
 # -- ACLs
@@ -669,18 +636,11 @@ async def _beat(flow: Flow) -> None:
 async def _duties(mirror: Mirror, producer: Producer) -> list[Duty]:
     flow = mirror.flow
 
-    async def look() -> None:
-        await mirror.refresh()
-
-    found = [_every(flow.number("refresh.topics.interval.seconds", 600), look)]
+    found = [_every(flow.number("refresh.topics.interval.seconds", 600), mirror.refresh)]
     if flow.is_on("sync.topic.configs.enabled", True):
         found.append(_every(flow.number("sync.topic.configs.interval.seconds", 600), mirror.sync_configs))
     if flow.is_on("sync.topic.acls.enabled", True):
-
-        async def follow() -> None:
-            await sync_acls(mirror)
-
-        found.append(_every(flow.number("sync.topic.acls.interval.seconds", 600), follow))
+        found.append(_every(flow.number("sync.topic.acls.interval.seconds", 600), partial(sync_acls, mirror)))
     if flow.is_on("emit.heartbeats.enabled", True):
         found.append(await _heartbeats(flow, mirror.target, producer))
     if flow.is_on("emit.checkpoints.enabled", True):
@@ -695,12 +655,11 @@ async def _duties(mirror: Mirror, producer: Producer) -> list[Duty]:
             if syncs:
                 await sync_groups(mirror, fresh)
 
-        async def sync() -> None:
-            await sync_groups(mirror, told)
-
         found.append(_every(flow.number("emit.checkpoints.interval.seconds", 60), tell))
         if syncs:
-            found.append(_every(flow.number("sync.group.offsets.interval.seconds", 60), sync))
+            found.append(
+                _every(flow.number("sync.group.offsets.interval.seconds", 60), partial(sync_groups, mirror, told))
+            )
     return found
 
 
@@ -716,7 +675,7 @@ async def _heartbeats(flow: Flow, target: Client, producer: Producer) -> Duty:
     return _every(flow.number("emit.heartbeats.interval.seconds", 1), beat)
 
 
-def _every(seconds: int, do: Callable[[], Awaitable[None]]) -> Duty:
+def _every(seconds: int, do: Callable[[], Awaitable[object]]) -> Duty:
     """Return a duty repeated every so many seconds; below a second never, as MirrorMaker's interval of -1."""
 
     async def run() -> None:

@@ -21,7 +21,7 @@ from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import double, integer, long
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import Bar
-from pykafka_broker.tools.statistics import Stats, ThroughputThrottler
+from pykafka_broker.tools.statistics import Stats, ThroughputThrottler, print_metrics
 
 _LETTERS = string.ascii_uppercase.encode()
 _SAID = "Option --{} has been deprecated and will be removed in a future version. Use --{} instead."
@@ -190,7 +190,4 @@ class _Test:
             self._tool.print(self._steady.total_line(now))
             self._tool.result["steady_state"] = self._steady.figures(now)
         if self._tool.options.print_metrics:
-            self._tool.print()
-            self._tool.print(f"{'Metric Name':<60}  Value")
-            for name, value in self._all.figures(now).items():
-                self._tool.print(f"{f'producer-metrics:{name}:{{client-id=perf-producer-client}}':<60}: {value:.3f}")
+            print_metrics(self._tool, "producer", self._all.figures(now))

@@ -113,8 +113,7 @@ def written(replicas: Mapping[TopicPartition, list[int]], directories: Mapping[t
     """Return a plan as JSON for a file."""
     partitions = [
         {
-            "topic": partition[0],
-            "partition": partition[1],
+            **partition._asdict(),
             "replicas": on,
             "log_dirs": [directories.get((partition, broker), ANY) for broker in on],
         }
@@ -520,7 +519,7 @@ async def _cancel(tool: Tool, client: Client) -> int:
     else:
         tool.print("None of the specified partition reassignments are active.")
     said = await cancel_moves(client, plan)
-    tool.result = [{"topic": topic, "partition": partition, "cancelled": True} for topic, partition in sorted(active)]
+    tool.result = [each._asdict() | {"cancelled": True} for each in sorted(active)]
     if tool.options.preserve_throttles:
         tool.print(said)
     else:
@@ -587,7 +586,7 @@ async def _directories(
 
 
 def _row(partition: TopicPartition, replicas: list[int]) -> dict[str, object]:
-    return {"topic": partition[0], "partition": partition[1], "replicas": replicas}
+    return {**partition._asdict(), "replicas": replicas}
 
 
 def _s(several: Sized) -> str:

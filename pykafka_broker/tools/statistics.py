@@ -1,9 +1,19 @@
-"""Figures of performance tests, as Kafka's tools compute and print them.
+"""Figures of performance tests and events of verifiable clients, as Kafka's tools compute and print them.
 
 Rule: a latency is in milliseconds; percentiles are those of an even sample of a limited number of latencies.
 """
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pykafka_broker.client.cluster import Client
+from pykafka_broker.tools.frame import Tool
+
+# -- figures
+
 
 _SAMPLES = 500_000
 _SHARES = (0.5, 0.95, 0.99, 0.999)
@@ -72,6 +82,14 @@ class Stats:
         )
 
 
+def print_metrics(tool: Tool, role: str, figures: Mapping[str, float]) -> None:
+    """Print the figures of a producer or consumer as Kafka's tools print metrics of the client."""
+    tool.print()
+    tool.print(f"{'Metric Name':<60}  Value")
+    for name, value in figures.items():
+        tool.print(f"{f'{role}-metrics:{name}:{{client-id=perf-{role}-client}}':<60}: {value:.3f}")
+
+
 class ThroughputThrottler:
     """A limit of records a second; below zero: no limit (Kafka: ThroughputThrottler)."""
 
@@ -83,3 +101,28 @@ class ThroughputThrottler:
         if self._per_second <= 0:
             return 0
         return max(0, int(count * 1000 / self._per_second) - (now - self._start))
+
+
+# -- events
+
+
+class Events:
+    """The events of a verifiable client: a JSON object on each line, or a list for `--json`."""
+
+    def __init__(self, tool: Tool, client: Client) -> None:
+        self._tool = tool
+        self._clock = client.clock
+        if tool.options.json:
+            tool.result = []
+
+    def report(self, name: str, **fields: Any) -> None:
+        self._clock.tick()
+        event = {"timestamp": self._clock.wall, "name": name, **fields}
+        if self._tool.options.json:
+            self._tool.result.append(event)
+        else:
+            print(json.dumps(event, separators=(",", ":"), ensure_ascii=False), flush=True)
+
+
+def text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("utf-8", "replace")

@@ -114,7 +114,7 @@ def _ids(nodes: list[int] | None) -> str:
 async def describe(
     tool: Tool, client: Client, names: list[str], wanted: TopicFilters, limit: int, *, by_id: bool = False
 ) -> list[dict[str, Any]]:
-    """Print topics and return them as plain data. by_id: the user named an id."""
+    """Print topics and return plain data for JSON. by_id: the user named an id."""
     topics = await describe_topics(client, names, limit=limit, by_id=by_id)
     resources = [Resource(ConfigResourceType.TOPIC, name) for name in topics]
     configs = await describe_configs(client, resources) if resources else {}

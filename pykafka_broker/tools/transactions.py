@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, check
-from pykafka_broker.client.leaders import Answered, ask_leaders, by_topic
+from pykafka_broker.client.leaders import Answered, ask_leaders, by_topic, partitions_in
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -76,23 +76,17 @@ async def list_transactions(
 
 async def describe_transaction(client: Client, transactional_id: str) -> tuple[int, Any]:
     """Return a transaction's coordinator and description. Raises ClientError."""
-    call = "describeTransactions(api=FIND_COORDINATOR)"
+    kind, call = CoordinatorType.TRANSACTION, "describeTransactions(api=FIND_COORDINATOR)"
     await client.refresh(call=call)
-    answer = await client.ask_coordinator(
-        CoordinatorType.TRANSACTION,
-        transactional_id,
-        DescribeTransactionsRequest([transactional_id]),
-        lambda answer: int(answer.transaction_states[0].error_code),
-    )
-    (state,) = answer.transaction_states
-    if state.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
-        raise KafkaError(
-            state.error_code,
-            f"DescribeTransactions request for transactionalId `{transactional_id}` failed because the ID could not be "
-            "found",
-        )
-    check(state.error_code)
-    return await client.coordinator(CoordinatorType.TRANSACTION, transactional_id), state
+    request = DescribeTransactionsRequest([transactional_id])
+    try:
+        state = await client.ask_coordinator(kind, transactional_id, request, lambda told: told.transaction_states[0])
+    except KafkaError as error:
+        if error.code != ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
+            raise
+        what = f"DescribeTransactions request for transactionalId `{transactional_id}`"
+        raise KafkaError(error.code, f"{what} failed because the ID could not be found") from None
+    return await client.coordinator(kind, transactional_id), state
 
 
 async def describe_producers(
@@ -114,12 +108,8 @@ async def describe_producers(
 
 def _producers(answer: Any) -> Answered:
     return {
-        TopicPartition(topic.name, each.partition_index): (
-            each.error_code,
-            [_producer(one) for one in each.active_producers],
-        )
-        for topic in answer.topics
-        for each in topic.partitions
+        partition: (each.error_code, [_producer(one) for one in each.active_producers])
+        for partition, each in partitions_in(answer.topics)
     }
 
 
@@ -142,12 +132,8 @@ async def abort_transaction(
 
 
 def _markers(answer: Any) -> Answered:
-    return {
-        TopicPartition(topic.name, each.partition_index): (each.error_code, None)
-        for marker in answer.markers
-        for topic in marker.topics
-        for each in topic.partitions
-    }
+    markers = (each for marker in answer.markers for each in partitions_in(marker.topics))
+    return {partition: (each.error_code, None) for partition, each in markers}
 
 
 async def fence_producer(client: Client, transactional_id: str) -> None:
@@ -156,24 +142,13 @@ async def fence_producer(client: Client, transactional_id: str) -> None:
     await client.refresh(call=call)
     request = InitProducerIdRequest(transactional_id, client.request_timeout_ms)
     while True:
-        answer = await client.ask_coordinator(
-            CoordinatorType.TRANSACTION, transactional_id, request, lambda each: int(each.error_code)
-        )
-        if answer.error_code != ErrorCode.CONCURRENT_TRANSACTIONS or client.deadline(0) >= until:
-            break
+        try:
+            await client.ask_coordinator(CoordinatorType.TRANSACTION, transactional_id, request)
+            return
+        except KafkaError as error:
+            if error.code != ErrorCode.CONCURRENT_TRANSACTIONS or client.deadline(0) >= until:
+                raise
         await asyncio.sleep(_UNTIL_IT_ENDS_MS / 1000)
-    check(answer.error_code)
-
-
-# -- columns
-
-
-def print_columns(tool: Tool, headings: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
-    """Print rows below the headings, also without rows; a tab ends each cell."""
-    lines = [list(headings), *([str(cell) for cell in row] for row in rows)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        tool.print("".join(f"{cell:<{width}}\t" for cell, width in zip(line, widths, strict=True)))
 
 
 # -- hanging transactions
@@ -253,35 +228,10 @@ async def _has(client: Client, name: str, producer: ActiveProducer, topic_partit
 
 
 _LIST = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
-_DESCRIBE = (
-    "CoordinatorId",
-    "TransactionalId",
-    "ProducerId",
-    "ProducerEpoch",
-    "TransactionState",
-    "TransactionTimeoutMs",
-    "CurrentTransactionStartTimeMs",
-    "TransactionDurationMs",
-    "TopicPartitions",
-)
-_PRODUCERS = (
-    "ProducerId",
-    "ProducerEpoch",
-    "LatestCoordinatorEpoch",
-    "LastSequence",
-    "LastTimestamp",
-    "CurrentTransactionStartOffset",
-)
-_HANGING = (
-    "Topic",
-    "Partition",
-    "ProducerId",
-    "ProducerEpoch",
-    "CoordinatorEpoch",
-    "StartOffset",
-    "LastTimestamp",
-    "Duration(min)",
-)
+_PRODUCERS = ["ProducerId", "ProducerEpoch", "LatestCoordinatorEpoch", "LastSequence", "LastTimestamp"]
+_PRODUCERS += ["CurrentTransactionStartOffset"]
+_HANGING = ["Topic", "Partition", "ProducerId", "ProducerEpoch", "CoordinatorEpoch", "StartOffset", "LastTimestamp"]
+_HANGING += ["Duration(min)"]
 _MINUTE_MS = 60_000
 
 
@@ -291,29 +241,28 @@ class _Failed(Exception):
 
 def options(parser: ToolParser) -> None:
     parser.add_connection()
-    commands = parser.add_commands()
-    command = commands.add("list", "list transactions")
+    command = parser.add_command("list", "list transactions")
     command.option("--duration-filter MS", "only those that are open for longer", type=long, default=-1)
     command.option("--transactional-id-pattern REGEX", "only those with such an id")
-    command = commands.add("describe", "describe the transaction of an id")
+    command = parser.add_command("describe", "describe the transaction of an id")
     command.option("--transactional-id ID", required=True)
-    command = commands.add("describe-producers", "describe the producers of a partition")
+    command = parser.add_command("describe-producers", "describe the producers of a partition")
     command.option("--broker-id ID", "as this replica knows them; by default the leader", type=integer)
     command.option("--topic NAME", required=True)
     command.option("--partition ID", type=integer, required=True)
-    command = commands.add("abort", "abort a hanging transaction")
+    command = parser.add_command("abort", "abort a hanging transaction")
     command.option("--topic NAME", required=True)
     command.option("--partition ID", type=integer, required=True)
     command.option("--start-offset OFFSET", "where it begins", type=long)
     command.option("--producer-id ID", "for brokers before 3.0", type=long)
     command.option("--producer-epoch EPOCH", "for brokers before 3.0", type=integer)
     command.option("--coordinator-epoch EPOCH", "for brokers before 3.0", type=integer)
-    command = commands.add("find-hanging", "find hanging transactions")
+    command = parser.add_command("find-hanging", "find hanging transactions")
     command.option("--broker-id ID", "search the partitions of this broker", type=integer)
     command.option("--max-transaction-timeout MINUTES", "15 by default", type=integer, default=15)
     command.option("--topic NAME", "search this topic")
     command.option("--partition ID", "search only this partition of --topic", type=integer)
-    command = commands.add("forceTerminateTransaction", "end whatever is open under a transactional id")
+    command = parser.add_command("forceTerminateTransaction", "end whatever is open under a transactional id")
     command.option("--transactionalId ID", dest="transactional_id", required=True)
 
 
@@ -336,7 +285,7 @@ async def _list(tool: Tool, client: Client) -> int:
         )
     except ClientError as error:
         raise _Failed("Failed to list transactions") from error
-    print_columns(tool, _LIST, found)
+    tool.print_columns(_LIST, found)
     tool.result = [each._asdict() for each in found]
     return 0
 
@@ -349,18 +298,19 @@ async def _describe(tool: Tool, client: Client) -> int:
         raise _Failed(f"Failed to describe transaction state of transactional-id `{name}`") from error
     partitions = [f"{each.topic}-{partition}" for each in state.topics for partition in sorted(each.partitions)]
     began_ms = state.transaction_start_time_ms
-    lasted_ms = None if began_ms < 0 else _now(client) - began_ms
-    values = (
-        coordinator,
-        name,
-        state.producer_id,
-        state.producer_epoch,
-        state.transaction_state,
-        state.transaction_timeout_ms,
-    )
-    times = (None, None) if began_ms < 0 else (began_ms, lasted_ms)
-    print_columns(tool, _DESCRIBE, [(*values, *map(_shown, times), ",".join(partitions))])
-    tool.result = dict(zip(map(_snake, _DESCRIBE), (*values, *times, partitions), strict=True))
+    found = {
+        "CoordinatorId": coordinator,
+        "TransactionalId": name,
+        "ProducerId": state.producer_id,
+        "ProducerEpoch": state.producer_epoch,
+        "TransactionState": state.transaction_state,
+        "TransactionTimeoutMs": state.transaction_timeout_ms,
+        "CurrentTransactionStartTimeMs": None if began_ms < 0 else began_ms,
+        "TransactionDurationMs": None if began_ms < 0 else _now(client) - began_ms,
+        "TopicPartitions": partitions,
+    }
+    tool.print_columns(found, [(found | {"TopicPartitions": ",".join(partitions)}).values()])
+    tool.result = {_snake(heading): value for heading, value in found.items()}
     return 0
 
 
@@ -370,7 +320,7 @@ async def _describe_producers(tool: Tool, client: Client) -> int:
     where = "leader" if chosen.broker_id is None else f"broker {chosen.broker_id}"
     failed = f"Failed to describe producers for partition {partition} on {where}"
     found = await _producers_of(client, partition, failed, chosen.broker_id)
-    print_columns(tool, _PRODUCERS, [tuple(map(_shown, each)) for each in found])
+    tool.print_columns(_PRODUCERS, found)
     tool.result = [dict(zip(map(_snake, _PRODUCERS), each, strict=True)) for each in found]
     return 0
 
@@ -393,7 +343,7 @@ async def _abort(tool: Tool, client: Client) -> int:
         await abort_transaction(client, partition, *who)
     except ClientError as error:
         raise _Failed("Failed to abort transaction " + ", ".join(map(str, who))) from error
-    tool.result = {"topic": partition[0], "partition": partition[1], "producer_id": who[0], "aborted": True}
+    tool.result = partition._asdict() | {"producer_id": who[0], "aborted": True}
     return 0
 
 
@@ -439,19 +389,11 @@ async def _find_hanging(tool: Tool, client: Client) -> int:
         found = await find_hanging(client, partitions, oldest, chosen.broker_id)
     except ClientError as error:
         raise _Failed("Failed to find hanging transactions") from error
-    rows: list[tuple[Any, ...]] = [
-        (
-            *partition,
-            each.producer_id,
-            each.producer_epoch,
-            each.coordinator_epoch,
-            each.start_offset,
-            each.last_timestamp,
-            (now - each.last_timestamp) // _MINUTE_MS,
-        )
+    rows = [
+        (*partition, *each[:3], each.start_offset, each.last_timestamp, (now - each.last_timestamp) // _MINUTE_MS)
         for partition, each in found
     ]
-    print_columns(tool, _HANGING, rows)
+    tool.print_columns(_HANGING, rows)
     names = [*map(_snake, _HANGING[:-1]), "duration_min"]
     tool.result = [dict(zip(names, each, strict=True)) for each in rows]
     return 0
@@ -470,10 +412,6 @@ async def _force_terminate(tool: Tool, client: Client) -> int:
 def _now(client: Client) -> int:
     client.clock.tick()
     return client.clock.wall
-
-
-def _shown(value: int | None) -> str:
-    return "None" if value is None else str(value)
 
 
 def _snake(heading: str) -> str:

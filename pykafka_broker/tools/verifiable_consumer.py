@@ -16,7 +16,7 @@ from pykafka_broker.client.properties import integer
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.tools.frame import Tool, ToolParser
-from pykafka_broker.tools.verifiable_producer import Events, text
+from pykafka_broker.tools.statistics import Events, text
 
 _POLL_MS = 1_000
 
@@ -87,10 +87,10 @@ class _Reader:
         self._events.report("startup_complete")
 
     def assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        self._events.report("partitions_assigned", partitions=_named(partitions))
+        self._events.report("partitions_assigned", partitions=[each._asdict() for each in partitions])
 
     def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        self._events.report("partitions_revoked", partitions=_named(partitions))
+        self._events.report("partitions_revoked", partitions=[each._asdict() for each in partitions])
 
     async def read(self, consumer: GroupConsumer) -> None:
         while self._left is None or self._left > 0:
@@ -114,7 +114,7 @@ class _Reader:
             if self._left is not None:
                 self._left -= len(kept)
             offsets[partition] = kept[-1].offset + 1
-            where = {"topic": partition.topic, "partition": partition.partition}
+            where = partition._asdict()
             told.append({**where, "count": len(kept), "minOffset": kept[0].offset, "maxOffset": kept[-1].offset})
             for each in kept if self._options.verbose else ():
                 self._events.report(
@@ -129,13 +129,9 @@ class _Reader:
             await consumer.commit(offsets)
         except ClientError as error:
             outcome = {"success": False, "error": str(error)}
-        told = [{"topic": each.topic, "partition": each.partition, "offset": end} for each, end in offsets.items()]
+        told = [each._asdict() | {"offset": end} for each, end in offsets.items()]
         self._events.report("offsets_committed", offsets=told, **outcome)
 
     def end(self) -> None:
         self._events.report("shutdown_complete")
         self._events.report("shutdown_requested")
-
-
-def _named(partitions: Iterable[TopicPartition]) -> list[dict[str, Any]]:
-    return [{"topic": each.topic, "partition": each.partition} for each in partitions]

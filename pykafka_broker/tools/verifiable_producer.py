@@ -1,16 +1,14 @@
 """`kafka-verifiable-producer`: sends rising numbers and reports each delivery.
 
 Rule: an event is one JSON object on a line, with its time. Names of events and fields are those that Kafka's system
-tests read. With `--json` the events become one list. `verifiable_consumer` reports by the same events.
+tests read. With `--json` the events become one list.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 from functools import partial
 from itertools import count
-from typing import Any
 
 from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
@@ -18,33 +16,7 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import integer, long
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.statistics import ThroughputThrottler
-
-# -- events
-
-
-class Events:
-    def __init__(self, tool: Tool, client: Client) -> None:
-        self._tool = tool
-        self._clock = client.clock
-        if tool.options.json:
-            tool.result = []
-
-    def report(self, name: str, **fields: Any) -> None:
-        self._clock.tick()
-        event = {"timestamp": self._clock.wall, "name": name, **fields}
-        if self._tool.options.json:
-            self._tool.result.append(event)
-        else:
-            print(json.dumps(event, separators=(",", ":"), ensure_ascii=False), flush=True)
-
-
-def text(data: bytes | None) -> str | None:
-    return None if data is None else data.decode("utf-8", "replace")
-
-
-# -- the tool
-
+from pykafka_broker.tools.statistics import Events, ThroughputThrottler, text
 
 _LATEST_MS = 2**53  # leaves room for later timestamps
 

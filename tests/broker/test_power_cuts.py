@@ -234,7 +234,7 @@ def check(fs: CrashFileSystem, world: World, seen: list[set[bytes]]) -> None:
     for group, offset in world.offsets.items():
         assert offset <= offsets.committed(group)["t"][0].offset <= offset + 1
     for name in "xy":
-        assert not offsets.has_pending(f"of {name}")
+        assert not offsets.pending(f"of {name}")
         committed = offsets.committed(f"of {name}").get("t", {})
         last = committed[1].offset if committed else 0
         assert not last or any(f"{name}{last}".encode() in values for values in found), "offsets without their records"

@@ -99,7 +99,7 @@ def test_one_elsewhere_has_a_url(url: str, says: str) -> None:
     ("more", "says"),
     [
         (["--schema-registry", "0", "--control", "0"], "leave out --schema-registry-url"),
-        ([], "is for what --control shows"),
+        ([], "is for the records that --control shows"),
     ],
 )
 def test_one_elsewhere_is_for_the_page_of_a_broker_without(more: list[str], says: str) -> None:

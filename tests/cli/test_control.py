@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.cli import main
-from pykafka_broker.cli.control import URL_VARIABLE
+from pykafka_broker.cli.addresses import URL_VARIABLE
 from pykafka_broker.testing import KafkaBroker
 
 
@@ -83,7 +83,7 @@ def test_what_is_refused_is_one_line(
     assert capsys.readouterr().err.startswith(f"pykafka-broker: {sys.executable}: it is not UTF-8: ")
     monkeypatch.delenv(URL_VARIABLE, raising=False)
     assert main(["control", "topics"]) == 2
-    assert "must say where the control API is" in capsys.readouterr().err
+    assert "must name the control API" in capsys.readouterr().err
     with pytest.raises(SystemExit, match="2"):
         main(["control", "create-topic", "t", "--partitions", "three", "--url", "x"])
     assert "three is not JSON" in capsys.readouterr().err

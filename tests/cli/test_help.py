@@ -1,5 +1,8 @@
 """`pykafka-broker help`, and what is said to somebody who mistypes."""
 
+import shutil
+import subprocess
+
 import pytest
 
 from pykafka_broker.cli import main
@@ -58,3 +61,88 @@ def test_a_mistyped_flag_of_a_tool(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_command_that_is_known_by_another_word(word: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 2
     assert hint in capsys.readouterr().err
+
+
+# -- the scripts that complete commands and flags, run by the shells they are for
+
+
+_BASH = """
+{script}
+COMP_WORDS=({words} "{current}"); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1))
+_pykafka_broker
+printf '%s\\n' "${{COMPREPLY[@]}}"
+"""
+
+
+@pytest.fixture
+def script(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> str:
+    """Of the shell that the test names, which has to be installed."""
+    if shutil.which(request.param) is None:
+        pytest.skip(f"{request.param} is not installed")
+    assert main(["completion", request.param]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("script", ["bash"], indirect=True)
+@pytest.mark.parametrize(
+    ("words", "current", "offered"),
+    [
+        ("", "top", {"topics"}),
+        ("", "--ephem", {"--ephemeral"}),
+        ("topics", "--under", {"--under-replicated-partitions", "--under-min-isr-partitions"}),
+        ("topics --list", "--excl", {"--exclude-internal"}),
+        ("features", "d", {"describe", "downgrade", "disable"}),
+        ("features describe", "--node", {"--node-id"}),
+        ("features --bootstrap-server localhost:9092 upgrade", "--rel", {"--release-version"}),
+        ("log", "d", {"dump"}),
+        ("completion", "", {"bash", "zsh", "fish", "--help", "-h"}),
+        ("--log-level", "d", {"debug"}),
+        ("topics --command-config", "", {""}),
+        ("help", "metadata", {"metadata-quorum"}),
+    ],
+)
+def test_bash_offers_what_may_come_next(script: str, words: str, current: str, offered: set[str]) -> None:
+    told = _BASH.format(script=script, words=f"pykafka-broker {words}", current=current)
+    run = subprocess.run(["bash", "--norc", "-c", told], capture_output=True, text=True, check=False)
+    assert run.stderr == ""
+    assert set(run.stdout.split("\n")[:-1]) == offered
+
+
+@pytest.mark.parametrize("script", ["zsh"], indirect=True)
+def test_zsh_takes_the_script(script: str) -> None:
+    told = f"autoload -U compinit; compinit -u -D; {script}\nwhence -w _pykafka_broker"
+    run = subprocess.run(["zsh", "-f", "-c", told], capture_output=True, text=True, check=False)
+    assert (run.stdout, run.stderr) == ("_pykafka_broker: function\n", "")
+
+
+@pytest.mark.parametrize("script", ["fish"], indirect=True)
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("top", "topics"),
+        ("topics --exc", "--exclude-internal"),
+        ("features desc", "describe"),
+        ("streams-groups --delete-all", "--delete-all-internal-topics"),
+    ],
+)
+def test_fish_offers_what_may_come_next(script: str, line: str, offered: str) -> None:
+    told = f"{script}\ncomplete -C 'pykafka-broker {line}'"
+    run = subprocess.run(["fish", "--no-config"], input=told, capture_output=True, text=True, check=False)
+    assert run.stderr == ""
+    assert offered in [each.split("\t")[0] for each in run.stdout.splitlines()]
+
+
+def test_every_shells_script_has_every_place(capsys: pytest.CaptureFixture[str]) -> None:
+    for shell, spelt in (
+        ("bash", '/features/describe) words="--help'),
+        ("zsh", "(/features/describe) found=('"),
+        ("fish", "__fish_seen_subcommand_from features; and __fish_seen_subcommand_from describe"),
+    ):
+        main(["completion", shell])
+        assert spelt in capsys.readouterr().out.replace('words="-h ', 'words="')
+
+
+def test_only_known_shells(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["completion", "tcsh"])
+    assert "tcsh" in capsys.readouterr().err

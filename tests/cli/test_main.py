@@ -106,7 +106,7 @@ def test_ready_line_and_file_name_every_listener(
     assert list(tmp_path.iterdir()) == [ready]
     assert served[0].log_dirs == [str(tmp_path)]
     (opened,) = [record.message for record in caplog.records if "open" in record.message]
-    assert opened == "[::]:4712 is open on all network interfaces: who can reach this machine can connect"
+    assert opened == "[::]:4712 is open on all network interfaces: everybody who reaches this machine can connect"
 
 
 def test_an_old_ready_file_is_gone_before_the_start(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -165,7 +165,7 @@ def test_the_cluster_id_of_container_images_counts(setups: list[Setup], monkeypa
 def test_no_place_for_an_ephemeral_directory(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def full(prefix: str) -> str:
+    def full(_: str | None, prefix: str, __: str | None) -> str:
         raise OSError(errno.ENOSPC, "No space left on device", f"/tmp/{prefix}x")
 
     monkeypatch.setattr("tempfile.mkdtemp", full)
@@ -244,9 +244,9 @@ def test_log_looks_into_a_data_directory(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_command_that_only_looks_ends_quietly_with_ctrl_c(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(arguments: list[str]) -> int:
+    def interrupted(*_: object, **__: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("pykafka_broker.cli.log.main", interrupted)
+    monkeypatch.setattr("pykafka_broker.log.tool.command.run", interrupted)
     assert main(["log", "verify", "/data"]) == 130
     assert capsys.readouterr().err == ""

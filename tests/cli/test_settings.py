@@ -53,7 +53,7 @@ def test_an_id_of_the_operator_is_kept(name: str) -> None:
 
 @pytest.mark.parametrize("override", ["retention", "=5", " =5"])
 def test_override_needs_key_and_value(override: str) -> None:
-    with pytest.raises(UsageError, match="must be key=value"):
+    with pytest.raises(UsageError, match="must be KEY=VALUE"):
         static_settings(None, {}, [override], [], None)
 
 

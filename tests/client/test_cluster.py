@@ -11,7 +11,6 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.client.quorum import describe_quorum
 from pykafka_broker.client.topics import create_topic, list_topics
-from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
@@ -111,10 +110,8 @@ def test_a_coordinator_that_moves_is_looked_up_again(monkeypatch: pytest.MonkeyP
         asked: list[str] = []
         monkeypatch.setattr(client, "ask", sometimes_elsewhere)
         request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup("g", topics=None)])
-        answer = await client.ask_coordinator(
-            CoordinatorType.GROUP, "g", request, lambda answer: answer.groups[0].error_code
-        )
-        return [answer.groups[0].error_code, asked.count("OffsetFetchRequest"), asked.count("FindCoordinatorRequest")]
+        found = await client.ask_group("g", request, lambda answer: answer.groups[0])
+        return [found.error_code, asked.count("OffsetFetchRequest"), asked.count("FindCoordinatorRequest")]
 
     with KafkaBroker() as broker:
         assert with_client(broker.bootstrap_servers, {"retry.backoff.ms": "5"}, ask) == [0, 2, 2]

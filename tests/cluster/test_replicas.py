@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
+from pykafka_broker.cluster.partition_change import Elections, directories_with, partition_changes
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.replicas import Elections, directories_with, partition_changes
 from pykafka_broker.log.checkpoints import LOST, MIGRATING, UNASSIGNED
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from tests.coordinators.stored import reread
 

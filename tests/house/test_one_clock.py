@@ -17,7 +17,7 @@ CLOCKS = {"time", "datetime"}
 FILE_TIMES = {"st_mtime", "st_mtime_ns", "st_ctime", "st_ctime_ns", "st_atime", "getmtime", "getctime"}
 MAY_READ = {
     "pykafka_broker.server.event_loop": "sets the broker's clock",
-    "pykafka_broker.cli.log": "a command of its own, without a broker",
+    "pykafka_broker.cli": "the time for a command of its own, without a broker",
     "pykafka_broker.cli.format": "a command of its own, without a broker",
     "pykafka_broker.tools.consumer_perf_test": "writes times as its user wants them",
     "pykafka_broker.log.compaction.clean": "another process, which slows down its own reads and writes",

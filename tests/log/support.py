@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig, TopicConfig
@@ -29,8 +32,19 @@ from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.control import build_end_transaction_marker
 
 DATA = Path(__file__).parent / "data"
+JAVA, KAFKA_JARS = os.environ.get("JAVA", "java"), os.environ.get("KAFKA_JARS", "")
+needs_kafka = pytest.mark.skipif(not KAFKA_JARS, reason="needs Kafka's jars and a Java runtime")
 TOPIC_ID = bytes(range(16))
 NOW = 1_700_000_000_000
+
+
+def kafkas_dump(*arguments: str) -> str:
+    """What kafka-dump-log.sh prints."""
+    tool = "org.apache.kafka.tools.DumpLogSegments"
+    command = [JAVA, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{KAFKA_JARS}/*", tool, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def batch(

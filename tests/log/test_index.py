@@ -30,7 +30,7 @@ def test_an_offset_is_found_wherever_its_entry_is(tmp_path: Path, count: int, cl
         entries.append((offset, position))
         index.append(offset, position)
     if closed:
-        index.close()
+        index.write_out()
         index = OffsetIndex(file(tmp_path), BASE, fresh=False)
     assert index.count == count
     assert [(BASE + first, second) for first, second in index.entries()] == entries
@@ -82,7 +82,7 @@ def test_truncation_drops_entries_from_an_offset_on(tmp_path: Path, written: int
     index.truncate_to(BASE + 20)
     assert list(index.entries()) == [(0, 0), (10, 1)]
     index.append(BASE + 21, 5)
-    index.close()
+    index.write_out()
     assert list(OffsetIndex(file(tmp_path), BASE, fresh=False).entries()) == [(0, 0), (10, 1), (21, 5)]
 
 

@@ -37,7 +37,7 @@ def test_searches_between_appends_and_truncations_find_what_is_there_then(tmp_pa
             index.clear()
             entries.clear()
         elif step < 0.5:
-            index.close()
+            index.write_out()
         for _ in range(20):
             offset, position = draw.randrange(BASE, offset + 3), draw.randrange(position + 3)
             assert index.floor(offset) == max(((o, p) for o, p in entries if o <= offset), default=None)
@@ -48,7 +48,7 @@ def test_a_search_in_a_large_index_reads_one_page(tmp_path: Path, reads: list[in
     index = OffsetIndex(file(tmp_path), BASE, fresh=True)
     for number in range(20_000):
         index.append(BASE + number, number * 100)
-    index.close()
+    index.write_out()
     assert index.floor(BASE + 10) == (BASE + 10, 1000)
     reads.clear()
     assert index.floor(BASE + 15_000) == (BASE + 15_000, 1_500_000)

@@ -12,7 +12,7 @@ import pytest
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileLock
 from pykafka_broker.log.jobs import run_inline
-from pykafka_broker.log.log_directory import LogDirectoryError, deleted_name
+from pykafka_broker.log.log_directory import LogDirectoryError, aside_name
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.protocol.errors import ErrorCode
 from tests.log.support import NOW, TOPIC_ID, Deferred, FailingFileSystem, batch, manager, topic_config
@@ -191,7 +191,7 @@ def test_what_was_deleted_before_a_crash_is_not_missed(tmp_path: Path, caplog: p
 
 
 def test_long_names_are_cut_for_the_file_system() -> None:
-    name = deleted_name(("x" * 249, 12345), bytes(16))
+    name = aside_name(("x" * 249, 12345), bytes(16))
     assert len(name) == 255
     assert name.startswith("xxx")
     assert name.endswith("-12345." + "0" * 32 + "-delete")

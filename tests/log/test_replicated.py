@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.filesystem import FileCache
+from pykafka_broker.log.filesystem import FileCache, write_file
 from pykafka_broker.log.loading import Offsets, load_log, recover_folder
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.producer_state import ProducerState, snapshot_name, snapshot_offsets, write_snapshot
+from pykafka_broker.log.producer_state import ProducerState, encode_snapshot, snapshot_name, snapshot_offsets
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import read_header
@@ -441,7 +441,7 @@ def test_a_log_that_is_cut_at_a_segment_keeps_what_its_snapshot_knows(
     catch_up(follower, leader)
     cleaned = ProducerState("t-0")
     cleaned.apply(read_header(memoryview(batch(3, producer_id=7, epoch=0, sequence=0)), 0), 3)
-    write_snapshot(follower.files.fs, f"{follower.directory}/{snapshot_name(6)}", cleaned, sync=False)
+    write_file(follower.files.fs, f"{follower.directory}/{snapshot_name(6)}", encode_snapshot(cleaned), sync=False)
     follower.truncate_to(offset)
     for log in (follower, reloaded(follower)):
         assert log.log_end_offset == offset

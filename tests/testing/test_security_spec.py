@@ -290,7 +290,7 @@ def test_who_may_do_anything_is_a_super_user() -> None:
         ("alice may write group g", "write is no operation of a group; there are read, delete, describe"),
         ("alice may topic orders", "it must be like"),
         ("alice may read topic", "it names no topic"),
-        ("alice may alter cluster main", "there is one cluster"),
+        ("alice may alter cluster main", "the cluster takes no name"),
         ("anyone may do anything", "it names none of"),
     ],
 )

@@ -12,6 +12,8 @@ SETTINGS = {
     "offsets.topic.num.partitions": "1",
     "share.coordinator.state.topic.num.partitions": "1",
     "group.share.assignment.interval.ms": "0",  # or the next member of a group waits for its second heartbeat, 5 s
+    "group.share.min.heartbeat.interval.ms": "500",  # so does the first member on a busy machine
+    "group.share.heartbeat.interval.ms": "500",
 }
 _ALL = ("timestamp", "key", "value", "headers", "partition", "offset", "epoch", "delivery")
 

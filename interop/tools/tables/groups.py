@@ -8,7 +8,6 @@ from interop.tools.preparing import commit
 from interop.tools.steps import Step, sorted_lines, steps
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.topics import create_topic
-from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
@@ -56,10 +55,7 @@ async def _groups(bootstrap: str) -> None:
     async with Client(bootstrap) as client:
         await create_topic(client, "t", partitions=1)
         for group_id, request in first.items():
-            answer = await client.ask_coordinator(
-                CoordinatorType.GROUP, group_id, request, lambda answer: int(answer.error_code)
-            )
-            assert not answer.error_code, answer
+            await client.ask_group(group_id, request)
 
 
 def _listed(*flags: str) -> list[Step]:

@@ -33,13 +33,12 @@ from pykafka_broker.broker.waiting.future import Answer, Steps, then
 from pykafka_broker.cluster.authorizer import Rights
 from pykafka_broker.cluster.config_changes import (
     ConfigOp,
-    TooManyRecords,
     alter_configs,
     check_operations,
     check_ops,
     incremental_alter_configs,
 )
-from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision
+from pykafka_broker.cluster.controller import MAX_RECORDS_PER_OPERATION, Controller, Decision, TooManyRecords
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import check_topic_name

@@ -25,8 +25,7 @@ from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
 from pykafka_broker.coordinators.groups.group import Caller
 from pykafka_broker.coordinators.groups.offsets import no_change_record
-from pykafka_broker.coordinators.record import decode
-from pykafka_broker.coordinators.result import CoordinatorResult, R
+from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode

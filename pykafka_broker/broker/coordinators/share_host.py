@@ -25,8 +25,7 @@ from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Ste
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
-from pykafka_broker.coordinators.record import decode
-from pykafka_broker.coordinators.result import CoordinatorResult, R
+from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
 from pykafka_broker.coordinators.share.sessions import Member, ShareSession, ShareSessions
 from pykafka_broker.coordinators.share.share_group import Topics
 from pykafka_broker.coordinators.share.share_partition import Change

@@ -38,8 +38,7 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
-from pykafka_broker.coordinators.record import decode
-from pykafka_broker.coordinators.result import CoordinatorResult, R
+from pykafka_broker.coordinators.record import CoordinatorResult, R, decode
 from pykafka_broker.coordinators.transactions.coordinator import (
     ProducerReply,
     TransactionCoordinator,

@@ -1,9 +1,9 @@
 """The broker of a node alone, as the controller in its process knows it.
 
 Rule: nobody can fence this broker and nobody else can lead, so it neither beats nor leaves: it is registered unfenced,
-and what is on disk decides who leads (`cluster/replicas.py`). After every start and failure the metadata names the
-directory of each log and the directories that are online; partitions in the others have no leader. So a log that is out
-of reach is waited for and never begun anew. If the metadata can't be written the next start does it.
+and what is on disk decides who leads (`cluster/partition_change.py`). After every start and failure the metadata names
+the directory of each log and the directories that are online; partitions in the others have no leader. So a log that is
+out of reach is waited for and never begun anew. If the metadata can't be written the next start does it.
 
 Read by `Broker` alone: a broker of a cluster has `lifecycle.py` in its place.
 """
@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
 from pykafka_broker.cluster.bootstrap import registration
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
-from pykafka_broker.cluster.replicas import Elections, directories_change, partition_changes
+from pykafka_broker.cluster.partition_change import Elections, directories_change, partition_changes
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import LOST
 from pykafka_broker.log.manager import LogManager

@@ -22,8 +22,7 @@ from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.controller import Controller, Spend, unlimited
 from pykafka_broker.cluster.image import MetadataImage, become
-from pykafka_broker.cluster.raft.followed_log import FollowedLog
-from pykafka_broker.cluster.raft.observer import Leader, Observer
+from pykafka_broker.cluster.raft.observer import FollowedLog, Leader, Observer
 from pykafka_broker.cluster.records import MetadataError
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.roles import Roles

@@ -30,7 +30,7 @@ from pykafka_broker.cluster.controller import (
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
-from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
+from pykafka_broker.cluster.snapshot import SnapshotKeeper
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError

@@ -81,11 +81,7 @@ class RaftLeader:
         return next((each for each in self.endpoints if each.listener == listener), self.endpoints[0])
 
     def check_cluster(self, cluster_id: str | None) -> None:
-        """Check the cluster id of a request; a request without an id is believed.
-
-        Raises:
-            ApiError: INCONSISTENT_CLUSTER_ID.
-        """
+        """Check the cluster id of a request; a request without an id is believed. Raises INCONSISTENT_CLUSTER_ID."""
         if cluster_id is not None and cluster_id != self._cluster_id:
             raise ApiError(ErrorCode.INCONSISTENT_CLUSTER_ID)
 
@@ -175,11 +171,7 @@ class RaftLeader:
     def fetch_snapshot(
         self, request: FetchSnapshotRequest, version: int, listener: str
     ) -> snapshots.FetchSnapshotResponse:
-        """Return a piece of a snapshot.
-
-        Raises:
-            ApiError: the whole request is wrong.
-        """
+        """Return a piece of a snapshot. Raises ApiError: the whole request is wrong."""
         self.check_cluster(request.cluster_id)
         topics = []
         for topic in request.topics:
@@ -246,11 +238,7 @@ class RaftLeader:
 
 
 def _partition_of(request: FetchRequest, version: int) -> FetchPartition:
-    """Return the metadata's only partition in a request.
-
-    Raises:
-        ApiError: INVALID_REQUEST, anything else is asked for.
-    """
+    """Return the metadata's only partition in a request. Raises INVALID_REQUEST for any other content."""
     if len(request.topics) == 1 and len(request.topics[0].partitions) == 1:
         topic = request.topics[0]
         is_it = topic.topic_id == METADATA_TOPIC_ID if version >= _IDS_FROM else topic.topic == CLUSTER_METADATA

@@ -1,7 +1,7 @@
-"""The lists of the page: totals, topics with their sizes, groups with their lag, transactions, configs.
+"""The lists of the page: totals, topics with sizes, groups with lag, transactions, configs.
 
-Rule: topics are listed a piece at a time, and details are looked up for that piece alone, but for the field by which
-the list is sorted.
+Rule: a list is sent in pieces, and details are looked up for the sent piece alone. Only the field that sorts the list
+is looked up for all topics.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ import base64
 import codecs
 import re
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -183,9 +184,7 @@ def find(partition: Partition, offset: int) -> BatchRecord | None:
     if not log.log_start_offset <= offset < partition.high_watermark:
         return None
     found = log.read(offset, 1, partition.high_watermark)
-    if found is None:
-        return None
-    batches = iter_batches(found.records.read())
+    batches = () if found is None else iter_batches(found.records.read())
     return next(
         (each for header, batch in batches for each in iter_records(batch, header) if each.offset == offset), None
     )
@@ -196,7 +195,8 @@ def _browsed(
 ) -> BrowsedRecord:
     control = None
     if header.is_control:
-        control, outcome = _control_name(record), None
+        kind = read_control_type(record)
+        control, outcome = _CONTROL_NAMES.get(kind, f"control record of type {kind}"), None
     return BrowsedRecord(
         number,
         record.offset,
@@ -212,11 +212,6 @@ def _browsed(
         header.partition_leader_epoch,
         _CODECS.get(header.codec, str(header.codec)),
     )
-
-
-def _control_name(record: BatchRecord) -> str:
-    kind = read_control_type(record)
-    return _CONTROL_NAMES.get(kind, f"control record of type {kind}")
 
 
 def shown(data: bytes | memoryview | None, cut_bytes: int) -> Shown | None:
@@ -312,20 +307,30 @@ async def browse_records(
     return await _page(control, topic, begin, wanted, limit, cut_bytes)
 
 
+async def _scan_all(
+    control: Control, topic: str, offsets: dict[int, int], read: Callable[..., Awaitable[Scanned]], *how: object
+) -> tuple[dict[int, Scanned], list[BrowsedRecord], int]:
+    """Read each partition from an offset on, with an equal share of the budget.
+
+    Returns:
+        The readings by partition, all records by time, and how many records were read.
+    """
+    budget, looked_at = ReadBudget(_MOST_RECORDS, _MOST_BYTES), 0
+    scanned: dict[int, Scanned] = {}
+    for index, offset in sorted(offsets.items()):
+        share = budget.share(len(offsets))
+        given = share.records
+        scanned[index] = await read(control.services.replicas.readable(topic, index), offset, *how, share)
+        looked_at += given - share.records
+    found = sorted((each for part in scanned.values() for each in part.records), key=_by_time)
+    return scanned, found, looked_at
+
+
 async def _page_back(
     control: Control, topic: str, ends: dict[int, int], wanted: RecordFilter, limit: int, cut_bytes: int
 ) -> BrowsedPage:
     """Return the last records before the given offsets."""
-    budget, looked_at = ReadBudget(_MOST_RECORDS, _MOST_BYTES), 0
-    scanned: dict[int, Scanned] = {}
-    for number, end in sorted(ends.items()):
-        share = budget.share(len(ends))
-        given = share.records
-        scanned[number] = await scan_back(
-            control.services.replicas.readable(topic, number), end, wanted, limit, cut_bytes, share
-        )
-        looked_at += given - share.records
-    found = sorted((each for part in scanned.values() for each in part.records), key=_by_time)
+    scanned, found, looked_at = await _scan_all(control, topic, ends, scan_back, wanted, limit, cut_bytes)
     counts = Counter(each.partition for each in found[-limit:])
     taken, earlier, at_start = [], {}, True
     for number, part in scanned.items():
@@ -341,15 +346,7 @@ async def _page_back(
 async def _page(
     control: Control, topic: str, begin: dict[int, int], wanted: RecordFilter, limit: int, cut_bytes: int
 ) -> BrowsedPage:
-    budget, looked_at = ReadBudget(_MOST_RECORDS, _MOST_BYTES), 0
-    scanned: dict[int, Scanned] = {}
-    for number, offset in sorted(begin.items()):
-        partition = control.services.replicas.readable(topic, number)
-        share = budget.share(len(begin))
-        given = share.records
-        scanned[number] = await scan(partition, offset, wanted, limit, cut_bytes, share)
-        looked_at += given - share.records
-    found = sorted((each for part in scanned.values() for each in part.records), key=_by_time)
+    scanned, found, looked_at = await _scan_all(control, topic, begin, scan, wanted, limit, cut_bytes)
     taken = _whole_runs(found, limit)
     next_offsets = {number: part.next_offset for number, part in scanned.items()}
     kept = {(each.partition, each.offset) for each in taken}
@@ -376,15 +373,11 @@ def _whole_runs(found: list[BrowsedRecord], limit: int) -> list[BrowsedRecord]:
     by_partition: dict[int, list[BrowsedRecord]] = {}
     for each in found:
         by_partition.setdefault(each.partition, []).append(each)
-    counts = dict.fromkeys(by_partition, 0)
-    for each in found[:limit]:
-        counts[each.partition] += 1
-    for number, those in by_partition.items():
-        those.sort(key=lambda each: each.offset)
-        by_partition[number] = those[: counts[number]]
-    taken = [each for those in by_partition.values() for each in those]
-    taken.sort(key=_by_time)
-    return taken
+    counts = Counter(each.partition for each in found[:limit])
+    taken: list[BrowsedRecord] = []
+    for index, records in by_partition.items():
+        taken += sorted(records, key=lambda each: each.offset)[: counts[index]]
+    return sorted(taken, key=_by_time)
 
 
 def _parse(offsets: str) -> dict[int, int]:

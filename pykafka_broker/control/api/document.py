@@ -1,6 +1,6 @@
 """All operations as an OpenAPI 3.1 document.
 
-Rule: everything in it comes from the operations themselves.
+Rule: the whole document comes from the operations.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Groups: members, committed offsets, lag.
 
-Rule: groups are read from the coordinator as they are now, without a request, so that they can be looked at after every
-turn. Changes are requests of a client.
+Rule: the state of a group is read from the coordinator without a request, so that a wait can look after every turn.
+Every change is a request of a client.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Incidents: moved leaders and coordinators, lost members, full disks.
 
-An incident happens as the broker itself would meet it, so that the usual consequences follow.
+Rule: an incident takes the same way through the broker as a real one, with the usual consequences.
 """
 
 from __future__ import annotations

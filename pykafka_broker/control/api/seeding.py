@@ -1,13 +1,13 @@
 """Topics, records and offsets of groups as lines of JSON, out and in.
 
-A line is an object that says by `type` what it is:
+A line is an object with a `type`:
 
     {"type": "topic", "name": "orders", "partitions": 2, "config": {"cleanup.policy": "compact"}}
     {"type": "record", "topic": "orders", "partition": 0, "timestamp": 1700000000000, "key": "a", "value": "b"}
     {"type": "offset", "group": "billing", "topic": "orders", "partition": 0, "offset": 1, "metadata": ""}
 
-Records are those that a consumer with read_committed sees. An offset counts the records before it, so that it means the
-same record in the seeded broker, whose partitions begin at 0 and have no gaps.
+Rule: the records are the records for a consumer with read_committed. The partitions of a seeded broker begin at offset
+0 and have no gaps, so an offset in a line is the number of records before it: it means the same record in both brokers.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.records.record import iter_records
 
 _LINES_AT_ONCE = 200  # other requests are served after as many lines
+_CONTENT = ("key", "value", "key_base64", "value_base64")
 _COMMITTED: IsolationLevel = "read_committed"
 
 
@@ -162,25 +163,18 @@ def _records(control: Control, topic: str, partitions: int) -> Iterator[str]:
             line = {"type": "record", "topic": topic, "partition": number}
             if record["timestamp_type"] == "CreateTime" and record["timestamp"] >= 0:
                 line["timestamp"] = record["timestamp"]  # LogAppendTime is set anew when seeded
-            yield _json(
-                line | {name: record[name] for name in ("key", "value") if record[name] is not None} | _rest(record)
-            )
-
-
-def _rest(record: dict[str, Any]) -> dict[str, Any]:
-    rest = {name: record[name] for name in ("key_base64", "value_base64") if record[name] is not None}
-    if record["headers"]:
-        rest["headers"] = [
-            {name: value for name, value in header.items() if value is not None} for header in record["headers"]
-        ]
-    return rest
+            line |= {name: record[name] for name in _CONTENT if record[name] is not None}
+            if record["headers"]:
+                line["headers"] = [
+                    {name: value for name, value in header.items() if value is not None} for header in record["headers"]
+                ]
+            yield _json(line)
 
 
 def _offsets(control: Control) -> Iterator[str]:
-    coordinator = control.services.groups.coordinator if all_groups(control.services) else None
     for group in all_groups(control.services):
-        assert coordinator is not None
-        for topic, number, committed in sorted(coordinator.offsets.partitions(group.group_id), key=lambda one: one[:2]):
+        offsets = control.services.groups.coordinator.offsets.partitions(group.group_id)
+        for topic, number, committed in sorted(offsets, key=lambda each: each[:2]):
             yield _json(
                 {
                     "type": "offset",

@@ -1,9 +1,8 @@
-"""The effects of a fault on a request and on an answer: functions of bytes, apart from the router that calls them.
+"""The effects of a fault on a request and on an answer, apart from `observed_router`, which decides when they happen.
 
-Rule: all of it are functions of bytes; who serves the request in between, and when, is not asked here. An answer is one
-that a broker could have given: in the version of the request, with the error where this API tells of it, and with
-everything else as it is. Where an answer has no room for the error there is none, and the connection ends, as Kafka
-ends it.
+Rule: all functions work on bytes and messages. A changed answer is one that a broker could have given: in the version
+of the request, with the error in the place where the API tells errors, and with everything else unchanged. If the API
+has no room for the error, there is no answer and the connection ends, as Kafka ends it.
 """
 
 from __future__ import annotations
@@ -83,7 +82,7 @@ def refusal(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
 
 
 def refusal_of_items(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
-    """Return an answer in which every item of the request fails, where the API can say so."""
+    """Return an answer with a failure of every item, if the API can tell failures of items."""
     response = spec.response_class()()
     response.add_failed(request, ErrorCode(code))
     if says(response, version, ErrorCode(code)):
@@ -98,7 +97,7 @@ def split(request: Any, again: Any, wanted: Wanted, known: Known) -> bool:
 
 
 def told_of(response: Any, refused: Any, code: int, wanted: Wanted, known: Known) -> None:
-    """Make an answer say: exactly the items of `refused` have failed."""
+    """Change an answer: the items of `refused` have failed, and no others."""
     keep(response, lambda *place: not wanted(*place), known)
     response.add_failed(refused, ErrorCode(code))
     _join_topics(response)
@@ -106,7 +105,7 @@ def told_of(response: Any, refused: Any, code: int, wanted: Wanted, known: Known
 
 
 def told_of_all(response: Any, refused: Any, version: int, code: int) -> None:
-    """Make an answer say: everything in the request has failed."""
+    """Change an answer: the whole request has failed."""
     failed = refusal(SPECS[refused.API_KEY], refused, version, code)
     for name in response.__match_args__:
         if name != "throttle_time_ms":
@@ -114,7 +113,7 @@ def told_of_all(response: Any, refused: Any, version: int, code: int) -> None:
 
 
 def told_of_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool, known: Known) -> None:
-    """Make an answer to Metadata say the error.
+    """Put the error into an answer to Metadata.
 
     Such an answer names brokers too, and its request may have asked for everything.
     """
@@ -129,7 +128,7 @@ def told_of_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool,
 
 
 def told_of_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
-    """Make an answer to Fetch say the error; `places` are topics, by name or id as in the answer, and partitions."""
+    """Put the error into an answer to Fetch; `places` are topics, by name or id as in the answer, and partitions."""
     for topic, number in places:
         field = "topic" if isinstance(topic, str) else "topic_id"
         of_topic = next((each for each in response.responses if getattr(each, field) == topic), None)
@@ -217,7 +216,7 @@ class Refusing(NamedTuple):
 
 
 def refusing(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
-    """Return the error of `rule`, without any effect.
+    """Return how to refuse a request by the rule's error, without any effect of the request.
 
     Raises FrameError where the API has no room for the error.
     """
@@ -302,7 +301,7 @@ def answer_change(exchange: Exchange, rule: Rule, known: Known) -> Change | None
 
 
 def _applied(exchange: Exchange, rule: Rule, code: int, known: Known) -> Change:
-    """Return the change for an error after the effect."""
+    """Return the change of an answer for an error after the request had its effect."""
     request = exchange.request
     if exchange.api_key == ApiKey.METADATA:
         return _metadata_change(rule, code, known)

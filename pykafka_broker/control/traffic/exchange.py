@@ -1,8 +1,8 @@
 """A request and the answer: frames as messages, and the parts kept for the log.
 
-Rule: while clients are served, bytes and times are kept; their meaning is looked up when somebody asks. Records are not
+Rule: while clients are served, only bytes and times are kept; they are decoded when somebody asks. Records are not
 kept: zeros of the same length stand in for a long piece, which decodes all the same. A frame that does not decode is
-None, never an error: the traffic is somebody else's.
+None and never an error, since the traffic may come from any client.
 """
 
 from __future__ import annotations

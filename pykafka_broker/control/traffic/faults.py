@@ -1,16 +1,16 @@
 """Faults: requests to meet, effects, the table of all faults, and faults drawn at random.
 
-Rule: a fault meets requests that fit everything that its match names. Of these, `every`, `probability` and `times`
-choose, in this order; a chosen request is a hit. A probability draws from a seed, so that the same traffic meets the
-same faults.
+Rule: a fault meets the requests that fit all fields of its match. `every`, `probability` and `times`, in this order,
+choose among the fitting requests; a chosen request is a hit. A probability is drawn from a seed, so the same traffic
+meets the same faults.
 
-Of several faults that fit a request the first acts, and no other. A fault that begins before a request is carried out
-decides when the request comes, the others when the answer leaves, so that a waiting fetch is met too. A removed fault
-releases everything it held. How often a fault acted can be asked after its end too, until a thousand others have ended.
+If several faults fit a request, only the first one acts. A fault with an effect before the request is served is chosen
+when the request comes, all others when the answer leaves, so that a waiting fetch is met too. A removed fault releases
+all requests it holds. The hits of a removed fault can be asked for until a thousand later faults have ended.
 
-Chaos: what the n-th request of a client to an API meets depends on the seed, the client's id, the API and n alone, so
-that a run is repeatable whatever else happens at the same time. Only faults from which clients have to recover by
-themselves are drawn: errors that may be retried, delays, and connections that break.
+Chaos: the fault of a client's n-th request to an API depends on the seed, the client id, the API and n alone, so a run
+is repeatable whatever happens at the same time. Clients must be able to recover from every drawn fault by themselves:
+errors to be retried, delays, and broken connections.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Match:
 
 @dataclass
 class Action:
-    """The effect of a fault. `applied`: the request is carried out, and the answer says the error all the same."""
+    """The effect of a fault. `applied`: the request is carried out, and the answer has the error all the same."""
 
     error: int | None = None
     applied: bool = False

@@ -1,12 +1,12 @@
 """The topics, partitions, groups and transactional ids of a message.
 
-Rule: the schema's names decide, which mean the same everywhere; the few exceptions are listed by name. A topic that is
-named by its id is looked up; an unknown one is ignored.
+Rule: fields are recognised by their names in Kafka's schemas, which mean the same in all messages; the few exceptions
+are listed by name. A topic id is looked up; an unknown id is ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from pykafka_broker.protocol.enums import CoordinatorType
@@ -36,7 +36,7 @@ class Known(Protocol):
 class Mentions:
     """The topics, groups and transactional ids of a message.
 
-    `all_topics`: the message is about everything there is, as Metadata may be.
+    `all_topics`: the message is about all topics, as Metadata may be.
     """
 
     __slots__ = ("all_topics", "groups", "places", "transactional_ids")
@@ -118,15 +118,21 @@ def partitions_of(item: Any) -> list[int]:
     number = partition_of(item)
     if number is not None:
         return [number]
-    found: list[int] = []
+    return [index for field in _partition_lists(item) for each in field if (index := _index_of(each)) is not None]
+
+
+def _partition_lists(item: Any) -> Iterator[list[Any]]:
+    """Yield the lists of partitions of an item: of indexes, or of structs that name one."""
     for name in item.__match_args__:
         field = getattr(item, name)
-        if isinstance(field, list) and field:
-            if name in _PARTITIONS and isinstance(field[0], int):
-                found += field
-            elif isinstance(field[0], Fields):
-                found += [number for each in field if (number := partition_of(each)) is not None]
-    return found
+        first = field[0] if isinstance(field, list) and field else None
+        of_indexes = name in _PARTITIONS and isinstance(first, int)
+        if of_indexes or (isinstance(first, Fields) and partition_of(first) is not None):
+            yield field
+
+
+def _index_of(partition: Any) -> int | None:
+    return partition if isinstance(partition, int) else partition_of(partition)
 
 
 def partition_of(item: Any) -> int | None:
@@ -166,13 +172,7 @@ def _keep_item(list_name: str, item: Any, wanted: Wanted, known: Known) -> bool:
     if number is not None:
         return wanted(topic, number)
     left = False
-    for name in item.__match_args__:
-        field = getattr(item, name)
-        if isinstance(field, list) and field:
-            if name in _PARTITIONS and isinstance(field[0], int):
-                field[:] = [each for each in field if wanted(topic, each)]
-                left = left or bool(field)
-            elif isinstance(field[0], Fields) and partition_of(field[0]) is not None:
-                field[:] = [each for each in field if wanted(topic, partition_of(each))]
-                left = left or bool(field)
+    for field in _partition_lists(item):
+        field[:] = [each for each in field if wanted(topic, _index_of(each))]
+        left = left or bool(field)
     return left

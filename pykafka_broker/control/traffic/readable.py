@@ -1,8 +1,8 @@
 """A message as JSON, an exchange as a line, names of APIs and errors as people write them.
 
-Rule: the names are the schema's; times are UTC. Bytes are shown as what they mostly are: an id as Kafka writes ids,
-records as their size in bytes, anything else as text, or as base64 where it is no text. A possible password, or
-anything usable as one, is not shown. An unknown name is refused with the names that were probably meant.
+Rule: the names are the names of Kafka's schemas; times are UTC. Ids are shown as Kafka writes them, records by their
+size, other bytes as text, or as base64 if they are no text. A field that may hold a password, or anything usable as a
+password, is hidden. An unknown name is refused with similar known names.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The last requests and their answers, and sums over them.
 
-Rule: the log is bounded in entries and in bytes; the oldest go first. Noting one costs a client next to nothing: the
-values of entries stand one after the other in one list, so that the garbage collector has nothing to look at; the rest
-of the work is done for a few hundred entries at a time, and an entry is decoded when somebody asks.
+Rule: the log is bounded in entries and in bytes; the oldest entries go first. A note costs a client next to nothing:
+the values of all entries stand one after the other in one list, with nothing for the garbage collector to look at. The
+rest of the work is done for a few hundred entries at a time, and an entry is decoded when somebody asks.
 
-Sealed entries lie in few objects, hundreds in each. The memory of ten thousand requests has left the processor's
-caches, and each object touched there when its time is over would cost the client whose turn it is.
+Sealed entries lie in few objects, hundreds in each. Ten thousand requests do not fit into the processor's caches, so
+dropping an old object is slow, and the client served at the moment would pay for each.
 
-Sums cost clients nothing until somebody asks for them: then the log's entries are counted, and from then on each entry
+Sums cost nothing until somebody asks for them. Then the entries of the log are counted, and from then on each entry
 when it is sealed. Requests from inside the process are not counted.
 """
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 from array import array
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import accumulate, islice
 from struct import Struct
 from typing import Any, Protocol
@@ -186,33 +187,27 @@ _RECORD_COUNT_AT = 57
 NO_ERROR = "NONE"
 
 
+@dataclass(slots=True)
 class ApiSums:
     """Sums of an API in a version."""
 
-    __slots__ = ("answer_bytes", "duration_ns", "request_bytes", "requests")
+    requests: int = 0
+    duration_ns: int = 0
+    request_bytes: int = 0
+    answer_bytes: int = 0
 
-    def __init__(self) -> None:
-        self.requests = self.duration_ns = self.request_bytes = self.answer_bytes = 0
 
-
+@dataclass(slots=True)
 class TopicSums:
     """Sums of a topic. Bytes are counted in batches, as on the wire."""
 
-    __slots__ = (
-        "bytes_in",
-        "bytes_out",
-        "failed_fetch_requests",
-        "failed_produce_requests",
-        "messages_in",
-        "total_fetch_requests",
-        "total_produce_requests",
-    )
-
-    def __init__(self) -> None:
-        self.bytes_in = self.bytes_out = self.messages_in = 0
-        self.total_produce_requests = self.total_fetch_requests = self.failed_produce_requests = (
-            self.failed_fetch_requests
-        ) = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    messages_in: int = 0
+    total_produce_requests: int = 0
+    total_fetch_requests: int = 0
+    failed_produce_requests: int = 0
+    failed_fetch_requests: int = 0
 
 
 class RequestCounts:
@@ -225,8 +220,7 @@ class RequestCounts:
         self.errors: Counter[tuple[str, str, str]] = Counter()  # by API, version and name of the error
         self.topics: defaultdict[str, TopicSums] = defaultdict(TopicSums)
         self.catch_up()
-        for exchange in log.since():
-            self._add(exchange)
+        self._add_all(log.since())
         log.on_sealed = self._add_all
 
     def catch_up(self) -> None:

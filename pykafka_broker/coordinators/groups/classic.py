@@ -26,7 +26,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
     restored,
 )
 from pykafka_broker.coordinators.groups.group import UNKNOWN_MEMBER, Caller, GroupTable, TimerKey
-from pykafka_broker.coordinators.result import CoordinatorResult, Token
+from pykafka_broker.coordinators.record import CoordinatorResult, Token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -65,10 +65,6 @@ class ClassicRebalance:
         """Start the member's session anew."""
         self._timers.set(member.session_key, now + (member.session_timeout_ms if timeout_ms is None else timeout_ms))
 
-    def end_session(self, member: ClassicGroupMember) -> None:
-        """Cancel the deadline of the member's session."""
-        self._timers.cancel(member.session_key)
-
     # Join phase
 
     def prepare_or_complete(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
@@ -88,20 +84,14 @@ class ClassicRebalance:
         self._timers.cancel(group.sync_key)
         initial = group.state is EMPTY
         group.move_to(PREPARING_REBALANCE, now)
-        if initial:
-            self._start_initial_delay(group, result, now)
-        elif group.all_joined:
+        delay = self._table.config.group_initial_rebalance_delay_ms
+        if initial and delay:
+            self._initial_delays[group.group_id] = (delay, max(group.rebalance_timeout_ms - delay, 0))
+            self._timers.set(group.join_key, now + delay)
+        elif initial or group.all_joined:
             self.complete_join(group, result, now)
         else:
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
-
-    def _start_initial_delay(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
-        delay = self._table.config.group_initial_rebalance_delay_ms
-        if delay == 0:
-            self.complete_join(group, result, now)
-            return
-        self._initial_delays[group.group_id] = (delay, max(group.rebalance_timeout_ms - delay, 0))
-        self._timers.set(group.join_key, now + delay)
 
     def _continue_initial_delay(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         delay, remaining = self._initial_delays.pop(group.group_id)
@@ -127,7 +117,7 @@ class ClassicRebalance:
         group.new_member_added = False
         for member in [m for m in group.members.values() if m.join_token is None and m.instance_id is None]:
             group.remove(member.member_id)
-            self.end_session(member)
+            self._timers.cancel(member.session_key)
         if group.state is DEAD:
             return
         if not group.elect_joined_leader() and group.members:
@@ -140,23 +130,14 @@ class ClassicRebalance:
             return
         members = described_members(group)
         for member in group.members.values():
-            self.answer_join(group, member, result, members if member.member_id == group.leader else [])
+            token = group.wait_for_join(member, None)
+            if token is not None:  # a static member may have no join waiting
+                shown = members if member.member_id == group.leader else []
+                result.complete(token, generation_reply(group, member, shown))
             self.keep_alive(member, now)
             member.is_new = False
             group.pending_syncs.add(member.member_id)
         self._timers.set(group.sync_key, now + group.rebalance_timeout_ms)
-
-    def answer_join(
-        self,
-        group: ClassicGroup,
-        member: ClassicGroupMember,
-        result: CoordinatorResult[Any],
-        members: list[JoinGroupResponseMember],
-    ) -> None:
-        """Answer a member's waiting join with the current generation; a static member may have none waiting."""
-        token = group.wait_for_join(member, None)
-        if token is not None:
-            result.complete(token, generation_reply(group, member, members))
 
     # Sync phase
 
@@ -183,12 +164,6 @@ class ClassicRebalance:
             member.sync_token = None
             self.keep_alive(member, now)
 
-    def note_sync(self, group: ClassicGroup, member_id: str) -> None:
-        """Note a member's SyncGroup; the last member's stops the deadline."""
-        group.pending_syncs.discard(member_id)
-        if not group.pending_syncs:
-            self._timers.cancel(group.sync_key)
-
     # Departures
 
     def remove_member(
@@ -213,14 +188,17 @@ class ClassicRebalance:
         """Run the rule of the deadline `key`."""
         if key.kind == "classic-session":
             self._session_ended(group, key.member_id, result, now)
-        elif key.kind == "classic-join":
-            if group.state is PREPARING_REBALANCE:
-                if group.group_id in self._initial_delays:
-                    self._continue_initial_delay(group, result, now)
-                else:
-                    self.complete_join(group, result, now)
-        elif key.kind == "classic-sync":
-            self._sync_ended(group, result, now)
+        elif key.kind == "classic-join" and group.state is PREPARING_REBALANCE:
+            if group.group_id in self._initial_delays:
+                self._continue_initial_delay(group, result, now)
+            else:
+                self.complete_join(group, result, now)
+        elif key.kind == "classic-sync" and group.state in (COMPLETING_REBALANCE, STABLE) and group.pending_syncs:
+            # The members without a SyncGroup in the generation go.
+            for member_id in list(group.pending_syncs):
+                self._timers.cancel(group.members[member_id].session_key)
+                group.remove(member_id)
+            self.prepare(group, result, now)
 
     def _session_ended(self, group: ClassicGroup, member_id: str, result: CoordinatorResult[Any], now: int) -> None:
         if member_id in group.pending_joins:
@@ -235,15 +213,6 @@ class ClassicRebalance:
         if waits and not member.is_new:
             return  # the member's session starts anew with the answer
         self.remove_member(group, member, result, now)
-
-    def _sync_ended(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
-        """Remove the members without a SyncGroup in the generation."""
-        if group.state not in (COMPLETING_REBALANCE, STABLE) or not group.pending_syncs:
-            return
-        for member_id in list(group.pending_syncs):
-            self._timers.cancel(group.members[member_id].session_key)
-            group.remove(member_id)
-        self.prepare(group, result, now)
 
 
 def described_members(group: ClassicGroup) -> list[JoinGroupResponseMember]:
@@ -313,15 +282,23 @@ def join_refusal(error: ErrorCode, member_id: str) -> JoinGroupResponse:
     return JoinRefusal(error_code=error, member_id=member_id)
 
 
+def refuse_waiting(
+    group: ClassicGroup, member: ClassicGroupMember, result: CoordinatorResult[Any], error: ErrorCode
+) -> None:
+    """Answer the waiting requests of a member with an error."""
+    token = group.wait_for_join(member, None)
+    if token is not None:
+        result.complete(token, join_refusal(error, member.member_id))
+    if member.sync_token is not None:
+        result.complete(member.sync_token, SyncGroupResponse(error_code=error))
+        member.sync_token = None
+
+
 # The protocol
 
 
-class ClassicProtocol:
+class ClassicProtocol(ClassicRebalance):
     """All requests and deadlines of classic groups."""
-
-    def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self.rebalance = ClassicRebalance(table)
 
     # JoinGroup
 
@@ -407,8 +384,8 @@ class ClassicProtocol:
         if group.state is PREPARING_REBALANCE and group.previous_state is EMPTY:
             group.new_member_added = True
         group.add(member, join.token)
-        self.rebalance.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
-        self.rebalance.prepare_or_complete(group, join.result, join.now)
+        self.keep_alive(member, join.now, NEW_MEMBER_JOIN_TIMEOUT_MS)
+        self.prepare_or_complete(group, join.result, join.now)
 
     def _replace_static(self, group: ClassicGroup, join: Join, old_id: str, member_id: str) -> None:
         """Take back a static member after a restart.
@@ -417,28 +394,18 @@ class ClassicProtocol:
         """
         leader_before = group.leader
         old, member = group.replace_static(old_id, member_id)
-        self._fence(group, old, join.result)
-        self.rebalance.end_session(old)
-        self.rebalance.keep_alive(member, join.now)
+        refuse_waiting(group, old, join.result, ErrorCode.FENCED_INSTANCE_ID)
+        self._timers.cancel(old.session_key)
+        self.keep_alive(member, join.now)
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
         if group.state is STABLE and group.select_protocol() == group.protocol_name:
             join.result.records.append(group_metadata_record(group, group.assignments()))
             join.result.complete(group.wait_for_join(member, None), self._unchanged(group, member, join, leader_before))
         elif group.state is PREPARING_REBALANCE:
-            self.rebalance.complete_join_if_all_are_here(group, join.result, join.now)
+            self.complete_join_if_all_are_here(group, join.result, join.now)
         else:
             # The leader computes shares for the old member id: the new member id gets a share only in a new round.
-            self.rebalance.prepare(group, join.result, join.now)
-
-    def _fence(self, group: ClassicGroup, old: ClassicGroupMember, result: CoordinatorResult[Any]) -> None:
-        """Answer the waiting requests of a replaced member with FENCED_INSTANCE_ID."""
-        if old.join_token is not None:
-            group.awaiting_join -= 1
-            result.complete(old.join_token, join_refusal(ErrorCode.FENCED_INSTANCE_ID, old.member_id))
-            old.join_token = None
-        if old.sync_token is not None:
-            result.complete(old.sync_token, SyncGroupResponse(error_code=ErrorCode.FENCED_INSTANCE_ID))
-            old.sync_token = None
+            self.prepare(group, join.result, join.now)
 
     def _unchanged(
         self, group: ClassicGroup, member: ClassicGroupMember, join: Join, leader_before: str | None
@@ -472,46 +439,39 @@ class ClassicProtocol:
 
     def _rejoin(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         leads = member.member_id == group.leader
-        unchanged = join.protocols == member.protocols
-        if group.state is PREPARING_REBALANCE:
+        changed = join.protocols != member.protocols
+        if group.state is PREPARING_REBALANCE or (
+            (changed and group.state is COMPLETING_REBALANCE)
+            # A leader that joins again asks for a new assignment: the topics may have changed.
+            or (group.state is STABLE and (changed or leads))
+        ):
             self._update(group, join, member)
-        elif group.state is COMPLETING_REBALANCE:
-            if unchanged:  # the member has missed the answer to its join
-                join.result.reply = generation_reply(group, member, described_members(group) if leads else [])
-            else:
-                self._update(group, join, member)
-        elif group.state is STABLE:
-            if leads or not unchanged:
-                # A leader that joins again asks for a new assignment: the topics may have changed.
-                self._update(group, join, member)
-            else:
-                join.result.reply = generation_reply(group, member, [])
+        elif group.state in (COMPLETING_REBALANCE, STABLE):  # the member has missed the answer to its join
+            join.result.reply = generation_reply(group, member, described_members(group) if leads else [])
         else:
             join.refuse(ErrorCode.UNKNOWN_MEMBER_ID, member.member_id)
 
     def _update(self, group: ClassicGroup, join: Join, member: ClassicGroupMember) -> None:
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
-        self.rebalance.prepare_or_complete(group, join.result, join.now)
+        self.prepare_or_complete(group, join.result, join.now)
 
-    def keep_alive(self, group: ClassicGroup, member_id: str, now: int) -> None:
+    def note_commit(self, group: ClassicGroup, member_id: str, now: int) -> None:
         """Start the session of a member anew, if the group has the member."""
         member = group.members.get(member_id)
         if member is not None:
-            self.rebalance.keep_alive(member, now)
+            self.keep_alive(member, now)
 
     # SyncGroup
 
     def sync(
         self, group: ClassicGroup, request: SyncGroupRequest, token: Token, result: CoordinatorResult[Any], now: int
     ) -> None:
-        """Take in the leader's shares for all members, or let the request wait for the shares.
-
-        Raises:
-            ApiError: The refusal of the request.
-        """
+        """Take in the leader's shares for all members, or let the request wait for the shares. Raises ApiError."""
         self._check_sync(group, request)
         member = group.members[request.member_id]
-        self.rebalance.note_sync(group, member.member_id)
+        group.pending_syncs.discard(member.member_id)
+        if not group.pending_syncs:
+            self._timers.cancel(group.sync_key)
         if group.state is STABLE:
             result.reply = SyncGroupResponse(
                 protocol_type=group.protocol_type_or_none,
@@ -525,7 +485,7 @@ class ClassicProtocol:
             assignments = {member_id: shares.get(member_id, b"") for member_id in group.members}
             result.records.append(group_metadata_record(group, assignments))
             # The group is stable once the record is replayed.
-            self.rebalance.answer_syncs(group, assignments, result, now)
+            self.answer_syncs(group, assignments, result, now)
 
     def _check_sync(self, group: ClassicGroup, request: SyncGroupRequest) -> None:
         if group.state is EMPTY:
@@ -545,8 +505,7 @@ class ClassicProtocol:
     def heartbeat(self, group: ClassicGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
         """Keep the member alive; REBALANCE_IN_PROGRESS in the join phase makes the member join again.
 
-        Raises:
-            ApiError: The refusal of the request.
+        Raises ApiError: The refusal of the request.
         """
         member = group.members.get(request.member_id)
         if member is None or request.group_instance_id is not None:
@@ -556,7 +515,7 @@ class ClassicProtocol:
             raise ApiError(ErrorCode.ILLEGAL_GENERATION)
         if group.state is EMPTY or group.state is DEAD:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID)
-        self.rebalance.keep_alive(member, now)
+        self.keep_alive(member, now)
         return ErrorCode.REBALANCE_IN_PROGRESS if group.state is PREPARING_REBALANCE else ErrorCode.NONE
 
     # LeaveGroup
@@ -577,9 +536,9 @@ class ClassicProtocol:
         ]
         if any(member.error_code == ErrorCode.NONE for member in members):
             if group.state in (STABLE, COMPLETING_REBALANCE):
-                self.rebalance.prepare_or_complete(group, result, now)
+                self.prepare_or_complete(group, result, now)
             elif group.state is PREPARING_REBALANCE:
-                self.rebalance.complete_join_if_all_are_here(group, result, now)
+                self.complete_join_if_all_are_here(group, result, now)
         result.reply = LeaveGroupResponse(members=members)
 
     def _remove_leaving(
@@ -623,18 +582,15 @@ class ClassicProtocol:
     def reject_waiting(self, group: ClassicGroup, result: CoordinatorResult[Any]) -> None:
         """Answer all waiting requests with NOT_COORDINATOR."""
         for member in group.members.values():
-            if member.join_token is not None:
-                result.complete(member.join_token, join_refusal(ErrorCode.NOT_COORDINATOR, member.member_id))
-            if member.sync_token is not None:
-                result.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.NOT_COORDINATOR))
+            refuse_waiting(group, member, result, ErrorCode.NOT_COORDINATOR)
 
     def on_loaded(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Begin the sessions after a load: members have a full session to come back."""
         group.live = True
         for member in group.members.values():
-            self.rebalance.keep_alive(member, now)
+            self.keep_alive(member, now)
         if len(group.members) > self._table.config.group_max_size:
-            self.rebalance.prepare(group, result, now)
+            self.prepare(group, result, now)
 
 
 def _differs(asked: str | None, known: str | None) -> bool:

@@ -8,6 +8,7 @@ defect and raises.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from enum import Enum
 from typing import Any
 
@@ -17,11 +18,10 @@ from pykafka_broker.coordinators.groups.group import (
     UNKNOWN_MEMBER,
     TimerKey,
     WallAt,
-    hash_order,
     unchanged,
 )
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import Token
+from pykafka_broker.coordinators.groups.topics import hash_order
+from pykafka_broker.coordinators.record import CoordinatorRecord, Token
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_groups_response import DescribedGroup, DescribedGroupMember
@@ -195,19 +195,17 @@ class ClassicGroup:
             # The member knows the new generation but not its assignment: it may commit for partitions of others.
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
 
-    def check_offset_fetch(self, member_id: str | None, member_epoch: int) -> None:
+    def check_offset_fetch(self, member_id: str | None = None, member_epoch: int = -1) -> None:
         if self.state is DEAD:
             raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
 
     def check_offset_delete(self) -> None:
-        if self.state is DEAD:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+        self.check_offset_fetch()
         if self.state is not EMPTY and not self.uses_consumer_protocol:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
     def check_delete(self) -> None:
-        if self.state is DEAD:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {self.group_id} is in dead state.")
+        self.check_offset_fetch()
         if self.state is not EMPTY:
             raise ApiError(ErrorCode.NON_EMPTY_GROUP)
 
@@ -277,18 +275,10 @@ class ClassicGroup:
     def replace_static(self, old_id: str, new_id: str) -> tuple[ClassicGroupMember, ClassicGroupMember]:
         """Hand a static member's place to the next incarnation. Returns the old and the new member."""
         old = self.members.pop(old_id)
-        new = ClassicGroupMember(
-            self.group_id,
-            new_id,
-            old.instance_id,
-            old.client_id,
-            old.client_host,
-            old.rebalance_timeout_ms,
-            old.session_timeout_ms,
-            old.protocol_type,
-            old.protocols,
-        )
-        new.assignment = old.assignment
+        new = copy(old)
+        new.member_id = new_id
+        new.is_new, new.join_token, new.sync_token = False, None, None
+        new.session_key = TimerKey("classic-session", self.group_id, new_id)
         self.members[new_id] = new
         if self.leader == old_id:
             self.leader = new_id

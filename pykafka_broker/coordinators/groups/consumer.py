@@ -21,28 +21,26 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     ResolvedRegex,
     Target,
     assignment_record,
-    epoch_record,
     frozen_target,
     member_record,
-    member_tombstones,
     partition_metadata_tombstone,
     regex_record,
-    target_epoch_record,
     target_record,
     topics_read,
 )
-from pykafka_broker.coordinators.groups.epoch_group import (
+from pykafka_broker.coordinators.groups.group import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
+    Caller,
     EpochChange,
-    MemberClocks,
+    EpochProtocol,
+    GroupTable,
+    TimerKey,
 )
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.topics import topic_ids
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -79,13 +77,11 @@ class Claim(NamedTuple):
         return self.epoch == JOIN_EPOCH
 
 
-class ConsumerProtocol:
+class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
     """All requests and deadlines of consumer groups, except for members of the classic protocol."""
 
     def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self._timers = table.timers
-        self._clocks = MemberClocks(table.timers, ConsumerGroup.type_name)
+        super().__init__(table, ConsumerGroup.type_name)
         self.downgrade: Downgrade = lambda group, leaving, result, now: False  # Migration sets its own
 
     # Heartbeat
@@ -98,12 +94,12 @@ class ConsumerProtocol:
         result: CoordinatorResult[Any],
         now: int,
     ) -> None:
-        """Let a member join, or follow the group.
-
-        Raises:
-            ApiError: The refusal of the heartbeat.
-        """
-        if self._is_idle(group, request, caller) and not self._has_old_rights(group, caller, now):
+        """Let a member join, or follow the group. Raises ApiError: The refusal of the heartbeat."""
+        if self._is_idle(group, request, caller) and not (
+            group.regexes
+            and caller.may_see is not None
+            and any(rights_are_old(self._table, resolved, now) for resolved in group.regexes.values())
+        ):
             result.reply = self._answer(group, request.member_id, request.member_epoch, now)
             return
         member_id = request.member_id or self._table.new_id()
@@ -115,10 +111,11 @@ class ConsumerProtocol:
         change.subscribe()
         change.reconcile(change.retarget(), request.topic_partitions)
         member = change.member
-        self._clocks.follow_state(group, before, member, now)
+        self.follow_state(group, before, member, now)
         reply = result.reply = self._answer(group, member_id, member.epoch, now)
         if claim.joins or _is_full(request) or member.assigned != before.assigned:
-            reply.assignment = _as_reply(member.assigned)
+            owned = member.assigned.items()
+            reply.assignment = Assignment([TopicPartitions(topic_id, sorted(since)) for topic_id, since in owned])
 
     def _is_idle(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> bool:
         """Whether neither member nor group have news: most heartbeats are of such a kind."""
@@ -140,15 +137,10 @@ class ConsumerProtocol:
             and member.client_host == caller.client_host
         )
 
-    def _has_old_rights(self, group: ConsumerGroup, caller: Caller, now: int) -> bool:
-        if caller.may_see is None or not group.regexes:
-            return False
-        return any(rights_are_old(self._table, resolved, now) for resolved in group.regexes.values())
-
     def _answer(self, group: ConsumerGroup, member_id: str, epoch: int, now: int) -> ConsumerGroupHeartbeatResponse:
         """Start the member's session anew, and return the answer to a heartbeat."""
         settings = self._table.group_settings(group.group_id)
-        self._clocks.keep_alive(group, member_id, now + settings.consumer_session_timeout_ms)
+        self.keep_alive(group, member_id, now + settings.consumer_session_timeout_ms)
         return ConsumerGroupHeartbeatResponse(
             member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms
         )
@@ -161,17 +153,10 @@ class ConsumerProtocol:
     # The member of a request
 
     def find_member(self, group: ConsumerGroup, claim: Claim, result: CoordinatorResult[Any]) -> ConsumerGroupMember:
-        """Return the claimed member, or a new member.
-
-        Raises:
-            ApiError: The claim is wrong, or the member has been fenced.
-        """
+        """Return the claimed member, or a new member. Raises ApiError."""
         if claim.joins:
             return self._find_joining(group, claim, result)
-        if claim.instance_id is None:
-            member = group.member(claim.member_id)
-        else:
-            member = known_static(group, claim.instance_id, claim.member_id, group.static_member(claim.instance_id))
+        member = group.claimed_member(claim.member_id, claim.instance_id)
         group.check_epoch(member, claim.epoch, lambda: _is_subset(claim.owned, member.assigned))
         return member
 
@@ -199,7 +184,7 @@ class ConsumerProtocol:
         member.member_id = member_id
         member.epoch = member.previous_epoch = 0
         group_id = group.group_id
-        result.records += member_tombstones(group_id, existing.member_id)
+        result.records += group.records.member_tombstones(group_id, existing.member_id)
         result.records += [
             member_record(group_id, member),
             target_record(group_id, member_id, group.targets.get(existing.member_id, {})),
@@ -215,12 +200,8 @@ class ConsumerProtocol:
         """Remove a member with epoch -1; with epoch -2 keep the place of a static member for a session."""
         epoch = request.member_epoch
         result.reply = ConsumerGroupHeartbeatResponse(member_id=request.member_id, member_epoch=epoch)
-        if request.instance_id is None:
-            self.fence(group, [group.member(request.member_id)], result, now)
-            return
-        existing = group.static_member(request.instance_id)
-        member = known_static(group, request.instance_id, request.member_id, existing)
-        if epoch != LEAVE_STATIC_EPOCH:
+        member = group.claimed_member(request.member_id, request.instance_id)
+        if request.instance_id is None or epoch != LEAVE_STATIC_EPOCH:
             self.fence(group, [member], result, now)
             return
         away = member.copy()
@@ -228,7 +209,7 @@ class ConsumerProtocol:
         away.assigned = {topic_id: dict.fromkeys(partitions, 0) for topic_id, partitions in member.assigned.items()}
         away.revoking = {}
         result.records.append(assignment_record(group.group_id, away))
-        self._clocks.stop_rebalance(group, member.member_id)
+        self._timers.cancel(TimerKey(self._rebalance, group.group_id, member.member_id))
 
     def fence(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
@@ -239,14 +220,14 @@ class ConsumerProtocol:
         group_id = group.group_id
         gone = {member.member_id for member in leaving}
         for member in leaving:
-            result.records += member_tombstones(group_id, member.member_id)
+            result.records += group.records.member_tombstones(group_id, member.member_id)
         left = [member for member in group.members.values() if member.member_id not in gone]
         wanted = {member.topic_regex for member in left}
         for pattern in group.regexes:
             if pattern not in wanted:
                 result.records.append(regex_record(group_id, pattern, None))
         new_hash = self._table.hashes.of_group(topics_read(self._table.topics, left, group.regexes))
-        result.records.append(epoch_record(group_id, group.epoch + 1, new_hash))
+        result.records.append(group.records.epoch(group_id, group.epoch + 1, new_hash))
 
     # Time
 
@@ -255,37 +236,6 @@ class ConsumerProtocol:
         if member is not None and member.classic is not None:
             return member.classic.session_timeout_ms
         return self._table.group_settings(group.group_id).consumer_session_timeout_ms
-
-    def keep_alive(self, group: ConsumerGroup, member_id: str, now: int, session_ms: int) -> None:
-        """Start the member's session anew."""
-        self._clocks.keep_alive(group, member_id, now + session_ms)
-
-    def on_timer(self, key: TimerKey, group: ConsumerGroup, result: CoordinatorResult[Any], now: int) -> None:
-        """Remove a member after a deadline."""
-        member = group.members.get(key.member_id)
-        if member is not None and self._clocks.is_out(key, member):
-            self.fence(group, [member], result, now)
-
-    def on_loaded(self, group: ConsumerGroup, now: int) -> None:
-        """Begin the sessions after a load: members have a full session to come back."""
-        for member in group.members.values():
-            self.keep_alive(group, member.member_id, now, self.session_ms(group, member))
-            if member.state is MemberState.UNREVOKED_PARTITIONS and member.classic is None:
-                self._clocks.await_revocation(group, member, now)
-
-
-def known_static(
-    group: ConsumerGroup, instance_id: str, member_id: str, existing: ConsumerGroupMember | None
-) -> ConsumerGroupMember:
-    """Return the static member. Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for another member's instance id."""
-    if existing is None:
-        raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-    if existing.member_id != member_id:
-        raise ApiError(
-            ErrorCode.FENCED_INSTANCE_ID,
-            f"Static member {member_id} with instance id {instance_id} was fenced by member {existing.member_id}.",
-        )
-    return existing
 
 
 def _is_subset(owned: ReportedTopics, assigned: Owned) -> bool:
@@ -322,10 +272,6 @@ def _is_full(request: ConsumerGroupHeartbeatRequest) -> bool:
     )
 
 
-def _as_reply(assigned: Owned) -> Assignment:
-    return Assignment([TopicPartitions(topic_id, sorted(owned)) for topic_id, owned in assigned.items()])
-
-
 # Checks of a heartbeat alone
 
 MEMBER_CHOOSES_ID_FROM = 1
@@ -334,21 +280,24 @@ MEMBER_CHOOSES_ID_FROM = 1
 def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assignors: list[str]) -> None:
     """Check the request alone, in Kafka's order and with Kafka's words, which clients show to people.
 
-    Raises:
-        INVALID_REQUEST, UNSUPPORTED_ASSIGNOR: The request is wrong.
+    Raises INVALID_REQUEST, UNSUPPORTED_ASSIGNOR: The request is wrong.
     """
     epoch = request.member_epoch
     if not request.member_id and (version >= MEMBER_CHOOSES_ID_FROM or epoch != JOIN_EPOCH):
         raise _invalid_request("MemberId can't be empty.")
-    for name, value in (
-        ("GroupId", request.group_id),
-        ("InstanceId", request.instance_id),
-        ("RackId", request.rack_id),
-    ):
+    values = (request.group_id, request.instance_id, request.rack_id)
+    for name, value in zip(("GroupId", "InstanceId", "RackId"), values, strict=True):
         if value == "":
             raise _invalid_request(f"{name} can't be empty.")
     if epoch == JOIN_EPOCH:
-        _check_join(request)
+        if request.rebalance_timeout_ms == -1:
+            raise _invalid_request("RebalanceTimeoutMs must be provided in first request.")
+        if request.topic_partitions is None or request.topic_partitions:
+            raise _invalid_request("TopicPartitions must be empty when (re-)joining.")
+        if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
+            raise _invalid_request(
+                "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
+            )
     elif epoch == LEAVE_STATIC_EPOCH:
         if request.instance_id is None:
             raise _invalid_request("InstanceId can't be null.")
@@ -358,17 +307,6 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, assign
         raise ApiError(
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {request.server_assignor} is not supported. Supported assignors: {', '.join(assignors)}.",
-        )
-
-
-def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
-    if request.rebalance_timeout_ms == -1:
-        raise _invalid_request("RebalanceTimeoutMs must be provided in first request.")
-    if request.topic_partitions is None or request.topic_partitions:
-        raise _invalid_request("TopicPartitions must be empty when (re-)joining.")
-    if request.subscribed_topic_names is None and request.subscribed_topic_regex is None:
-        raise _invalid_request(
-            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when (re-)joining."
         )
 
 
@@ -383,7 +321,7 @@ MaySee = Callable[[str], bool]
 
 
 def rights_are_old(table: GroupTable, resolved: ResolvedRegex, now: int) -> bool:
-    """Whether it is time to check the rights for a pattern's topics again: no metadata tells of changed rights."""
+    """Whether the rights for a pattern's topics are due for another check: no metadata tells of changed rights."""
     return now >= resolved.resolved_at + table.config.group_consumer_regex_refresh_interval_ms
 
 
@@ -434,19 +372,17 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         new_hash = self._table.hashes.of_group(names)
         if bump or new_hash != group.metadata_hash:
             self.group_epoch += 1
-            self.records.append(epoch_record(group.group_id, self.group_epoch, new_hash))
+            self.records.append(group.records.epoch(group.group_id, self.group_epoch, new_hash))
         else:
             group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
         if group.has_partition_metadata:
             self.records.append(partition_metadata_tombstone(group.group_id))
 
     def _members(self) -> list[ConsumerGroupMember]:
-        return self._group.with_change(self._replaced(), self.member)
-
-    def _replaced(self) -> ConsumerGroupMember | None:
-        """Return the static member with the same instance id, if any."""
         instance_id = self.member.instance_id
-        return None if instance_id is None else self._group.static_member(instance_id)
+        return self._group.with_change(
+            self.member, None if instance_id is None else self._group.static_member(instance_id)
+        )
 
     # Patterns
 
@@ -473,7 +409,8 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
             except RegexError as error:
                 if known is not None:
                     continue  # accepted by a release with other rules
-                raise _invalid_regex(pattern, error) from None
+                message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
+                raise ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message) from None
             topics = frozenset(filter(self._may_see, filter(expression.matches, self._table.topics.topics)))
             regexes[pattern] = resolved = ResolvedRegex(topics, self._table.metadata_version, self._now)
             self.records.append(regex_record(group.group_id, pattern, resolved))
@@ -512,11 +449,6 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
             self.records.append(assignment_record(self._group.group_id, member))
 
 
-def _invalid_regex(pattern: str, error: RegexError) -> ApiError:
-    message = f"SubscribedTopicRegex `{pattern}` is not a valid regular expression: {error}."
-    return ApiError(ErrorCode.INVALID_REGULAR_EXPRESSION, message)
-
-
 def next_target(
     table: GroupTable,
     group: ConsumerGroup,
@@ -545,7 +477,7 @@ def next_target(
         target = result[member_id] = frozen_target(assigned[member_id])
         if target != group.targets.get(member_id):
             records.append(target_record(group.group_id, member_id, target))
-    records.append(target_epoch_record(group.group_id, epoch, now))
+    records.append(group.records.target_epoch(group.group_id, epoch, now))
     return result
 
 
@@ -559,47 +491,37 @@ UNKNOWN_STATE = (
 ReportedTopics = list[Any] | None  # topic_partitions of a heartbeat: the member's report; None: no news
 
 
-class Reconciliation:
+class Reconciliation(NamedTuple):
     """A step of a member towards the target. (Kafka: CurrentAssignmentBuilder)"""
 
-    def __init__(
-        self,
-        group: ConsumerGroup,
-        member: ConsumerGroupMember,
-        topic_ids: Set[bytes],
-        target_epoch: int,
-        target: Target,
-        subscription_changed: bool,
-        owned: ReportedTopics,
-    ) -> None:
-        self._group = group
-        self._member = member
-        self._topic_ids = topic_ids  # of the subscription: a target may be older
-        self._target_epoch = target_epoch
-        self._target = target
-        self._subscription_changed = subscription_changed
-        self._owned_topics = owned
+    group: ConsumerGroup
+    member: ConsumerGroupMember
+    topic_ids: Set[bytes]  # of the subscription: a target may be older
+    target_epoch: int
+    target: Target
+    subscription_changed: bool
+    owned_topics: ReportedTopics
 
     def step(self) -> None:
         """Move the member as far as possible now."""
-        member = self._member
-        if (member.state is MemberState.STABLE and member.epoch == self._target_epoch) or (
+        member = self.member
+        if (member.state is MemberState.STABLE and member.epoch == self.target_epoch) or (
             member.state is MemberState.UNREVOKED_PARTITIONS and self._still_owns(member.revoking)
         ):
             self._drop_unsubscribed()
         elif member.state is MemberState.UNKNOWN:
-            if self._owned_topics is None or self._owned_topics:
+            if self.owned_topics is None or self.owned_topics:
                 raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, UNKNOWN_STATE)
-            self._advance(self._target_epoch)
+            self._advance(self.target_epoch)
         else:
             self._advance(member.epoch)
 
     def _still_owns(self, revoking: Owned) -> bool:
         """Whether the member has, or may still have, a partition of `revoking`."""
-        if self._owned_topics is None:
+        if self.owned_topics is None:
             return True
         return any(
-            not revoking.get(topic.topic_id, {}).keys().isdisjoint(topic.partitions) for topic in self._owned_topics
+            not revoking.get(topic.topic_id, {}).keys().isdisjoint(topic.partitions) for topic in self.owned_topics
         )
 
     def _drop_unsubscribed(self) -> None:
@@ -607,10 +529,10 @@ class Reconciliation:
 
         Before the target is reached nothing else changes: the target waits for others.
         """
-        if not self._subscription_changed:
+        if not self.subscription_changed:
             return
-        member = self._member
-        kept = {topic_id: owned for topic_id, owned in member.assigned.items() if topic_id in self._topic_ids}
+        member = self.member
+        kept = {topic_id: owned for topic_id, owned in member.assigned.items() if topic_id in self.topic_ids}
         if len(kept) == len(member.assigned):
             return
         revoking = dict(member.revoking)
@@ -623,13 +545,13 @@ class Reconciliation:
             member.move_to(member.epoch, member.state, kept, member.revoking)
 
     def _advance(self, epoch: int) -> None:
-        member = self._member
+        member = self.member
         kept: Owned = {}
         revoking: Owned = {}
         wanted: dict[bytes, list[int]] = {}
         others_have_some = False
-        for topic_id in dict.fromkeys((*self._target, *member.assigned)):
-            target = self._target.get(topic_id, frozenset()) if topic_id in self._topic_ids else frozenset()
+        for topic_id in dict.fromkeys((*self.target, *member.assigned)):
+            target = self.target.get(topic_id, frozenset()) if topic_id in self.topic_ids else frozenset()
             assigned = member.assigned.get(topic_id, {})
             stays = {partition: since for partition, since in assigned.items() if partition in target}
             goes = {partition: since for partition, since in assigned.items() if partition not in target}
@@ -646,11 +568,11 @@ class Reconciliation:
             member.move_to(epoch, MemberState.UNREVOKED_PARTITIONS, kept, revoking)
             return
         for topic_id, partitions in wanted.items():
-            kept[topic_id] = kept.get(topic_id, {}) | dict.fromkeys(partitions, self._target_epoch)
+            kept[topic_id] = kept.get(topic_id, {}) | dict.fromkeys(partitions, self.target_epoch)
         state = MemberState.UNRELEASED_PARTITIONS if others_have_some else MemberState.STABLE
-        member.move_to(self._target_epoch, state, kept, {})
+        member.move_to(self.target_epoch, state, kept, {})
 
     def _is_free(self, topic_id: bytes, partition: int) -> bool:
-        return self._group.partition_epoch(topic_id, partition) == UNOWNED or partition in self._member.revoking.get(
+        return self.group.partition_epoch(topic_id, partition) == UNOWNED or partition in self.member.revoking.get(
             topic_id, {}
         )

@@ -12,7 +12,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.coordinators.groups.classic import MEMBER_ID_REQUIRED_FROM, ClassicRebalance, Join, join_refusal
+from pykafka_broker.coordinators.groups.classic import (
+    MEMBER_ID_REQUIRED_FROM,
+    ClassicRebalance,
+    Join,
+    join_refusal,
+    refuse_waiting,
+)
 from pykafka_broker.coordinators.groups.classic_group import (
     STABLE,
     ClassicGroup,
@@ -27,7 +33,6 @@ from pykafka_broker.coordinators.groups.consumer import (
     Claim,
     ConsumerMemberChange,
     ConsumerProtocol,
-    known_static,
 )
 from pykafka_broker.coordinators.groups.consumer_group import (
     UNOWNED,
@@ -46,7 +51,7 @@ from pykafka_broker.coordinators.groups.consumer_protocol import (
 )
 from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import TopicPartitions
@@ -91,8 +96,7 @@ class Migration:
     def upgrade(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> ConsumerGroup:
         """Return the consumer group for a classic group, and add the records of the change.
 
-        Raises:
-            GROUP_ID_NOT_FOUND: The group can't be converted.
+        Raises GROUP_ID_NOT_FOUND: The group can't be converted.
         """
         self._check_upgrade(group)
         try:
@@ -101,11 +105,8 @@ class Migration:
             raise _can_not_upgrade(group, "the embedded consumer protocol is malformed.") from None
         for member in group.members.values():
             # Waiting members have to join again, now as classic members of a consumer group.
-            if member.join_token is not None:
-                result.complete(member.join_token, join_refusal(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
-            if member.sync_token is not None:
-                result.complete(member.sync_token, SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS))
-            self._consumer.keep_alive(upgraded, member.member_id, now, member.session_timeout_ms)
+            refuse_waiting(group, member, result, ErrorCode.REBALANCE_IN_PROGRESS)
+            self._consumer.keep_alive(upgraded, member.member_id, now + member.session_timeout_ms)
         result.records.append(group_tombstone(group.group_id))
         result.records += group_records(upgraded)
         return upgraded
@@ -163,7 +164,7 @@ class Migration:
     def downgrade(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
     ) -> bool:
-        """Turn the group back if only classic members stay without `leaving`. Returns whether it was turned back."""
+        """Turn the group back if only classic members stay without `leaving`. Returns True for a group turned back."""
         gone = {member.member_id for member in leaving}
         staying = [member for member in group.members.values() if member.member_id not in gone]
         if not staying or not self._may_downgrade(group, staying):
@@ -259,24 +260,15 @@ def _can_not_upgrade(group: ClassicGroup, reason: str) -> ApiError:
 # Classic members of consumer groups
 
 
-class ClassicMembers:
+class ClassicMembers(Migration):
     """JoinGroup, SyncGroup, Heartbeat and LeaveGroup on consumer groups."""
-
-    def __init__(self, table: GroupTable, consumer: ConsumerProtocol, migration: Migration) -> None:
-        self._table = table
-        self._consumer = consumer
-        self._migration = migration
 
     # JoinGroup
 
     def join(self, group: ConsumerGroup, join: Join) -> None:
-        """Let a classic member join a consumer group; the answer comes at once.
-
-        Raises:
-            ApiError: The refusal of the join.
-        """
+        """Let a classic member join a consumer group; the answer comes at once. Raises ApiError."""
         request = join.request
-        if self._migration.disabled or not _supports(group, request.protocol_type, join.protocols):
+        if self.disabled or not _supports(group, request.protocol_type, join.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         instance_id = request.group_instance_id
         member_id = request.member_id
@@ -287,24 +279,39 @@ class ClassicMembers:
                 join.result.reply = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
                 return
         self._consumer.check_room(group, member_id)
-        subscription = _subscription(join.protocols)
+        try:
+            subscription = read_subscription(join.protocols[0][1])
+        except DecodeError as error:
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
         existing = None if instance_id is None else group.static_member(instance_id)
         if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
-            known_static(group, instance_id, member_id, existing)
+            group.claimed_member(member_id, instance_id)
         before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.result)
         change = ConsumerMemberChange(self._table, group, before, join.result, join.now, join.caller.may_see)
         _apply_request(change.member, join, subscription)
         change.subscribe()
         member = change.member
-        if existing is not None and self._migration.downgrades_with(group, existing):
+        if existing is not None and self.downgrades_with(group, existing):
             # If all members must join again, the answer has the member's old epoch, not the group's.
             rebalance = group.assignment_epoch < change.group_epoch
             generation = member.epoch if rebalance else group.epoch
-            self._downgrade_with(group, existing, member, join, rebalance)
+            del join.result.records[:]  # no change is recorded: the group's records are all removed
+            member.epoch = group.epoch
+            staying = group.with_change(member, existing)
+            self.convert_back(group, staying, join.result, join.now, rebalance=rebalance)
         else:
-            change.reconcile(change.retarget(), self._owned(subscription))
+            known = self._table.topics.topics
+            owned = [
+                TopicPartitions(known[owned.topic].id, owned.partitions)
+                for owned in subscription.owned_partitions
+                if owned.topic in known
+            ]
+            change.reconcile(change.retarget(), owned)
             generation = member.epoch
-            self._restart_clocks(group, member, join)
+            timers = self._table.timers
+            timers.cancel(TimerKey(JOIN, group.group_id, member.member_id))
+            timers.set(TimerKey(SYNC, group.group_id, member.member_id), join.now + member.rebalance_timeout_ms)
+            self._consumer.keep_alive(group, member.member_id, join.now + request.session_timeout_ms)
         join.result.reply = JoinGroupResponse(
             generation_id=generation,
             protocol_type=CONSUMER_PROTOCOL_TYPE,
@@ -312,42 +319,10 @@ class ClassicMembers:
             member_id=member.member_id,
         )
 
-    def _downgrade_with(
-        self,
-        group: ConsumerGroup,
-        replaced: ConsumerGroupMember,
-        member: ConsumerGroupMember,
-        join: Join,
-        rebalance: bool,
-    ) -> None:
-        """Turn the group back, since a classic member replaces the last member of the consumer protocol."""
-        del join.result.records[:]  # no change is recorded: the group's records are all removed
-        member.epoch = group.epoch
-        staying = group.with_change(replaced, member)
-        self._migration.convert_back(group, staying, join.result, join.now, rebalance=rebalance)
-
-    def _owned(self, subscription: ConsumerProtocolSubscription) -> list[TopicPartitions]:
-        known = self._table.topics.topics
-        return [
-            TopicPartitions(known[owned.topic].id, owned.partitions)
-            for owned in subscription.owned_partitions
-            if owned.topic in known
-        ]
-
-    def _restart_clocks(self, group: ConsumerGroup, member: ConsumerGroupMember, join: Join) -> None:
-        member_id, timers = member.member_id, self._table.timers
-        timers.cancel(TimerKey(JOIN, group.group_id, member_id))
-        timers.set(TimerKey(SYNC, group.group_id, member_id), join.now + member.rebalance_timeout_ms)
-        self._consumer.keep_alive(group, member_id, join.now, join.request.session_timeout_ms)
-
     # SyncGroup
 
     def sync(self, group: ConsumerGroup, request: SyncGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
-        """Answer with the member's share of the coordinator's assignment.
-
-        Raises:
-            ApiError: The refusal of the request.
-        """
+        """Answer with the member's share of the coordinator's assignment. Raises ApiError."""
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
         protocol = member.classic.supported_protocols[0]
@@ -360,7 +335,7 @@ class ClassicMembers:
             self._await_join(group, member, now)
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
         self._table.timers.cancel(TimerKey(SYNC, group.group_id, member.member_id))
-        self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
+        self._consumer.keep_alive(group, member.member_id, now + member.classic.session_timeout_ms)
         owned = {topic_id: frozenset(partitions) for topic_id, partitions in member.assigned.items()}
         result.reply = SyncGroupResponse(
             protocol_type=request.protocol_type,
@@ -371,14 +346,10 @@ class ClassicMembers:
     # Heartbeat
 
     def heartbeat(self, group: ConsumerGroup, request: HeartbeatRequest, now: int) -> ErrorCode:
-        """Keep the member alive. Returns REBALANCE_IN_PROGRESS if a join would change something.
-
-        Raises:
-            ApiError: The refusal of the heartbeat.
-        """
+        """Keep the member alive. Returns REBALANCE_IN_PROGRESS if a join would change something. Raises ApiError."""
         member = self._classic_member(group, request.member_id, request.group_instance_id, request.generation_id)
         assert member.classic is not None
-        self._consumer.keep_alive(group, member.member_id, now, member.classic.session_timeout_ms)
+        self._consumer.keep_alive(group, member.member_id, now + member.classic.session_timeout_ms)
         if (
             member.epoch < group.assignment_epoch
             or member.state is MemberState.UNREVOKED_PARTITIONS
@@ -396,10 +367,7 @@ class ClassicMembers:
     def _classic_member(
         self, group: ConsumerGroup, member_id: str, instance_id: str | None, generation: int
     ) -> ConsumerGroupMember:
-        if instance_id is None:
-            member = group.member(member_id)
-        else:
-            member = known_static(group, instance_id, member_id, group.static_member(instance_id))
+        member = group.claimed_member(member_id, instance_id)
         if member.classic is None:
             raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Member {member_id} does not use the classic protocol.")
         if generation != member.epoch:
@@ -409,7 +377,7 @@ class ClassicMembers:
     # LeaveGroup
 
     def leave(self, group: ConsumerGroup, request: LeaveGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
-        """Check the leaving members separately, and fence them in a single change of the group."""
+        """Check the leaving members separately, and fence all known members in a single change of the group."""
         leaving: dict[str, ConsumerGroupMember] = {}
         replies = []
         for identity in request.members:
@@ -424,17 +392,14 @@ class ClassicMembers:
         result.reply = LeaveGroupResponse(members=replies)
 
     def _leaving(self, group: ConsumerGroup, identity: MemberIdentity) -> ConsumerGroupMember:
-        instance_id = identity.group_instance_id
-        if instance_id is None:
-            return group.member(identity.member_id)
-        existing = group.static_member(instance_id)
-        # An administrator names the instance alone.
-        named = identity.member_id or ("" if existing is None else existing.member_id)
-        return known_static(group, instance_id, named, existing)
+        member_id, instance_id = identity.member_id, identity.group_instance_id
+        if not member_id and instance_id is not None:  # an administrator names the instance alone
+            member_id = group.static_members.get(instance_id, "")
+        return group.claimed_member(member_id, instance_id)
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) -> bool:
-    """Whether a classic member with these protocols fits in: all classic members must know a common protocol."""
+    """Whether a classic member with `protocols` fits in: all classic members must know a common protocol."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
         return False
     common = {name for name, _ in protocols}
@@ -442,13 +407,6 @@ def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) ->
         if member.classic is not None:
             common &= {protocol.name for protocol in member.classic.supported_protocols}
     return bool(common)
-
-
-def _subscription(protocols: Protocols) -> ConsumerProtocolSubscription:
-    try:
-        return read_subscription(protocols[0][1])
-    except DecodeError as error:
-        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
 
 
 def _apply_request(member: ConsumerGroupMember, join: Join, subscription: ConsumerProtocolSubscription) -> None:

@@ -8,60 +8,36 @@ given it back, and `partition_epochs` knows under which member epoch.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from enum import IntEnum
 from typing import Any
 
-from pykafka_broker.coordinators.groups.epoch_group import (
-    FIRST_GROUP_EPOCH,
+from pykafka_broker.coordinators.groups.group import (
+    CONSUMER_PROTOCOL_TYPE,
     EpochReplay,
-    GroupRecordRules,
-    KeyTypes,
+    GroupRecords,
+    GroupTable,
     ReconciledGroup,
     ReconciledGroupMember,
+    ReconciliationState,
     Since,
-    no_more_fields,
 )
-from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable, hash_order
-from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, hash_order
 from pykafka_broker.coordinators.record import CoordinatorRecord
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     Assignment,
     DescribedGroup,
     Member,
     TopicPartitions,
 )
-from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_key import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-)
-from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_value import (
-    ConsumerGroupCurrentMemberAssignmentValue,
-)
 from pykafka_broker.protocol.stored.consumer_group_current_member_assignment_value import (
     TopicPartitions as StoredPartitions,
 )
-from pykafka_broker.protocol.stored.consumer_group_member_metadata_key import ConsumerGroupMemberMetadataKey
-from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import (
-    ClassicMemberMetadata,
-    ConsumerGroupMemberMetadataValue,
-)
-from pykafka_broker.protocol.stored.consumer_group_metadata_key import ConsumerGroupMetadataKey
-from pykafka_broker.protocol.stored.consumer_group_metadata_value import ConsumerGroupMetadataValue
+from pykafka_broker.protocol.stored.consumer_group_member_metadata_value import ClassicMemberMetadata
 from pykafka_broker.protocol.stored.consumer_group_partition_metadata_key import ConsumerGroupPartitionMetadataKey
 from pykafka_broker.protocol.stored.consumer_group_regular_expression_key import ConsumerGroupRegularExpressionKey
 from pykafka_broker.protocol.stored.consumer_group_regular_expression_value import ConsumerGroupRegularExpressionValue
-from pykafka_broker.protocol.stored.consumer_group_target_assignment_member_key import (
-    ConsumerGroupTargetAssignmentMemberKey,
-)
-from pykafka_broker.protocol.stored.consumer_group_target_assignment_member_value import (
-    ConsumerGroupTargetAssignmentMemberValue,
-    TopicPartition,
-)
-from pykafka_broker.protocol.stored.consumer_group_target_assignment_metadata_key import (
-    ConsumerGroupTargetAssignmentMetadataKey,
-)
-from pykafka_broker.protocol.stored.consumer_group_target_assignment_metadata_value import (
-    ConsumerGroupTargetAssignmentMetadataValue,
-)
+from pykafka_broker.protocol.stored.consumer_group_target_assignment_member_value import TopicPartition
 
 UNOWNED = -1
 
@@ -69,13 +45,16 @@ Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Owned = dict[bytes, dict[int, int]]  # topic id -> partition -> the epoch at which the member got it (KIP-1251)
 
 
-class MemberState(IntEnum):
-    """The progress of a member towards the target."""
+RECORDS = GroupRecords("ConsumerGroup")
+
+
+class MemberState(ReconciliationState):
+    """The progress of a member of a consumer group towards the target."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1  # the member has to give partitions back first
     UNRELEASED_PARTITIONS = 2  # other members have to give partitions back first
-    UNKNOWN = 127  # written by a release that knows more states
+    UNKNOWN = 127
 
 
 class ConsumerGroupMember(ReconciledGroupMember):
@@ -95,23 +74,36 @@ class ConsumerGroupMember(ReconciledGroupMember):
         self.topic_regex: str | None = ""
         self.classic: ClassicMemberMetadata | None = None  # set while the member speaks the classic protocol
 
+    @property
+    def must_revoke(self) -> bool:
+        return self.classic is None and super().must_revoke  # a classic member has a deadline for its JoinGroup
+
     def metadata(self) -> tuple[object, ...]:
         return (
             self.instance_id,
             self.rack_id,
             self.client_id,
             self.client_host,
-            self.rebalance_timeout_ms,
-            self.server_assignor,
             self.topic_names,
             self.topic_regex,
-            None
-            if self.classic is None
-            else (
-                self.classic.session_timeout_ms,
-                [(protocol.name, protocol.metadata) for protocol in self.classic.supported_protocols],
-            ),
+            self.rebalance_timeout_ms,
+            self.server_assignor,
+            self.classic,
         )
+
+    def take_metadata(self, value: Any) -> None:
+        super().take_metadata(value)
+        self.topic_names = frozenset(value.subscribed_topic_names)
+        self.topic_regex = value.subscribed_topic_regex
+        self.server_assignor = value.server_assignor
+        # A record of the first releases has no classic metadata, which reads as empty metadata.
+        classic = value.classic_member_metadata
+        self.classic = classic if classic is not None and classic.supported_protocols else None
+
+    def take_assignment(self, value: Any) -> None:
+        super().take_assignment(value)
+        self.assigned = _read_owned(value.assigned_partitions, self.epoch)
+        self.revoking = _read_owned(value.partitions_pending_revocation, self.epoch)
 
     def assigned_since(self, topic_id: bytes, partition: int) -> int | None:
         """Return the epoch since which the partition is the member's, also while revoked; None for others."""
@@ -148,9 +140,11 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
 
     type_name = "consumer"
     protocol_type = CONSUMER_PROTOCOL_TYPE
+    member_type = ConsumerGroupMember
+    records = RECORDS
 
     def __init__(self, group_id: str) -> None:
-        super().__init__(group_id, FIRST_GROUP_EPOCH)
+        super().__init__(group_id)
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.regexes: dict[str, ResolvedRegex] = {}
         self.partition_epochs: dict[bytes, dict[int, int]] = {}
@@ -163,14 +157,8 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         return self.progress() if self.members else "Empty"
 
     def is_subscribed_to(self, topic: str) -> bool:
-        return any(
-            topic in member.topic_names or self._stands_for(member.topic_regex, topic)
-            for member in self.members.values()
-        )
-
-    def _stands_for(self, pattern: str | None, topic: str) -> bool:
-        resolved = self.regexes.get(pattern) if pattern else None
-        return resolved is not None and topic in resolved.topics
+        patterns = {pattern for pattern, resolved in self.regexes.items() if topic in resolved.topics}
+        return any(topic in member.topic_names or member.topic_regex in patterns for member in self.members.values())
 
     def knows_epochs(self, member: ConsumerGroupMember) -> bool:
         return member.classic is None
@@ -179,25 +167,8 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         return member.assigned_since
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        group_id = self.group_id
-        return [
-            *(
-                CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None)
-                for member_id in self.members
-            ),
-            *(
-                CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None)
-                for member_id in self.members
-            ),
-            CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), None),
-            *(
-                CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None)
-                for member_id in self.members
-            ),
-            *(regex_record(group_id, pattern, None) for pattern in self.regexes),
-            partition_metadata_tombstone(group_id),
-            CoordinatorRecord(ConsumerGroupMetadataKey(group_id), None),
-        ]
+        regexes = [regex_record(self.group_id, pattern, None) for pattern in self.regexes]
+        return RECORDS.tombstones(self, [*regexes, partition_metadata_tombstone(self.group_id)])
 
     # Members
 
@@ -205,22 +176,29 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         member_id = self.static_members.get(instance_id)
         return None if member_id is None else self.members.get(member_id)
 
+    def claimed_member(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
+        """Return the member, a static member by the instance id.
+
+        Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for another member's instance id.
+        """
+        if instance_id is None:
+            return self.member(member_id)
+        existing = self.static_member(instance_id)
+        if existing is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if existing.member_id != member_id:
+            raise ApiError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} was fenced by member {existing.member_id}.",
+            )
+        return existing
+
     def target_of(self, member: ConsumerGroupMember) -> Target:
         """Return the member's target; a returning static member takes over the predecessor's target."""
         member_id = member.member_id
         if member_id not in self.targets and member.instance_id is not None:
             member_id = self.static_members.get(member.instance_id, member_id)
         return self.targets.get(member_id, {})
-
-    def with_change(
-        self, before: ConsumerGroupMember | None, after: ConsumerGroupMember | None
-    ) -> list[ConsumerGroupMember]:
-        """Return the members after `before` has become `after`."""
-        gone = {member.member_id for member in (before, after) if member is not None}
-        members = [member for member in self.members.values() if member.member_id not in gone]
-        if after is not None:
-            members.append(after)
-        return members
 
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Whether a member names a topic of `topics`, which need not exist."""
@@ -239,6 +217,9 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         return self.partition_epochs.get(topic_id, {}).get(partition, UNOWNED)
 
     # Hard state, by replay alone
+
+    def read_target(self, value: Any) -> Target:
+        return frozen_target({bytes(topic.topic_id): topic.partitions for topic in value.topic_partitions})
 
     def set_member(self, member: ConsumerGroupMember) -> None:
         before = self.members.get(member.member_id)
@@ -327,57 +308,22 @@ def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: ClusterTopics
 # Records, as Kafka 4.3 writes them
 
 
-KNOWN_STATES = frozenset(MemberState)
-
-
 def member_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    value = ConsumerGroupMemberMetadataValue(
-        member.instance_id,
-        member.rack_id,
-        member.client_id,
-        member.client_host,
-        sorted(member.topic_names),
-        member.topic_regex,
-        member.rebalance_timeout_ms,
-        member.server_assignor,
-        member.classic,
-    )
-    key = ConsumerGroupMemberMetadataKey(group_id, member.member_id)
-    return CoordinatorRecord(key, value)
+    fields = (sorted(field) if isinstance(field, frozenset) else field for field in member.metadata())
+    return RECORDS.member(group_id, member.member_id, *fields)
 
 
 def assignment_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:
-    value = ConsumerGroupCurrentMemberAssignmentValue(
-        member.epoch,
-        member.previous_epoch,
-        member.state,
-        _partition_lists(member.assigned),
-        _partition_lists(member.revoking),
-    )
-    return CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
-
-
-def _partition_lists(owned: Owned) -> list[StoredPartitions]:
-    return [
-        StoredPartitions(topic_id, list(partitions), list(partitions.values()))
-        for topic_id, partitions in owned.items()
+    lists = [
+        [StoredPartitions(topic_id, list(since), list(since.values())) for topic_id, since in owned.items()]
+        for owned in (member.assigned, member.revoking)
     ]
-
-
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    return CoordinatorRecord(ConsumerGroupMetadataKey(group_id), ConsumerGroupMetadataValue(epoch, metadata_hash))
+    return RECORDS.assignment(group_id, member.member_id, member.epoch, member.previous_epoch, member.state, *lists)
 
 
 def target_record(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
-    value = ConsumerGroupTargetAssignmentMemberValue(
-        [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in assignment.items()]
-    )
-    return CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), value)
-
-
-def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> CoordinatorRecord:
-    value = ConsumerGroupTargetAssignmentMetadataValue(epoch, timestamp)
-    return CoordinatorRecord(ConsumerGroupTargetAssignmentMetadataKey(group_id), value)
+    topics = [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in assignment.items()]
+    return RECORDS.target(group_id, member_id, topics)
 
 
 def regex_record(group_id: str, pattern: str, resolved: ResolvedRegex | None) -> CoordinatorRecord:
@@ -394,47 +340,16 @@ def partition_metadata_tombstone(group_id: str) -> CoordinatorRecord:
     return CoordinatorRecord(ConsumerGroupPartitionMetadataKey(group_id), None)
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Return the tombstones of all records of a member."""
-    return [
-        CoordinatorRecord(ConsumerGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        CoordinatorRecord(ConsumerGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        CoordinatorRecord(ConsumerGroupMemberMetadataKey(group_id, member_id), None),
-    ]
-
-
 def group_records(group: ConsumerGroup) -> list[CoordinatorRecord]:
     """Return all records of a converted group."""
     group_id = group.group_id
     return [
         *(member_record(group_id, member) for member in group.members.values()),
-        epoch_record(group_id, group.epoch, group.metadata_hash),
+        RECORDS.epoch(group_id, group.epoch, group.metadata_hash),
         *(target_record(group_id, member_id, group.targets.get(member_id, {})) for member_id in group.members),
-        target_epoch_record(group_id, group.assignment_epoch, group.assignment_timestamp),
+        RECORDS.target_epoch(group_id, group.assignment_epoch, group.assignment_timestamp),
         *(assignment_record(group_id, member) for member in group.members.values()),
     ]
-
-
-def _take_member_metadata(member: ConsumerGroupMember, value: ConsumerGroupMemberMetadataValue) -> None:
-    member.instance_id = value.instance_id
-    member.rack_id = value.rack_id
-    member.client_id = value.client_id
-    member.client_host = value.client_host
-    member.topic_names = frozenset(value.subscribed_topic_names)
-    member.topic_regex = value.subscribed_topic_regex
-    member.rebalance_timeout_ms = value.rebalance_timeout_ms
-    member.server_assignor = value.server_assignor
-    # A record of the first releases has no classic metadata, which reads as empty metadata.
-    classic = value.classic_member_metadata
-    member.classic = classic if classic is not None and classic.supported_protocols else None
-
-
-def _take_current_assignment(member: ConsumerGroupMember, value: ConsumerGroupCurrentMemberAssignmentValue) -> None:
-    member.epoch = value.member_epoch
-    member.previous_epoch = value.previous_member_epoch
-    member.state = MemberState(value.state) if value.state in KNOWN_STATES else MemberState.UNKNOWN
-    member.assigned = _read_owned(value.assigned_partitions, value.member_epoch)
-    member.revoking = _read_owned(value.partitions_pending_revocation, value.member_epoch)
 
 
 def _read_owned(topics: Iterable[StoredPartitions], epoch: int) -> Owned:
@@ -449,39 +364,13 @@ def _read_owned(topics: Iterable[StoredPartitions], epoch: int) -> Owned:
     return owned
 
 
-def _read_target(value: ConsumerGroupTargetAssignmentMemberValue) -> Target:
-    partitions: Mapping[bytes, list[int]] = {
-        bytes(topic.topic_id): topic.partitions for topic in value.topic_partitions
-    }
-    return frozen_target(partitions)
-
-
-KIND = GroupRecordRules(
-    ConsumerGroup,
-    ConsumerGroup,
-    ConsumerGroupMember,
-    no_more_fields,
-    _take_member_metadata,
-    _take_current_assignment,
-    _read_target,
-)
-KEYS = KeyTypes(
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupCurrentMemberAssignmentKey,
-)
-
-
 def consumer_replay(table: GroupTable) -> EpochReplay[ConsumerGroup]:
     """Return the replay of consumer groups: the types of `EpochReplay`, and patterns."""
-    return EpochReplay(
-        table,
-        KIND,
-        KEYS,
-        {ConsumerGroupPartitionMetadataKey: _partition_metadata, ConsumerGroupRegularExpressionKey: _regex},
-    )
+    more: dict[type, Any] = {
+        ConsumerGroupPartitionMetadataKey: _partition_metadata,
+        ConsumerGroupRegularExpressionKey: _regex,
+    }
+    return EpochReplay(table, ConsumerGroup, ConsumerGroup, more)
 
 
 def _partition_metadata(group: ConsumerGroup, key: ConsumerGroupPartitionMetadataKey, value: Any) -> None:

@@ -10,6 +10,7 @@ members if the migration policy allows it; a group of any other kind counts as m
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,15 +19,15 @@ from pykafka_broker.coordinators.groups import classic_group, consumer_group
 from pykafka_broker.coordinators.groups.classic import ClassicProtocol, Join, join_refusal
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol, check_heartbeat
-from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers, Migration
+from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, consumer_replay
-from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, EpochGroup
 from pykafka_broker.coordinators.groups.group import (
-    DISCONNECTED,
+    JOIN_EPOCH,
     UNKNOWN_MEMBER,
     AnyGroup,
     Caller,
-    DisconnectedMembers,
+    EpochGroup,
+    EpochProtocol,
     GroupTable,
     TimerKey,
     WallAt,
@@ -34,8 +35,7 @@ from pykafka_broker.coordinators.groups.group import (
 )
 from pykafka_broker.coordinators.groups.offsets import NO_PRODUCER_ID, OffsetRequests, OffsetStore
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult, R, Token
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R, Token
 from pykafka_broker.coordinators.share import share_group
 from pykafka_broker.coordinators.share.share_group import ShareGroup, ShareMembership, share_replay
 from pykafka_broker.coordinators.streams import group as streams_group
@@ -66,6 +66,71 @@ EXPIRE = "expire"  # a group's turn in the round
 RETRY_MS = 500  # until a deadline is carried out again if the log has refused the records
 
 
+DISCONNECTED = "disconnected"
+
+
+class DisconnectedMembers:
+    """The last connection of each member, and the deadlines of members with a closed connection.
+
+    On brokers for tests a member that does not come back on another connection within `patience_ms` is removed as if
+    its session had ended. Without a patience a session lasts as long as its timeout says, as in Kafka. A static member
+    (KIP-345) is left alone: its return is expected within its session timeout.
+    """
+
+    def __init__(self, table: GroupTable, patience_ms: int | None) -> None:
+        self._table = table
+        self._patience_ms = patience_ms
+        self._connection_of: dict[TimerKey, int] = {}
+        self._members_of: defaultdict[int, set[TimerKey]] = defaultdict(set)
+
+    def note_contact(self, connection_id: int, group_id: str, member_id: str) -> None:
+        """Note the connection of a member after an answered request. Unknown members are not kept."""
+        if self._patience_ms is None:
+            return
+        key = TimerKey(DISCONNECTED, group_id, member_id)
+        before = self._connection_of.get(key)
+        if before == connection_id or not self._is_waited_for(key):
+            return
+        if before is not None:
+            self._members_of[before].discard(key)
+        self._connection_of[key] = connection_id
+        self._members_of[connection_id].add(key)
+        self._table.timers.cancel(key)
+
+    def on_connection_closed(self, connection_id: int, now: int) -> None:
+        """Give the members of a closed connection `patience_ms` to come back on another connection."""
+        if self._patience_ms is None:
+            return
+        for key in self._members_of.pop(connection_id, ()):
+            del self._connection_of[key]
+            self._table.timers.set(key, now + self._patience_ms)
+
+    def on_loaded(self, group: AnyGroup, now: int) -> None:
+        """Give the members of a loaded group `patience_ms` to come back.
+
+        The group was read from the log of another broker, whose connections this broker has taken over.
+        """
+        if self._patience_ms is None:
+            return
+        for member_id in group.members:
+            self._table.timers.set(TimerKey(DISCONNECTED, group.group_id, member_id), now + self._patience_ms)
+
+    def on_deadline(self, key: TimerKey, now: int) -> None:
+        """End the session of a member after the patience.
+
+        A member that waits for a rebalance stays until the rebalance is done, so the deadline is set again.
+        """
+        group = self._table.groups.get(key.group_id)
+        if group is None or self._patience_ms is None or not self._is_waited_for(key):
+            return
+        self._table.timers.set(TimerKey(f"{group.type_name}-session", key.group_id, key.member_id), now)
+        self._table.timers.set(key, now + self._patience_ms)
+
+    def _is_waited_for(self, key: TimerKey) -> bool:
+        group = self._table.groups.get(key.group_id)
+        return group is not None and group.has_dynamic_member(key.member_id)
+
+
 class GroupCoordinator:
     """All groups and offsets of a node, sans-IO: without clock, log or random numbers. (Kafka: GroupMetadataManager)"""
 
@@ -94,9 +159,13 @@ class GroupCoordinator:
         self._consumer = ConsumerProtocol(self.table)
         self.streams = StreamsProtocol(self.table)
         self.share = ShareMembership(self.table)
-        self._migration = Migration(self.table, self._classic.rebalance, self._consumer)
-        self._classic_members = ClassicMembers(self.table, self._consumer, self._migration)
-        self.offset_requests = OffsetRequests(self.table, self.offsets, self._classic.keep_alive)
+        self._protocols: dict[type[Any], EpochProtocol[Any]] = {
+            ConsumerGroup: self._consumer,
+            StreamsGroup: self.streams,
+            ShareGroup: self.share,
+        }
+        self._classic_members = ClassicMembers(self.table, self._classic, self._consumer)
+        self.offset_requests = OffsetRequests(self.table, self.offsets, self._classic.note_commit)
         self._replays = (consumer_replay(self.table), streams_replay(self.table), share_replay(self.table))
 
     @property
@@ -199,52 +268,38 @@ class GroupCoordinator:
             check_heartbeat(request, caller.version, self.table.config.group_consumer_assignors)
             group = self.table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
-                if not isinstance(group, ConsumerGroup):
-                    raise self._no_consumer_group(request.group_id, "Group")
-                self._consumer.leave(group, request, result, now)
+                self._consumer.leave(self.table.of_kind(request.group_id, ConsumerGroup), request, result, now)
             else:
-                joins = request.member_epoch == JOIN_EPOCH
-                joined = self._consumer_group(request.group_id, group, joins, result, now)
-                self._consumer.heartbeat(joined, request, caller, result, now)
+                if not isinstance(group, ConsumerGroup):
+                    joins = request.member_epoch == JOIN_EPOCH
+                    group = self._new_consumer_group(request.group_id, group, joins, result, now)
+                self._consumer.heartbeat(group, request, caller, result, now)
         except ApiError as error:
             reply = ConsumerGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
             return CoordinatorResult(reply, key=request.group_id)
         return result
 
-    def _consumer_group(
+    def _new_consumer_group(
         self, group_id: str, group: AnyGroup | None, joins: bool, result: CoordinatorResult[Any], now: int
     ) -> ConsumerGroup:
-        """Return the group, or a new group for a first member."""
-        if isinstance(group, ConsumerGroup):
-            return group
+        """Return a new group for a first member, or the converted group of classic members."""
         if not joins or not (group is None or isinstance(group, ClassicGroup)):
-            raise self._no_consumer_group(group_id, "Consumer group")
+            return self.table.of_kind(group_id, ConsumerGroup, "Consumer group")
         if isinstance(group, ClassicGroup):
             if not group.is_empty:
-                return self._migration.upgrade(group, result, now)
+                return self._classic_members.upgrade(group, result, now)
             result.records.append(group_tombstone(group_id))
         return ConsumerGroup(group_id)
-
-    def _no_consumer_group(self, group_id: str, what: str) -> ApiError:
-        if group_id in self.groups:
-            return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"{what} {group_id} not found.")
 
     # Groups as a whole
 
     def describe_classic(self, group_id: str) -> DescribedGroup:
         """Describe a classic group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
-        group = self.table.existing(group_id)
-        if not isinstance(group, ClassicGroup):
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a classic group.")
-        return classic_group.describe(group)
+        return classic_group.describe(self.table.of_kind(group_id, ClassicGroup))
 
     def describe_consumer(self, group_id: str) -> DescribedConsumerGroup:
         """Describe a consumer group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
-        group = self.table.existing(group_id)
-        if not isinstance(group, ConsumerGroup):
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
-        default = self.table.config.group_consumer_assignors[0]
+        group, default = self.table.of_kind(group_id, ConsumerGroup), self.table.config.group_consumer_assignors[0]
         return consumer_group.describe(group, self.table.topics, default)
 
     def describe_share(self, group_id: str) -> DescribedShareGroup:
@@ -253,7 +308,7 @@ class GroupCoordinator:
 
     def describe_streams(self, group_id: str) -> DescribedStreamsGroup:
         """Describe a streams group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
-        return streams_group.describe(self.streams.existing(group_id))
+        return streams_group.describe(self.table.of_kind(group_id, StreamsGroup))
 
     def delete_group(self, group_id: str) -> CoordinatorResult[ErrorCode]:
         """Delete a group with all offsets; the reply is an ErrorCode."""
@@ -309,12 +364,8 @@ class GroupCoordinator:
             group, result = self.groups[group_id], CoordinatorResult[None](key=group_id)
             if isinstance(group, ClassicGroup):
                 self._classic.on_loaded(group, result, now)
-            elif isinstance(group, ConsumerGroup):
-                self._consumer.on_loaded(group, now)
-            elif isinstance(group, StreamsGroup):
-                self.streams.on_loaded(group, now)
-            elif isinstance(group, ShareGroup):
-                self.share.on_loaded(group, now)
+            else:
+                self._protocols[type(group)].on_loaded(group, now)
             done.append(result)
         return [result for result in done if result.records or result.completions]
 
@@ -349,35 +400,22 @@ class GroupCoordinator:
         result.key = key.group_id
         group = self.groups.get(key.group_id)
         if key == OFFSET_EXPIRY:
-            self._start_expiry(now)
-        elif key.kind == EXPIRE:
-            self._expire_offsets(key.group_id, result, now)
+            self.table.timers.set(OFFSET_EXPIRY, now + self.table.config.offsets_retention_check_interval_ms)
+            for group_id in self.groups:
+                self.table.timers.set(TimerKey(EXPIRE, group_id), now)
+        elif key.kind == EXPIRE and group is not None:
+            result.records, nothing_left = self.offset_requests.expired(key.group_id, now)
+            if nothing_left and group.is_empty and group.goes_when_empty:
+                result.records += group.tombstones()
         elif key.kind == DISCONNECTED:
             self.disconnected.on_deadline(key, now)
         elif isinstance(group, ClassicGroup):
-            self._classic.rebalance.on_timer(key, group, result, now)
-        elif isinstance(group, ConsumerGroup):
-            self._consumer.on_timer(key, group, result, now)
-        elif isinstance(group, StreamsGroup):
-            self.streams.on_timer(key, group, result, now)
-        elif isinstance(group, ShareGroup):
-            self.share.on_timer(key, group, result)
-        if key.member_id and result.records and isinstance(group, EpochGroup) and self.groups[key.group_id] is group:
-            self.table.timers.set(key, now + RETRY_MS)  # until the record that takes the member out is there
+            self._classic.on_timer(key, group, result, now)
+        elif isinstance(group, EpochGroup):
+            self._protocols[type(group)].on_timer(key, group, result, now)
+            if key.member_id and result.records and self.groups[key.group_id] is group:
+                self.table.timers.set(key, now + RETRY_MS)  # until the record that takes the member out is there
         return result
-
-    def _start_expiry(self, now: int) -> None:
-        self.table.timers.set(OFFSET_EXPIRY, now + self.table.config.offsets_retention_check_interval_ms)
-        for group_id in self.groups:
-            self.table.timers.set(TimerKey(EXPIRE, group_id), now)
-
-    def _expire_offsets(self, group_id: str, result: CoordinatorResult[Any], now: int) -> None:
-        group = self.groups.get(group_id)
-        if group is None:
-            return
-        result.records, nothing_left = self.offset_requests.expired(group_id, now)
-        if nothing_left and group.is_empty and group.goes_when_empty:
-            result.records += group.tombstones()
 
     # Topics
 

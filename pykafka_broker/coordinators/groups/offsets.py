@@ -8,19 +8,18 @@ group is asked; a refusal by the group holds for all other partitions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable
 from pykafka_broker.coordinators.groups.topics import ClusterTopic
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
-    OffsetCommitRequestTopic,
 )
 from pykafka_broker.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
@@ -56,7 +55,7 @@ TopicPartition = tuple[str, int]  # topic name and index
 
 
 class CommittedOffset:
-    """A committed offset of a partition; `log_offset` is the offset of the record in its log."""
+    """A committed offset of a partition; `log_offset` is the offset of the record in the log."""
 
     __slots__ = ("commit_timestamp", "expire_timestamp", "leader_epoch", "log_offset", "metadata", "offset", "topic_id")
 
@@ -105,18 +104,10 @@ class OffsetStore:
             for partition, offset in partitions.items():
                 yield topic, partition, offset
 
-    def is_pending(self, group_id: str, topic: str, partition: int) -> bool:
-        """Whether an open transaction may still change the offset."""
+    def pending(self, group_id: str) -> Mapping[TopicPartition, Mapping[int, CommittedOffset]]:
+        """Return the offsets of a group that an open transaction may still change. Read only."""
         group = self.groups.get(group_id)
-        return group is not None and (topic, partition) in group.pending
-
-    def has_pending(self, group_id: str) -> bool:
-        group = self.groups.get(group_id)
-        return group is not None and bool(group.pending)
-
-    def pending_partitions(self, group_id: str) -> list[TopicPartition]:
-        group = self.groups.get(group_id)
-        return [] if group is None else list(group.pending)
+        return {} if group is None else group.pending
 
     # Hard state
 
@@ -204,7 +195,7 @@ OFFSET_COMMIT_VERSION_WITH_EXPIRY = 1  # the last version with an expiry time of
 
 
 def no_change_record(group: str) -> CoordinatorRecord:
-    """Return a record without effect, in Kafka too: the tombstone of an offset that is never committed."""
+    """Return a record without effect, in Kafka too: the tombstone of a partition without any commit."""
     return CoordinatorRecord(OffsetCommitKey(group, "", -1), None)
 
 
@@ -225,6 +216,7 @@ def offset_record(group: str, topic: str, partition: int, value: OffsetCommitVal
 
 
 TOPIC_IDS_FROM = 10
+_BY_NAME = 0  # a version with topics by name
 # From this version on a missing group and a stale epoch have errors of their own, which older clients don't know.
 CONSUMER_PROTOCOL_FROM = 9
 NO_OFFSET = -1
@@ -272,7 +264,9 @@ class OffsetRequests:
         result.reply = OffsetCommitResponse(topics=topics)
         return result
 
-    def _existing_partitions(self, request: OffsetCommitRequest, version: int) -> list[tuple[bytes, int]]:
+    def _existing_partitions(
+        self, request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int
+    ) -> list[tuple[bytes, int]]:
         """Return the existing partitions of a request."""
         return [
             (image.id, partition.partition_index)
@@ -282,7 +276,7 @@ class OffsetRequests:
             if partition.partition_index in image.partitions
         ]
 
-    def _find(self, topic: OffsetCommitRequestTopic, version: int) -> ClusterTopic | None:
+    def _find(self, topic: Any, version: int) -> ClusterTopic | None:
         if version >= TOPIC_IDS_FROM:
             return self._table.topics.topics_by_id.get(topic.topic_id)
         return self._table.topics.topics.get(topic.name)
@@ -326,13 +320,7 @@ class OffsetRequests:
         """
         result: CoordinatorResult[TxnOffsetCommitResponse] = CoordinatorResult(key=request.group_id)
         known = self._table.topics.topics
-        there = [
-            (known[topic.name].id, partition.partition_index)
-            for topic in request.topics
-            if topic.name in known
-            for partition in topic.partitions
-            if partition.partition_index in known[topic.name].partitions
-        ]
+        there = self._existing_partitions(request, _BY_NAME)
         verdict = self._check_txn_commit(request, there, caller) if there else ErrorCode.NONE
         topics = []
         for topic in request.topics:
@@ -400,9 +388,10 @@ class OffsetRequests:
                 return OffsetFetchResponseTopics(name, topic.topic_id, unknown)
             name = image.name
         committed = self._store.committed(group_id).get(name, {})
+        pending = self._store.pending(group_id) if require_stable else ()
         partitions = []
         for index in topic.partition_indexes:
-            if require_stable and self._store.is_pending(group_id, name, index):
+            if (name, index) in pending:
                 partitions.append(_no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT))
                 continue
             offset = committed.get(index)
@@ -414,13 +403,14 @@ class OffsetRequests:
 
     def _fetch_all(self, group_id: str, require_stable: bool, version: int) -> list[OffsetFetchResponseTopics]:
         topics = []
+        pending = self._store.pending(group_id) if require_stable else ()
         for name, offsets in self._store.committed(group_id).items():
             image = self._table.topics.topics.get(name)
             if image is None and version >= TOPIC_IDS_FROM:
                 continue  # the topic is deleted, and an answer by id has no id for it
             partitions = [
                 _no_offset(index, ErrorCode.UNSTABLE_OFFSET_COMMIT)
-                if require_stable and self._store.is_pending(group_id, name, index)
+                if (name, index) in pending
                 else _offset(index, offset)
                 for index, offset in offsets.items()
             ]
@@ -452,7 +442,7 @@ class OffsetRequests:
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
                 elif subscribed:
                     code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
-                elif index in committed or self._store.is_pending(request.group_id, topic.name, index):
+                elif index in committed or (topic.name, index) in self._store.pending(request.group_id):
                     result.records.append(offset_record(request.group_id, topic.name, index, None))
                 partitions.append(OffsetDeleteResponsePartition(index, code))
             topics.append(OffsetDeleteResponseTopic(topic.name, partitions))
@@ -466,14 +456,15 @@ class OffsetRequests:
         group = self._table.groups[group_id]
         base, wall = group.expiry_base(), self._table.wall_at(now)
         tombstones: list[CoordinatorRecord] = []
-        left = self._store.has_pending(group_id)
+        pending = self._store.pending(group_id)
+        left = bool(pending)
         retention_ms = self._table.config.offsets_retention_minutes * MS_PER_MINUTE
         for topic, partition, offset in self._store.partitions(group_id):
             if (
                 base is not None
                 and not group.is_subscribed_to(topic)
                 and _is_expired(offset, base, retention_ms, wall)
-                and not self._store.is_pending(group_id, topic, partition)
+                and (topic, partition) not in pending
             ):
                 tombstones.append(offset_record(group_id, topic, partition, None))
             else:
@@ -482,19 +473,16 @@ class OffsetRequests:
 
     def all_tombstones(self, group_id: str) -> list[CoordinatorRecord]:
         """Return tombstones for a deleted group, pending offsets of open transactions included."""
-        return [offset_record(group_id, *partition, None) for partition in self._known_partitions(group_id)]
+        known = [(topic, partition) for topic, partition, _ in self._store.partitions(group_id)]
+        known += self._store.pending(group_id)
+        return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
 
     def topic_tombstones(self, group_id: str, topics: frozenset[str]) -> list[CoordinatorRecord]:
         """Return tombstones for deleted topics."""
         committed = self._store.committed(group_id)
         known = [(topic, partition) for topic in committed if topic in topics for partition in committed[topic]]
-        known += [partition for partition in self._store.pending_partitions(group_id) if partition[0] in topics]
+        known += [partition for partition in self._store.pending(group_id) if partition[0] in topics]
         return [offset_record(group_id, *partition, None) for partition in dict.fromkeys(known)]
-
-    def _known_partitions(self, group_id: str) -> list[tuple[str, int]]:
-        """Return the partitions with an offset, committed or pending."""
-        committed = ((topic, partition) for topic, partition, _ in self._store.partitions(group_id))
-        return list(dict.fromkeys((*committed, *self._store.pending_partitions(group_id))))
 
 
 def _verdict(

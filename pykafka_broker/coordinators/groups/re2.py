@@ -615,7 +615,7 @@ class Regex:
 
 
 def _kind_of(code: int) -> int:
-    """Return the part of a character that assertions look at, so that equal states are not told apart."""
+    """Return the part of a character seen by assertions: equal states stay equal."""
     if code == ord("\n"):
         return code
     return ord("w") if _is_word(code) else ord("-")

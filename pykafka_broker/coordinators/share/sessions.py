@@ -35,7 +35,7 @@ class ShareSession:
         self.partitions.pop(partition, None)
 
     def in_turn(self) -> list[TopicIdPartition]:
-        """Return the partitions, each time with another first partition, so that none starves."""
+        """Return the partitions, each time with another first partition: no partition starves."""
         partitions = list(self.partitions)
         if not partitions:
             return partitions
@@ -75,7 +75,7 @@ class ShareSessions:
         return session
 
     def close(self, member: Member) -> ShareSession:
-        """End a session, and return it. Raises SHARE_SESSION_NOT_FOUND."""
+        """End and return a session. Raises SHARE_SESSION_NOT_FOUND."""
         session = self.require(member)
         del self._sessions[member]
         return session

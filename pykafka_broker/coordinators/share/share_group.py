@@ -10,25 +10,23 @@ epoch goes up. Where other nodes may become the coordinator, `initializing` is c
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
-from pykafka_broker.coordinators.groups.epoch_group import (
+from pykafka_broker.coordinators.groups.group import (
     FIRST_GROUP_EPOCH,
     JOIN_EPOCH,
     LEAVE_EPOCH,
+    Caller,
     EpochGroup,
     EpochGroupMember,
+    EpochProtocol,
     EpochReplay,
-    GroupRecordRules,
-    KeyTypes,
-    MemberClocks,
-    no_more_fields,
+    GroupRecords,
+    GroupTable,
 )
-from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_describe_response import (
@@ -41,39 +39,23 @@ from pykafka_broker.protocol.messages.share_group_heartbeat_request import Share
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import Assignment as HeartbeatAssignment
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import ShareGroupHeartbeatResponse
 from pykafka_broker.protocol.messages.share_group_heartbeat_response import TopicPartitions as HeartbeatPartitions
-from pykafka_broker.protocol.stored.share_group_current_member_assignment_key import (
-    ShareGroupCurrentMemberAssignmentKey,
-)
-from pykafka_broker.protocol.stored.share_group_current_member_assignment_value import (
-    ShareGroupCurrentMemberAssignmentValue,
-)
 from pykafka_broker.protocol.stored.share_group_current_member_assignment_value import (
     TopicPartitions as StoredPartitions,
 )
-from pykafka_broker.protocol.stored.share_group_member_metadata_key import ShareGroupMemberMetadataKey
-from pykafka_broker.protocol.stored.share_group_member_metadata_value import ShareGroupMemberMetadataValue
-from pykafka_broker.protocol.stored.share_group_metadata_key import ShareGroupMetadataKey
-from pykafka_broker.protocol.stored.share_group_metadata_value import ShareGroupMetadataValue
 from pykafka_broker.protocol.stored.share_group_state_partition_metadata_key import ShareGroupStatePartitionMetadataKey
 from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value import (
     ShareGroupStatePartitionMetadataValue,
     TopicInfo,
     TopicPartitionsInfo,
 )
-from pykafka_broker.protocol.stored.share_group_target_assignment_member_key import ShareGroupTargetAssignmentMemberKey
-from pykafka_broker.protocol.stored.share_group_target_assignment_member_value import (
-    ShareGroupTargetAssignmentMemberValue,
-    TopicPartition,
-)
-from pykafka_broker.protocol.stored.share_group_target_assignment_metadata_key import (
-    ShareGroupTargetAssignmentMetadataKey,
-)
-from pykafka_broker.protocol.stored.share_group_target_assignment_metadata_value import (
-    ShareGroupTargetAssignmentMetadataValue,
-)
+from pykafka_broker.protocol.stored.share_group_target_assignment_member_value import TopicPartition
 
+V = TypeVar("V")
 Target = dict[bytes, frozenset[int]]  # topic id -> partitions
 Topics = dict[bytes, tuple[str, frozenset[int]]]  # topic id -> name and partitions
+
+
+RECORDS = GroupRecords("ShareGroup")
 
 
 class ShareGroupMember(EpochGroupMember):
@@ -89,16 +71,26 @@ class ShareGroupMember(EpochGroupMember):
     def metadata(self) -> tuple[object, ...]:
         return self.rack_id, self.client_id, self.client_host, self.topic_names
 
+    def take_metadata(self, value: Any) -> None:
+        super().take_metadata(value)
+        self.topic_names = frozenset(value.subscribed_topic_names)
+
+    def take_assignment(self, value: Any) -> None:
+        super().take_assignment(value)
+        self.assigned = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.assigned_partitions}
+
 
 class ShareGroup(EpochGroup[ShareGroupMember, Target]):
     """The state of a share group."""
 
     type_name = "share"
     protocol_type = "share"
+    member_type = ShareGroupMember
+    records = RECORDS
     goes_when_empty = False  # the group knows the partitions with a state at the share coordinator
 
     def __init__(self, group_id: str) -> None:
-        super().__init__(group_id, FIRST_GROUP_EPOCH)
+        super().__init__(group_id)
         self.initialized: Topics = {}  # the partitions with a state at the share coordinator
         self.initializing: Topics = {}  # the partitions for which a state was asked, without an answer yet
         self.deleting: dict[bytes, str] = {}  # topics whose states are being deleted, with their names
@@ -135,19 +127,11 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
         raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND)
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        group_id = self.group_id
-        tombstones = [tombstone for member_id in self.members for tombstone in member_tombstones(group_id, member_id)]
-        tombstones.append(CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), None))
-        if self.has_state_record:
-            tombstones.append(CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), None))
-        tombstones.append(CoordinatorRecord(ShareGroupMetadataKey(group_id), None))
-        return tombstones
+        states = ShareGroupStatePartitionMetadataKey(self.group_id)
+        return RECORDS.tombstones(self, [CoordinatorRecord(states, None)] if self.has_state_record else [])
 
-    # Members
-
-    def with_member(self, member: ShareGroupMember) -> list[ShareGroupMember]:
-        """Return the members after a change of `member`."""
-        return [*(other for other in self.members.values() if other.member_id != member.member_id), member]
+    def read_target(self, value: Any) -> Target:
+        return {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
 
 
 # ShareGroupDescribe
@@ -191,41 +175,38 @@ _STABLE = 0  # the only state of a member
 
 
 def member_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
-    value = ShareGroupMemberMetadataValue(
-        member.rack_id, member.client_id, member.client_host, sorted(member.topic_names)
-    )
-    return CoordinatorRecord(ShareGroupMemberMetadataKey(group_id, member.member_id), value)
-
-
-def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> CoordinatorRecord:
-    return CoordinatorRecord(ShareGroupMetadataKey(group_id), ShareGroupMetadataValue(epoch, metadata_hash))
+    client = member.rack_id, member.client_id, member.client_host
+    return RECORDS.member(group_id, member.member_id, *client, sorted(member.topic_names))
 
 
 def target_record(group_id: str, member_id: str, assignment: Target) -> CoordinatorRecord:
     topics = [TopicPartition(topic_id, sorted(partitions)) for topic_id, partitions in assignment.items()]
-    key = ShareGroupTargetAssignmentMemberKey(group_id, member_id)
-    return CoordinatorRecord(key, ShareGroupTargetAssignmentMemberValue(topics))
-
-
-def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> CoordinatorRecord:
-    value = ShareGroupTargetAssignmentMetadataValue(epoch, timestamp)
-    return CoordinatorRecord(ShareGroupTargetAssignmentMetadataKey(group_id), value)
+    return RECORDS.target(group_id, member_id, topics)
 
 
 def assignment_record(group_id: str, member: ShareGroupMember) -> CoordinatorRecord:
     topics = [StoredPartitions(topic_id, sorted(partitions)) for topic_id, partitions in member.assigned.items()]
-    value = ShareGroupCurrentMemberAssignmentValue(member.epoch, member.previous_epoch, _STABLE, topics)
-    return CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
+    return RECORDS.assignment(group_id, member.member_id, member.epoch, member.previous_epoch, _STABLE, topics)
 
 
 def states_record(
     group_id: str, initializing: Topics, initialized: Topics, deleting: Mapping[bytes, str]
 ) -> CoordinatorRecord:
-    """Return the record of which partitions have a state with the share coordinator, get one, or lose it."""
+    """Return the record of the partitions with a state at the share coordinator, or about to get or to lose a state."""
     value = ShareGroupStatePartitionMetadataValue(
         _infos(initializing), _infos(initialized), [TopicInfo(topic_id, name) for topic_id, name in deleting.items()]
     )
     return CoordinatorRecord(ShareGroupStatePartitionMetadataKey(group_id), value)
+
+
+def _states_result(
+    group_id: str, initializing: Topics, initialized: Topics, deleting: Mapping[bytes, str]
+) -> CoordinatorResult[None]:
+    return CoordinatorResult(records=[states_record(group_id, initializing, initialized, deleting)], key=group_id)
+
+
+def _but(topics: Mapping[bytes, V], gone: Collection[bytes]) -> dict[bytes, V]:
+    return {topic_id: value for topic_id, value in topics.items() if topic_id not in gone}
 
 
 def _infos(topics: Topics) -> list[TopicPartitionsInfo]:
@@ -251,54 +232,13 @@ def _without(topics: Topics, gone: Topics) -> Topics:
     return {topic_id: (name, parts) for topic_id, (name, parts) in left.items() if parts}
 
 
-def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Return the tombstones of all records of a member."""
-    return [
-        CoordinatorRecord(ShareGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        CoordinatorRecord(ShareGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        CoordinatorRecord(ShareGroupMemberMetadataKey(group_id, member_id), None),
-    ]
-
-
 def share_replay(table: GroupTable) -> EpochReplay[ShareGroup]:
-    kind = GroupRecordRules(
-        ShareGroup,
-        ShareGroup,
-        ShareGroupMember,
-        no_more_fields,
-        _take_member_metadata,
-        _take_current_assignment,
-        _read_target,
-    )
-    keys = KeyTypes(
-        ShareGroupMetadataKey,
-        ShareGroupMemberMetadataKey,
-        ShareGroupTargetAssignmentMetadataKey,
-        ShareGroupTargetAssignmentMemberKey,
-        ShareGroupCurrentMemberAssignmentKey,
-    )
-    return EpochReplay(table, kind, keys, {ShareGroupStatePartitionMetadataKey: _take_initialized})
-
-
-def _take_member_metadata(member: ShareGroupMember, value: ShareGroupMemberMetadataValue) -> None:
-    member.rack_id = value.rack_id
-    member.client_id = value.client_id
-    member.client_host = value.client_host
-    member.topic_names = frozenset(value.subscribed_topic_names)
-
-
-def _take_current_assignment(member: ShareGroupMember, value: ShareGroupCurrentMemberAssignmentValue) -> None:
-    member.epoch = value.member_epoch
-    member.previous_epoch = value.previous_member_epoch
-    member.assigned = {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.assigned_partitions}
-
-
-def _read_target(value: ShareGroupTargetAssignmentMemberValue) -> Target:
-    return {bytes(topic.topic_id): frozenset(topic.partitions) for topic in value.topic_partitions}
+    """Return the replay of share groups: the types of `EpochReplay`, and the states of partitions."""
+    return EpochReplay(table, ShareGroup, ShareGroup, {ShareGroupStatePartitionMetadataKey: _take_initialized})
 
 
 def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKey, value: Any) -> None:
-    """Apply the record of which partitions have a state, get one, or lose it."""
+    """Apply the record of the partitions with a state, about to get a state, or to lose a state."""
     group.has_state_record = value is not None
     group.initializing = {} if value is None else _read_infos(value.initializing_topics)
     group.initialized = {} if value is None else _read_infos(value.initialized_topics)
@@ -311,21 +251,15 @@ def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKe
 MAX_MEMBER_ID = 36
 
 
-class ShareMembership:
+class ShareMembership(EpochProtocol[ShareGroup]):
     """All requests and deadlines of share groups."""
 
     def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self._clocks = MemberClocks(table.timers, ShareGroup.type_name)
+        super().__init__(table, ShareGroup.type_name)
 
     def group(self, group_id: str, kind: str = "Group") -> ShareGroup:
         """Return the group. Raises GROUP_ID_NOT_FOUND."""
-        group = self._table.groups.get(group_id)
-        if isinstance(group, ShareGroup):
-            return group
-        if group is not None:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
-        raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
+        return self._table.of_kind(group_id, ShareGroup, kind)
 
     # Heartbeat
 
@@ -341,18 +275,15 @@ class ShareMembership:
         try:
             check_heartbeat(request)
             if request.member_epoch == LEAVE_EPOCH:
-                self._leave(request, result)
+                group = self.group(request.group_id)
+                self.fence(group, [group.member(request.member_id)], result, now)
+                result.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
             else:
                 self._go_on(request, caller, result, now, at_once)
         except ApiError as error:
             reply = ShareGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
             return CoordinatorResult(reply, key=request.group_id)
         return result
-
-    def _leave(self, request: ShareGroupHeartbeatRequest, result: CoordinatorResult[Any]) -> None:
-        group = self.group(request.group_id)
-        self._remove(group, group.member(request.member_id), result)
-        result.reply = ShareGroupHeartbeatResponse(member_id=request.member_id, member_epoch=LEAVE_EPOCH)
 
     def _go_on(
         self,
@@ -363,7 +294,10 @@ class ShareMembership:
         at_once: bool,
     ) -> None:
         joins = request.member_epoch == JOIN_EPOCH
-        group = self._joinable(request.group_id) if joins else self.group(request.group_id, "Share group")
+        if joins and request.group_id not in self._table.groups:
+            group = ShareGroup(request.group_id)
+        else:
+            group = self.group(request.group_id, "Group" if joins else "Share group")
         before = self._member(group, request, joins)
         member = before.copy()
         if request.rack_id is not None:
@@ -373,9 +307,10 @@ class ShareMembership:
         member.client_id, member.client_host = caller.client_id, caller.client_host
         if member.metadata() != before.metadata() or member.member_id not in group.members:
             result.records.append(member_record(group.group_id, member))
-        self._reconcile(group, before, member, result, now, at_once)
-        self.keep_alive(group, member.member_id, now)
         settings = self._table.group_settings(group.group_id)
+        is_due = at_once or group.may_retarget(settings.share_assignment_interval_ms, now)
+        self._reconcile(group, before, member, result, now, is_due)
+        self.keep_alive(group, member.member_id, now + settings.share_session_timeout_ms)
         reply = result.reply = ShareGroupHeartbeatResponse(
             member_id=member.member_id,
             member_epoch=member.epoch,
@@ -385,10 +320,6 @@ class ShareMembership:
             reply.assignment = HeartbeatAssignment(
                 [HeartbeatPartitions(topic_id, sorted(parts)) for topic_id, parts in member.assigned.items()]
             )
-
-    def _joinable(self, group_id: str) -> ShareGroup:
-        group: AnyGroup | None = self._table.groups.get(group_id)
-        return ShareGroup(group_id) if group is None else self.group(group_id)
 
     def _member(self, group: ShareGroup, request: ShareGroupHeartbeatRequest, joins: bool) -> ShareGroupMember:
         if not joins:
@@ -408,10 +339,14 @@ class ShareMembership:
         member: ShareGroupMember,
         result: CoordinatorResult[Any],
         now: int,
-        at_once: bool,
+        is_due: bool,
     ) -> None:
-        """Start a group epoch if topics have changed, assign for that epoch, and give the member its share."""
-        members = group.with_member(member)
+        """Start a group epoch if topics have changed, assign for the epoch, and give the member a share.
+
+        Args:
+            is_due: Assign now, if there is a newer epoch.
+        """
+        members = group.with_change(member)
         epoch, target_epoch = group.epoch, group.assignment_epoch
         bump = member.topic_names != before.topic_names or member.member_id not in group.members
         if epoch == target_epoch:
@@ -420,12 +355,11 @@ class ShareMembership:
             new_hash = self._table.hashes.of_group(self._read(members))
             if bump or new_hash != group.metadata_hash:
                 epoch += 1
-                result.records.append(epoch_record(group.group_id, epoch, new_hash))
+                result.records.append(RECORDS.epoch(group.group_id, epoch, new_hash))
             else:
                 group.metadata_stale = False  # else stale until the new hash is replayed: the log may refuse the record
         target = group.targets.get(member.member_id, {})
-        interval_ms = self._table.group_settings(group.group_id).share_assignment_interval_ms
-        if epoch > target_epoch and (at_once or group.may_retarget(interval_ms, now)):
+        if epoch > target_epoch and is_due:
             target = self._new_targets(group, members, epoch, result, now)[member.member_id]
             target_epoch = epoch
         if member.epoch != target_epoch or member.member_id not in group.members:
@@ -471,7 +405,7 @@ class ShareMembership:
             targets[member_id] = {topic_id: frozenset(parts) for topic_id, parts in share.items()}
             if targets[member_id] != group.targets.get(member_id):
                 result.records.append(target_record(group.group_id, member_id, targets[member_id]))
-        result.records.append(target_epoch_record(group.group_id, epoch, now))
+        result.records.append(RECORDS.target_epoch(group.group_id, epoch, now))
         return targets
 
     # States of partitions
@@ -494,7 +428,7 @@ class ShareMembership:
         return missing
 
     def initialize(self, group_id: str, topics: Topics, *, fenced: bool) -> CoordinatorResult[int]:
-        """Begin to initialize partitions of a group, which may come to be by that. The reply is the state epoch.
+        """Begin to initialize partitions of a group, known or new. The reply is the state epoch.
 
         Args:
             fenced: the attempt has an epoch of its own, which the records make that of the group. A request of an
@@ -507,32 +441,28 @@ class ShareMembership:
         result = CoordinatorResult(group.epoch, key=group_id)
         if fenced:
             result.reply = group.asked_epoch = max(group.epoch, group.asked_epoch + 1)
-            result.records.append(epoch_record(group_id, result.reply, group.metadata_hash))
+            result.records.append(RECORDS.epoch(group_id, result.reply, group.metadata_hash))
         begun = _joined(group.initializing, topics)
         result.records.append(states_record(group_id, begun, group.initialized, group.deleting))
         return result
 
     def initialized(self, group_id: str, tried: Topics, done: Topics) -> CoordinatorResult[None]:
-        """End an attempt to initialize partitions: the `done` ones have a state now."""
+        """End an attempt to initialize partitions: the partitions of `done` have a state now."""
         group = self.group(group_id)
         left, known = _without(group.initializing, tried), _joined(group.initialized, done)
-        deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in done}
-        return CoordinatorResult(records=[states_record(group_id, left, known, deleting)], key=group_id)
+        return _states_result(group_id, left, known, _but(group.deleting, done))
 
     def delete_topics(self, group_id: str, topics: Topics) -> CoordinatorResult[None]:
-        """Begin to delete the states of topics: no member is given partitions of these until that is over."""
+        """Begin to delete the states of topics: no member is given partitions of the topics until the end."""
         group = self.group(group_id)
-        left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in topics}
         deleting = group.deleting | {topic_id: name for topic_id, (name, _) in topics.items()}
-        return CoordinatorResult(records=[states_record(group_id, group.initializing, left, deleting)], key=group_id)
+        return _states_result(group_id, group.initializing, _but(group.initialized, topics), deleting)
 
     def forget_topics(self, group_id: str, gone: Collection[bytes]) -> CoordinatorResult[None]:
-        """Note that these topics have no state any more."""
+        """Note the end of the states of topics."""
         group = self.group(group_id)
-        begun = {topic_id: topic for topic_id, topic in group.initializing.items() if topic_id not in gone}
-        left = {topic_id: topic for topic_id, topic in group.initialized.items() if topic_id not in gone}
-        deleting = {topic_id: name for topic_id, name in group.deleting.items() if topic_id not in gone}
-        return CoordinatorResult(records=[states_record(group_id, begun, left, deleting)], key=group_id)
+        begun, left = _but(group.initializing, gone), _but(group.initialized, gone)
+        return _states_result(group_id, begun, left, _but(group.deleting, gone))
 
     def deleted_topics(self, group: ShareGroup) -> set[bytes]:
         """Return the deleted topics with a state."""
@@ -540,34 +470,27 @@ class ShareMembership:
 
     # Leaving and time
 
-    def _remove(self, group: ShareGroup, member: ShareGroupMember, result: CoordinatorResult[Any]) -> None:
-        """Remove a member; the others share its partitions from the next epoch on."""
-        result.records += member_tombstones(group.group_id, member.member_id)
-        left = [other for other in group.members.values() if other is not member]
+    def fence(
+        self, group: ShareGroup, leaving: list[ShareGroupMember], result: CoordinatorResult[Any], now: int
+    ) -> None:
+        for member in leaving:
+            result.records += RECORDS.member_tombstones(group.group_id, member.member_id)
+        left = [member for member in group.members.values() if member not in leaving]
         new_hash = self._table.hashes.of_group(self._read(left))
-        result.records.append(epoch_record(group.group_id, group.epoch + 1, new_hash))
+        result.records.append(RECORDS.epoch(group.group_id, group.epoch + 1, new_hash))
 
-    def keep_alive(self, group: ShareGroup, member_id: str, now: int) -> None:
-        """Start the member's session anew."""
-        session_ms = self._table.group_settings(group.group_id).share_session_timeout_ms
-        self._clocks.keep_alive(group, member_id, now + session_ms)
-
-    def on_timer(self, key: TimerKey, group: ShareGroup, result: CoordinatorResult[Any]) -> None:
-        """Remove a member after the session timeout."""
-        member = group.members.get(key.member_id)
-        if member is not None:
-            self._remove(group, member, result)
+    def session_ms(self, group: ShareGroup, member: ShareGroupMember) -> int:
+        return self._table.group_settings(group.group_id).share_session_timeout_ms
 
     def on_loaded(self, group: ShareGroup, now: int) -> None:
-        """Begin the sessions after a load: members have a full session to come back.
+        """Begin the sessions after a load, and the states of partitions anew.
 
         The coordinator before may have asked for states under the group's epoch, so the next attempt takes a higher
         epoch. Partitions that were being initialized or deleted are initialized anew.
         """
         group.asked_epoch = group.epoch
         group.initializing, group.deleting = {}, {}
-        for member_id in group.members:
-            self.keep_alive(group, member_id, now)
+        super().on_loaded(group, now)
 
 
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:

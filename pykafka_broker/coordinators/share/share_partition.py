@@ -415,7 +415,7 @@ class SharePartition:
         self.in_flight.tidy(first, last)
 
     def log_starts_at(self, offset: int) -> None:
-        """Archive available records before `offset`. A member may still acknowledge its records."""
+        """Archive available records before `offset`. A member may still acknowledge acquired records."""
         if offset <= self.start_offset:
             return
         self._archive_available(self.start_offset, offset - 1)
@@ -431,8 +431,7 @@ class SharePartition:
     ) -> Callable[[], None]:
         """Check and store acknowledgements; calling the result puts the change into effect.
 
-        Raises:
-            ApiError: An acknowledgement is wrong, and none has an effect.
+        Raises ApiError: An acknowledgement is wrong, and no acknowledgement has an effect.
         """
         decided: list[StateRun] = []
         renewed: list[Run] = []
@@ -497,7 +496,7 @@ class SharePartition:
 
     @property
     def has_locks(self) -> bool:
-        """Return whether a member has records, or has let their locks run out unseen."""
+        """Return whether a member has records, or records with locks run out unseen."""
         return bool(self._acquired())
 
     def _acquired(self) -> list[Run]:

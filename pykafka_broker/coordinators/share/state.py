@@ -15,8 +15,7 @@ from enum import IntEnum
 from heapq import heappop, heappush, merge
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import DecodeError, uuid_text
@@ -69,7 +68,7 @@ def _cut_from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
 
 
 def _counting(runs: Iterator[StateRun]) -> list[StateRun]:
-    """Return the runs that count, from the lowest offset up: of several open runs the strongest.
+    """Return the strongest of several open runs at each offset, from the lowest offset up.
 
     Args:
         runs: In order of their first offsets.
@@ -125,31 +124,6 @@ class ShareKey(NamedTuple):
         return f"{self.group_id}:{uuid_text(self.topic_id)}:{self.partition}"
 
 
-def snapshot_record(
-    key: ShareKey,
-    snapshot_epoch: int,
-    state_epoch: int,
-    leader_epoch: int,
-    start_offset: int,
-    complete_count: int,
-    created: int,
-    now: int,
-    runs: Iterable[StateRun],
-) -> CoordinatorRecord:
-    """Return the record of a share partition's whole state."""
-    value = ShareSnapshotValue(
-        snapshot_epoch,
-        state_epoch,
-        leader_epoch,
-        start_offset,
-        complete_count,
-        created,
-        now,
-        [SnapshotBatch(*run) for run in runs],
-    )
-    return CoordinatorRecord(ShareSnapshotKey(*key), value)
-
-
 def update_record(
     key: ShareKey,
     snapshot_epoch: int,
@@ -171,11 +145,6 @@ def runs_of(value: ShareSnapshotValue | ShareUpdateValue) -> list[StateRun]:
         StateRun(batch.first_offset, batch.last_offset, batch.delivery_state, batch.delivery_count)
         for batch in value.state_batches
     ]
-
-
-def tombstone_record(key: ShareKey) -> CoordinatorRecord:
-    """Return the record for the end of a share partition."""
-    return CoordinatorRecord(ShareSnapshotKey(*key), None)
 
 
 # The coordinator
@@ -230,6 +199,22 @@ class ShareState:
         return self.start_offset if said == UNINITIALIZED else said
 
 
+def _snapshot(
+    known: ShareState, start_offset: int, complete_count: int, runs: Iterable[StateRun], now: int
+) -> ShareSnapshotValue:
+    """Return the next snapshot of a state."""
+    return ShareSnapshotValue(
+        known.snapshot_epoch + 1,
+        known.state_epoch,
+        known.leader_epoch,
+        start_offset,
+        complete_count,
+        known.created,
+        now,
+        [SnapshotBatch(*run) for run in runs],
+    )
+
+
 class ShareCoordinator:
     """All share partitions of the node's logs. (Kafka: ShareCoordinatorShard)"""
 
@@ -248,8 +233,8 @@ class ShareCoordinator:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
         snapshot_epoch = 0 if known is None else known.snapshot_epoch + 1
         count = UNKNOWN_COUNT if start_offset == UNINITIALIZED else 0
-        record = snapshot_record(key, snapshot_epoch, state_epoch, 0, start_offset, count, now, now, ())
-        return self._effects(key, record)
+        value = ShareSnapshotValue(snapshot_epoch, state_epoch, 0, start_offset, count, now, now, [])
+        return self._result(key, value)
 
     def write(
         self,
@@ -269,11 +254,9 @@ class ShareCoordinator:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
         if known.updates < self.updates_per_snapshot:
             record = update_record(key, known.snapshot_epoch, known.leader_epoch, start_offset, complete_count, runs)
-            return self._effects(key, record)
+            return CoordinatorResult(records=[record], key=key.coordinator_key())
         start = known.start_after(start_offset)
-        return self._effects(
-            key, self._snapshot(key, known, start, complete_count, overlaid(known.runs, runs, start), now)
-        )
+        return self._result(key, _snapshot(known, start, complete_count, overlaid(known.runs, runs, start), now))
 
     def read(self, key: ShareKey, leader_epoch: int, *, anew: bool = False) -> CoordinatorResult[ShareState]:
         """Decide a ReadShareGroupState; the reply is the state.
@@ -307,7 +290,7 @@ class ShareCoordinator:
         """Delete the state for a deleted topic."""
         if key not in self.states:
             return CoordinatorResult(key=key.coordinator_key())
-        return self._effects(key, tombstone_record(key))
+        return self._result(key, None)
 
     def cold_snapshots(self, older_than: int, now: int) -> list[CoordinatorResult[None]]:
         """Return snapshots of idle partitions with updates since the last snapshot.
@@ -315,27 +298,13 @@ class ShareCoordinator:
         Until such a snapshot the log must be kept from the last snapshot on.
         """
         return [
-            self._effects(key, self._snapshot(key, state, state.start_offset, state.complete_count, state.runs, now))
+            self._result(key, _snapshot(state, state.start_offset, state.complete_count, state.runs, now))
             for key, state in self.states.items()
             if state.updates and state.written <= older_than
         ]
 
-    def _snapshot(
-        self, key: ShareKey, known: ShareState, start: int, complete_count: int, runs: Iterable[StateRun], now: int
-    ) -> CoordinatorRecord:
-        return snapshot_record(
-            key,
-            known.snapshot_epoch + 1,
-            known.state_epoch,
-            known.leader_epoch,
-            start,
-            complete_count,
-            known.created,
-            now,
-            runs,
-        )
-
-    def _effects(self, key: ShareKey, record: CoordinatorRecord) -> CoordinatorResult[None]:
+    def _result(self, key: ShareKey, snapshot: ShareSnapshotValue | None) -> CoordinatorResult[None]:
+        record = CoordinatorRecord(ShareSnapshotKey(*key), snapshot)
         return CoordinatorResult(records=[record], key=key.coordinator_key())
 
     def _check_exists(self, key: ShareKey) -> None:

@@ -9,18 +9,17 @@ made, so a member and its copy share them; a subtopology without tasks is left o
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
-from enum import IntEnum
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.groups.epoch_group import (
+from pykafka_broker.coordinators.groups.group import (
     EpochReplay,
-    GroupRecordRules,
-    KeyTypes,
+    GroupRecords,
+    GroupTable,
     ReconciledGroup,
     ReconciledGroupMember,
+    ReconciliationState,
     Since,
 )
-from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams.topology import ConfiguredTopology, required_topics, topics_read
@@ -38,23 +37,9 @@ from pykafka_broker.protocol.messages.streams_group_describe_response import End
 from pykafka_broker.protocol.stored import streams_group_current_member_assignment_value as current_value
 from pykafka_broker.protocol.stored import streams_group_target_assignment_member_value as target_value
 from pykafka_broker.protocol.stored import streams_group_topology_value as stored_value
-from pykafka_broker.protocol.stored.streams_group_current_member_assignment_key import (
-    StreamsGroupCurrentMemberAssignmentKey,
-)
-from pykafka_broker.protocol.stored.streams_group_member_metadata_key import StreamsGroupMemberMetadataKey
-from pykafka_broker.protocol.stored.streams_group_member_metadata_value import Endpoint, StreamsGroupMemberMetadataValue
+from pykafka_broker.protocol.stored.streams_group_member_metadata_value import Endpoint
 from pykafka_broker.protocol.stored.streams_group_member_metadata_value import KeyValue as Tag
-from pykafka_broker.protocol.stored.streams_group_metadata_key import StreamsGroupMetadataKey
-from pykafka_broker.protocol.stored.streams_group_metadata_value import LastAssignmentConfig, StreamsGroupMetadataValue
-from pykafka_broker.protocol.stored.streams_group_target_assignment_member_key import (
-    StreamsGroupTargetAssignmentMemberKey,
-)
-from pykafka_broker.protocol.stored.streams_group_target_assignment_metadata_key import (
-    StreamsGroupTargetAssignmentMetadataKey,
-)
-from pykafka_broker.protocol.stored.streams_group_target_assignment_metadata_value import (
-    StreamsGroupTargetAssignmentMetadataValue,
-)
+from pykafka_broker.protocol.stored.streams_group_metadata_value import LastAssignmentConfig
 from pykafka_broker.protocol.stored.streams_group_topology_key import StreamsGroupTopologyKey
 from pykafka_broker.protocol.stored.streams_group_topology_value import StreamsGroupTopologyValue
 
@@ -85,7 +70,7 @@ class TasksTupleWithEpochs(NamedTuple):
         return not (self.active or self.standby or self.warmup)
 
     def overlaps(self, reported: TasksTuple) -> bool:
-        """Whether a member has reported a task of these, each role on its own."""
+        """Whether a member has reported a task of the collection, role by role."""
         return any(
             not has.keys().isdisjoint(said)
             and any(not said.get(name, frozenset()).isdisjoint(has[name]) for name in has)
@@ -124,18 +109,17 @@ def pairs(tasks: Mapping[str, Iterable[int]]) -> Iterable[Task]:
 # The group
 
 
-STREAMS_PROTOCOL_TYPE = "streams"
-FIRST_ASSIGNMENT_EPOCH = 1
 NO_TOPOLOGY = -1
+RECORDS = GroupRecords("StreamsGroup")
 
 
-class StreamsMemberState(IntEnum):
-    """The progress of a member towards the target."""
+class StreamsMemberState(ReconciliationState):
+    """The progress of a member of a streams group towards the target."""
 
     STABLE = 1
     UNREVOKED_TASKS = 2  # the member has to give tasks back first
     UNRELEASED_TASKS = 3  # other members have to give tasks back first
-    UNKNOWN = 127  # written by a release that knows more states
+    UNKNOWN = 127
 
 
 class StreamsGroupMember(ReconciledGroupMember):
@@ -170,6 +154,26 @@ class StreamsGroupMember(ReconciledGroupMember):
             self.client_tags,
         )
 
+    def take_metadata(self, value: Any) -> None:
+        super().take_metadata(value)
+        self.topology_epoch = value.topology_epoch
+        self.process_id = value.process_id
+        self.endpoint = value.user_endpoint
+        self.client_tags = {tag.key: tag.value for tag in value.client_tags}
+
+    def take_assignment(self, value: Any) -> None:
+        super().take_assignment(value)
+        self.assigned = TasksTupleWithEpochs(
+            _read_active_tasks(value.active_tasks, self.epoch),
+            read_tasks(value.standby_tasks),
+            read_tasks(value.warmup_tasks),
+        )
+        self.revoking = TasksTupleWithEpochs(
+            _read_active_tasks(value.active_tasks_pending_revocation, self.epoch),
+            read_tasks(value.standby_tasks_pending_revocation),
+            read_tasks(value.warmup_tasks_pending_revocation),
+        )
+
     def assigned_since(self, subtopology: str | None, partition: int) -> int | None:
         """Return the epoch since which an active task is the member's, also while revoked; None for others."""
         for owned in (self.assigned, self.revoking):
@@ -183,10 +187,12 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
     """A group of stream threads with the same topology."""
 
     type_name = "streams"
-    protocol_type = STREAMS_PROTOCOL_TYPE
+    protocol_type = "streams"
+    member_type = StreamsGroupMember
+    records = RECORDS
 
     def __init__(self, group_id: str, topics: ClusterTopics) -> None:
-        super().__init__(group_id, FIRST_ASSIGNMENT_EPOCH)
+        super().__init__(group_id)
         self._topics = topics
         self.validated_topology_epoch = NO_TOPOLOGY
         self.assignment_configs: dict[str, str] = {}  # the assignor's settings in the last epoch
@@ -221,32 +227,17 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         return since
 
     def tombstones(self) -> list[CoordinatorRecord]:
-        group_id = self.group_id
-        return [
-            *(
-                CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None)
-                for member_id in self.members
-            ),
-            *(
-                CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None)
-                for member_id in self.members
-            ),
-            CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id), None),
-            *(
-                CoordinatorRecord(StreamsGroupMemberMetadataKey(group_id, member_id), None)
-                for member_id in self.members
-            ),
-            CoordinatorRecord(StreamsGroupMetadataKey(group_id), None),
-            CoordinatorRecord(StreamsGroupTopologyKey(group_id), None),
-        ]
+        return [*RECORDS.tombstones(self), CoordinatorRecord(StreamsGroupTopologyKey(self.group_id), None)]
 
     # Members
 
     def target_of(self, member_id: str) -> TasksTuple:
         return self.targets.get(member_id, NOTHING)
 
-    def with_change(self, member: StreamsGroupMember) -> list[StreamsGroupMember]:
-        """Return the members after a change of `member`."""
+    def with_change(
+        self, member: StreamsGroupMember, replaced: StreamsGroupMember | None = None
+    ) -> list[StreamsGroupMember]:
+        """Return the members after a change of `member`, in the same order."""
         return list((self.members | {member.member_id: member}).values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
@@ -256,7 +247,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
     # The topology
 
     def required(self) -> Set[str]:
-        """Return all topics that the topology needs."""
+        """Return all topics needed by the topology."""
         if self._required is None:
             self._required = frozenset() if self.topology is None else required_topics(self.topology)
         return self._required
@@ -269,8 +260,17 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
 
     # By replay alone
 
-    def set_topology(self, topology: StreamsGroupTopologyValue | None) -> None:
-        self.topology = topology
+    def take_epoch(self, value: Any) -> None:
+        super().take_epoch(value)
+        self.validated_topology_epoch = value.validated_topology_epoch
+        self.assignment_configs = {config.key: config.value for config in value.last_assignment_configs or ()}
+
+    def read_target(self, value: Any) -> TasksTuple:
+        roles = (value.active_tasks, value.standby_tasks, value.warmup_tasks)
+        return TasksTuple(*(read_tasks(role) for role in roles))
+
+    def replay_topology(self, key: StreamsGroupTopologyKey, value: StreamsGroupTopologyValue | None) -> None:
+        self.topology = value
         self.configured = None
         self.shown = None
         self._required = self._read_by = None
@@ -347,37 +347,21 @@ def _describe_member(group: StreamsGroup, member: StreamsGroupMember) -> Member:
         else DescribedEndpoint(member.endpoint.host, member.endpoint.port),
         client_tags=[KeyValue(key, value) for key, value in member.client_tags.items()],
         assignment=_describe_assignment(*member.assigned),
-        target_assignment=_describe_assignment(*group.targets.get(member.member_id, TasksTuple())),
+        target_assignment=_describe_assignment(*group.target_of(member.member_id)),
     )
 
 
 def _describe_assignment(*roles: Mapping[str, Iterable[int]]) -> Assignment:
-    return Assignment(*(_described_tasks(tasks) for tasks in roles))
-
-
-def _described_tasks(tasks: Mapping[str, Iterable[int]]) -> list[TaskIds]:
-    return [TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)]
+    return Assignment(*([TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)] for tasks in roles))
 
 
 # Records, as Kafka 4.3 writes them
 
 
-KNOWN_STATES = frozenset(StreamsMemberState)
-
-
 def member_record(group_id: str, member: StreamsGroupMember) -> CoordinatorRecord:
-    value = StreamsGroupMemberMetadataValue(
-        member.instance_id,
-        member.rack_id,
-        member.client_id,
-        member.client_host,
-        member.rebalance_timeout_ms,
-        member.topology_epoch,
-        member.process_id,
-        member.endpoint,
-        [Tag(key, value) for key, value in sorted(member.client_tags.items())],
-    )
-    return CoordinatorRecord(StreamsGroupMemberMetadataKey(group_id, member.member_id), value)
+    *fields, _ = member.metadata()
+    tags = [Tag(key, value) for key, value in sorted(member.client_tags.items())]
+    return RECORDS.member(group_id, member.member_id, *fields, tags)
 
 
 def topology_record(group_id: str, value: StreamsGroupTopologyValue) -> CoordinatorRecord:
@@ -388,38 +372,21 @@ def epoch_record(
     group_id: str, epoch: int, metadata_hash: int, validated_topology_epoch: int, configs: dict[str, str]
 ) -> CoordinatorRecord:
     last = [LastAssignmentConfig(key, value) for key, value in sorted(configs.items())]
-    value = StreamsGroupMetadataValue(epoch, metadata_hash, validated_topology_epoch, last)
-    return CoordinatorRecord(StreamsGroupMetadataKey(group_id), value)
+    return RECORDS.epoch(group_id, epoch, metadata_hash, validated_topology_epoch, last)
 
 
 def target_record(group_id: str, member_id: str, assignment: TasksTuple) -> CoordinatorRecord:
-    value = target_value.StreamsGroupTargetAssignmentMemberValue(*(_stored_target_tasks(tasks) for tasks in assignment))
-    return CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), value)
-
-
-def _stored_target_tasks(tasks: Tasks) -> list[target_value.TaskIds]:
-    return [target_value.TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)]
-
-
-def target_epoch_record(group_id: str, epoch: int, timestamp: int) -> CoordinatorRecord:
-    value = StreamsGroupTargetAssignmentMetadataValue(epoch, timestamp)
-    return CoordinatorRecord(StreamsGroupTargetAssignmentMetadataKey(group_id), value)
+    roles = ([target_value.TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)] for tasks in assignment)
+    return RECORDS.target(group_id, member_id, *roles)
 
 
 def assignment_record(group_id: str, member: StreamsGroupMember) -> CoordinatorRecord:
-    owned, revoking = member.assigned, member.revoking
-    value = current_value.StreamsGroupCurrentMemberAssignmentValue(
-        member.epoch,
-        member.previous_epoch,
-        member.state,
-        _stored_active_tasks(owned.active),
-        _stored_tasks(owned.standby),
-        _stored_tasks(owned.warmup),
-        _stored_active_tasks(revoking.active),
-        _stored_tasks(revoking.standby),
-        _stored_tasks(revoking.warmup),
-    )
-    return CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id, member.member_id), value)
+    roles = [
+        stored
+        for owned in (member.assigned, member.revoking)
+        for stored in (_stored_active_tasks(owned.active), _stored_tasks(owned.standby), _stored_tasks(owned.warmup))
+    ]
+    return RECORDS.assignment(group_id, member.member_id, member.epoch, member.previous_epoch, member.state, *roles)
 
 
 def _stored_active_tasks(tasks: ActiveTasks) -> list[current_value.TaskIds]:
@@ -432,50 +399,6 @@ def _stored_active_tasks(tasks: ActiveTasks) -> list[current_value.TaskIds]:
 
 def _stored_tasks(tasks: Tasks) -> list[current_value.TaskIds]:
     return [current_value.TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)]
-
-
-def member_tombstones(group_id: str, member_id: str) -> list[CoordinatorRecord]:
-    """Return the tombstones of all records of a member."""
-    return [
-        CoordinatorRecord(StreamsGroupCurrentMemberAssignmentKey(group_id, member_id), None),
-        CoordinatorRecord(StreamsGroupTargetAssignmentMemberKey(group_id, member_id), None),
-        CoordinatorRecord(StreamsGroupMemberMetadataKey(group_id, member_id), None),
-    ]
-
-
-def _take_epoch(group: StreamsGroup, value: StreamsGroupMetadataValue) -> None:
-    group.validated_topology_epoch = value.validated_topology_epoch
-    group.assignment_configs = {config.key: config.value for config in value.last_assignment_configs or ()}
-
-
-def _take_member_metadata(member: StreamsGroupMember, value: StreamsGroupMemberMetadataValue) -> None:
-    member.instance_id = value.instance_id
-    member.rack_id = value.rack_id
-    member.client_id = value.client_id
-    member.client_host = value.client_host
-    member.rebalance_timeout_ms = value.rebalance_timeout_ms
-    member.topology_epoch = value.topology_epoch
-    member.process_id = value.process_id
-    member.endpoint = value.user_endpoint
-    member.client_tags = {tag.key: tag.value for tag in value.client_tags}
-
-
-def _take_current_assignment(
-    member: StreamsGroupMember, value: current_value.StreamsGroupCurrentMemberAssignmentValue
-) -> None:
-    member.epoch = value.member_epoch
-    member.previous_epoch = value.previous_member_epoch
-    member.state = StreamsMemberState(value.state) if value.state in KNOWN_STATES else StreamsMemberState.UNKNOWN
-    member.assigned = TasksTupleWithEpochs(
-        _read_active_tasks(value.active_tasks, member.epoch),
-        read_tasks(value.standby_tasks),
-        read_tasks(value.warmup_tasks),
-    )
-    member.revoking = TasksTupleWithEpochs(
-        _read_active_tasks(value.active_tasks_pending_revocation, member.epoch),
-        read_tasks(value.standby_tasks_pending_revocation),
-        read_tasks(value.warmup_tasks_pending_revocation),
-    )
 
 
 def _read_active_tasks(tasks: Iterable[current_value.TaskIds], epoch: int) -> ActiveTasks:
@@ -493,30 +416,7 @@ def _read_active_tasks(tasks: Iterable[current_value.TaskIds], epoch: int) -> Ac
     return found
 
 
-def _read_target(value: target_value.StreamsGroupTargetAssignmentMemberValue) -> TasksTuple:
-    return TasksTuple(read_tasks(value.active_tasks), read_tasks(value.standby_tasks), read_tasks(value.warmup_tasks))
-
-
 def streams_replay(table: GroupTable) -> EpochReplay[StreamsGroup]:
     """Return the replay of streams groups: the types of `EpochReplay`, and the topology."""
-    kind = GroupRecordRules(
-        StreamsGroup,
-        lambda group_id: StreamsGroup(group_id, table.topics),
-        StreamsGroupMember,
-        _take_epoch,
-        _take_member_metadata,
-        _take_current_assignment,
-        _read_target,
-    )
-    keys = KeyTypes(
-        StreamsGroupMetadataKey,
-        StreamsGroupMemberMetadataKey,
-        StreamsGroupTargetAssignmentMetadataKey,
-        StreamsGroupTargetAssignmentMemberKey,
-        StreamsGroupCurrentMemberAssignmentKey,
-    )
-    return EpochReplay(table, kind, keys, {StreamsGroupTopologyKey: _replay_topology})
-
-
-def _replay_topology(group: StreamsGroup, key: StreamsGroupTopologyKey, value: Any) -> None:
-    group.set_topology(value)
+    more: dict[type, Any] = {StreamsGroupTopologyKey: StreamsGroup.replay_topology}
+    return EpochReplay(table, StreamsGroup, lambda group_id: StreamsGroup(group_id, table.topics), more)

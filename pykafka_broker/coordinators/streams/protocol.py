@@ -11,16 +11,23 @@ group coordinator alone reads this file, which is the streams protocol as a whol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
+from pykafka_broker.coordinators.groups.assignors import TaskMemberSpec, assign_tasks
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
-from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, MemberClocks
-from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
+from pykafka_broker.coordinators.groups.group import (
+    JOIN_EPOCH,
+    LEAVE_STATIC_EPOCH,
+    AnyGroup,
+    Caller,
+    EpochChange,
+    EpochProtocol,
+    GroupTable,
+    TimerKey,
+)
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
-from pykafka_broker.coordinators.streams.assignor import TaskMemberSpec, assign
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.coordinators.streams.group import (
     NO_TOPOLOGY,
     NOTHING,
@@ -35,9 +42,7 @@ from pykafka_broker.coordinators.streams.group import (
     assignment_record,
     epoch_record,
     member_record,
-    member_tombstones,
     read_tasks,
-    target_epoch_record,
     target_record,
     topology_record,
 )
@@ -85,13 +90,11 @@ class StreamsResult(CoordinatorResult[StreamsGroupHeartbeatResponse]):
         self.missing_topics: list[CreatableTopic] = []
 
 
-class StreamsProtocol:
+class StreamsProtocol(EpochProtocol[StreamsGroup]):
     """All requests and deadlines of streams groups."""
 
     def __init__(self, table: GroupTable) -> None:
-        self._table = table
-        self._timers = table.timers
-        self._clocks = MemberClocks(table.timers, StreamsGroup.type_name)
+        super().__init__(table, StreamsGroup.type_name)
 
     # Heartbeat
 
@@ -102,7 +105,12 @@ class StreamsProtocol:
             check_heartbeat(request)
             group = self._table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
-                self._leave(self.existing(request.group_id), request, result)
+                group = self._table.of_kind(request.group_id, StreamsGroup)
+                if request.shutdown_application:
+                    _ask_for_shutdown(group, request.member_id)
+                member_id, epoch = request.member_id, request.member_epoch
+                result.reply = StreamsGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch, status=[])
+                self.fence(group, [group.member(member_id)], result, now)
             elif isinstance(group, StreamsGroup):
                 self._heartbeat(group, request, caller, result, now)
             else:
@@ -112,23 +120,16 @@ class StreamsProtocol:
             result.reply = StreamsGroupHeartbeatResponse(error_code=error.code, error_message=error.message)
         return result
 
-    def existing(self, group_id: str) -> StreamsGroup:
-        """Return the group. Raises GROUP_ID_NOT_FOUND also for a group of another kind."""
-        group = self._table.existing(group_id)
-        if not isinstance(group, StreamsGroup):
-            raise _other_kind(group_id)
-        return group
-
     def _new_group(
         self, group: AnyGroup | None, request: StreamsGroupHeartbeatRequest, result: StreamsResult
     ) -> StreamsGroup:
         """Return a new group for a first member; an empty classic group makes way."""
         group_id = request.group_id
-        if group is None and request.member_epoch != JOIN_EPOCH:
-            raise ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Streams group {group_id} not found.")
+        if request.member_epoch != JOIN_EPOCH or not (
+            group is None or (isinstance(group, ClassicGroup) and group.is_empty)
+        ):
+            return self._table.of_kind(group_id, StreamsGroup, "Streams group")
         if group is not None:
-            if request.member_epoch != JOIN_EPOCH or not (isinstance(group, ClassicGroup) and group.is_empty):
-                raise _other_kind(group_id)
             result.records.append(group_tombstone(group_id))
         return StreamsGroup(group_id, self._table.topics)
 
@@ -153,22 +154,37 @@ class StreamsProtocol:
         member = change.member
         _apply_request(member, request, caller)
         change.take_over(request)
-        _note_stale(change)
-        configs = assignment_configs(self._table, group.group_id)
+        theirs, ours = member.topology_epoch, change.topology.epoch
+        if theirs < ours:
+            detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
+            change.statuses.append(Status(STALE_TOPOLOGY, detail))
+        settings = self._table.group_settings(group.group_id)
+        configs = {
+            STANDBYS: str(settings.streams_num_standby_replicas)
+        }  # the assignor's, as the epoch's record has them
         change.bump(configs)
-        epoch, target = change.retarget(configs, self._is_delayed(group, now))
+        is_delayed = self._is_delayed(group, settings.streams_initial_rebalance_delay_ms, now)
+        epoch, target = change.retarget(configs, is_delayed, settings.streams_assignment_interval_ms)
         change.reconcile(epoch, target, request)
-        self._clocks.follow_state(group, before, member, now)
-        self.keep_alive(group, member.member_id, now)
+        self.follow_state(group, before, member, now)
+        self.keep_alive(group, member.member_id, now + settings.streams_session_timeout_ms)
         if request.shutdown_application:
             _ask_for_shutdown(group, member.member_id)
         result.missing_topics = change.configured.missing
-        reply = result.reply = self._reply(group, change)
-        self._reply_tasks(group, change, joins, reply)
-        self._reply_endpoints(group, change, request, reply)
+        reply = result.reply = self._reply(group, change, settings.streams_heartbeat_interval_ms)
+        owned = member.assigned
+        if joins or owned != before.assigned:
+            reply.active_tasks, reply.standby_tasks, reply.warmup_tasks = map(_task_ids, owned)
+            if member.endpoint is not None:
+                group.endpoint_epoch += 1  # news for all who look for the member's tasks
+        if request.endpoint_information_epoch != group.endpoint_epoch:
+            reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)
+        if group.group_id in self._table.groups:  # the epochs of a group begin with its first record
+            reply.endpoint_information_epoch = group.endpoint_epoch
 
-    def _reply(self, group: StreamsGroup, change: StreamsMemberChange) -> StreamsGroupHeartbeatResponse:
-        interval = self._table.group_settings(group.group_id).streams_heartbeat_interval_ms
+    def _reply(
+        self, group: StreamsGroup, change: StreamsMemberChange, interval_ms: int
+    ) -> StreamsGroupHeartbeatResponse:
         statuses = change.statuses
         if change.configured.problem is not None:
             statuses.append(Status(change.configured.problem.status, change.configured.problem.detail))
@@ -183,51 +199,18 @@ class StreamsProtocol:
         return StreamsGroupHeartbeatResponse(
             member_id=change.member.member_id,
             member_epoch=change.member.epoch,
-            heartbeat_interval_ms=interval,
+            heartbeat_interval_ms=interval_ms,
             status=statuses,
         )
 
-    def _reply_tasks(
-        self, group: StreamsGroup, change: StreamsMemberChange, joins: bool, reply: StreamsGroupHeartbeatResponse
-    ) -> None:
-        """Put the member's tasks into the reply, after a join or a change, which is also news for endpoints."""
-        owned = change.member.assigned
-        if joins or owned != change.before.assigned:
-            reply.active_tasks = _task_ids(owned.active)
-            reply.standby_tasks = _task_ids(owned.standby)
-            reply.warmup_tasks = _task_ids(owned.warmup)
-            if change.member.endpoint is not None:
-                group.endpoint_epoch += 1
-
-    def _reply_endpoints(
-        self,
-        group: StreamsGroup,
-        change: StreamsMemberChange,
-        request: StreamsGroupHeartbeatRequest,
-        reply: StreamsGroupHeartbeatResponse,
-    ) -> None:
-        if request.endpoint_information_epoch != group.endpoint_epoch:
-            reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)
-        if group.group_id in self._table.groups:  # the epochs of a group begin with its first record
-            reply.endpoint_information_epoch = group.endpoint_epoch
-
     # Leaving
 
-    def _leave(
-        self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest, result: CoordinatorResult[Any]
+    def fence(
+        self, group: StreamsGroup, leaving: list[StreamsGroupMember], result: CoordinatorResult[Any], now: int
     ) -> None:
-        """Remove a member for good."""
-        if request.shutdown_application:
-            _ask_for_shutdown(group, request.member_id)
-        result.reply = StreamsGroupHeartbeatResponse(
-            member_id=request.member_id, member_epoch=request.member_epoch, status=[]
-        )
-        self._fence(group, group.member(request.member_id), result)
-
-    def _fence(self, group: StreamsGroup, member: StreamsGroupMember, result: CoordinatorResult[Any]) -> None:
-        """Remove a member from the group; the others share the member's tasks from the next epoch on."""
         group_id = group.group_id
-        result.records += member_tombstones(group_id, member.member_id)
+        for member in leaving:
+            result.records += group.records.member_tombstones(group_id, member.member_id)
         result.records.append(
             epoch_record(
                 group_id,
@@ -240,45 +223,28 @@ class StreamsProtocol:
 
     # Time
 
-    def _is_delayed(self, group: StreamsGroup, now: int) -> bool:
+    def _is_delayed(self, group: StreamsGroup, delay_ms: int, now: int) -> bool:
         """Whether the first members still wait for more members; the wait begins with the first member."""
         key = TimerKey(INITIAL_DELAY, group.group_id)
-        if group.is_empty and key not in self._timers:
-            delay_ms = self._table.group_settings(group.group_id).streams_initial_rebalance_delay_ms
-            if delay_ms > 0:
-                self._timers.set(key, now + delay_ms)
+        if group.is_empty and delay_ms > 0 and key not in self._timers:
+            self._timers.set(key, now + delay_ms)
         return key in self._timers
 
-    def keep_alive(self, group: StreamsGroup, member_id: str, now: int) -> None:
-        """Start the member's session anew."""
-        session_ms = self._table.group_settings(group.group_id).streams_session_timeout_ms
-        self._clocks.keep_alive(group, member_id, now + session_ms)
+    def session_ms(self, group: StreamsGroup, member: StreamsGroupMember) -> int:
+        return self._table.group_settings(group.group_id).streams_session_timeout_ms
 
     def on_timer(self, key: TimerKey, group: StreamsGroup, result: CoordinatorResult[Any], now: int) -> None:
         """Remove a member after a deadline, or give the first members tasks."""
         if key.kind == INITIAL_DELAY:
             self._end_delay(group, result, now)
-            return
-        member = group.members.get(key.member_id)
-        if member is not None and self._clocks.is_out(key, member):
-            self._fence(group, member, result)
+        else:
+            super().on_timer(key, group, result, now)
 
     def _end_delay(self, group: StreamsGroup, result: CoordinatorResult[Any], now: int) -> None:
         if group.is_empty or group.epoch <= group.assignment_epoch or group.configured is None:
             return
         members = list(group.members.values())
         next_targets(group, members, group.configured, group.assignment_configs, group.epoch, now, result.records)
-
-    def on_loaded(self, group: StreamsGroup, now: int) -> None:
-        """Begin the sessions after a load: members have a full session to come back."""
-        for member in group.members.values():
-            self.keep_alive(group, member.member_id, now)
-            if member.state is StreamsMemberState.UNREVOKED_TASKS:
-                self._clocks.await_revocation(group, member, now)
-
-
-def _other_kind(group_id: str) -> ApiError:
-    return ApiError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
 
 
 def _has_only(request: StreamsGroupHeartbeatRequest, owned: TasksTupleWithEpochs) -> bool:
@@ -315,13 +281,6 @@ def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatReq
     member.client_host = caller.client_host
 
 
-def _note_stale(change: StreamsMemberChange) -> None:
-    theirs, ours = change.member.topology_epoch, change.topology.epoch
-    if theirs < ours:
-        detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
-        change.statuses.append(Status(STALE_TOPOLOGY, detail))
-
-
 def _ask_for_shutdown(group: StreamsGroup, member_id: str) -> None:
     """Note the first member to ask for a shutdown, for the status of all members."""
     if group.shutdown_member_id is None:
@@ -338,12 +297,9 @@ def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[AssignedTasks]:
 def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
     """Check the request alone. Raises INVALID_REQUEST, or STREAMS_INVALID_TOPOLOGY."""
     _check_supported(request)
-    for name, value in (
-        ("MemberId", request.member_id),
-        ("GroupId", request.group_id),
-        ("InstanceId", request.instance_id),
-        ("RackId", request.rack_id),
-    ):
+    names = ("MemberId", "GroupId", "InstanceId", "RackId")
+    values = (request.member_id, request.group_id, request.instance_id, request.rack_id)
+    for name, value in zip(names, values, strict=True):
         if value is not None and not value.strip():
             raise _invalid(f"{name} can't be empty.")
     if request.member_epoch == JOIN_EPOCH:
@@ -426,11 +382,6 @@ def _invalid(message: str) -> ApiError:
 STANDBYS = "num.standby.replicas"
 
 
-def assignment_configs(table: GroupTable, group_id: str) -> dict[str, str]:
-    """Return the assignor's settings, in the format for the record of each epoch."""
-    return {STANDBYS: str(table.group_settings(group_id).streams_num_standby_replicas)}
-
-
 def next_targets(
     group: StreamsGroup,
     members: list[StreamsGroupMember],
@@ -448,11 +399,11 @@ def next_targets(
         member.member_id: TaskMemberSpec(member.process_id, group.target_of(member.member_id)) for member in members
     }
     task_counts = configured.task_counts if configured.is_ready else {}
-    targets = assign(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
+    targets = assign_tasks(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
     for member_id, target in targets.items():
         if target != group.targets.get(member_id):
             records.append(target_record(group.group_id, member_id, target))
-    records.append(target_epoch_record(group.group_id, epoch, now))
+    records.append(group.records.target_epoch(group.group_id, epoch, now))
     return targets
 
 
@@ -511,17 +462,13 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
         ):
             return configured
         topics = self._table.topics
-        self.metadata_hash = self._table.hashes.of_group(self._required())
+        required = group.required() if self.topology is group.topology else required_topics(self.topology)
+        self.metadata_hash = self._table.hashes.of_group(required)
         self._bump |= self.metadata_hash != group.metadata_hash
         if configured is None or configured.metadata_hash != self.metadata_hash:
             configured = group.configured = configure(self.topology, topics, self.metadata_hash)
         group.metadata_stale = False
         return configured
-
-    def _required(self) -> Set[str]:
-        if self.topology is self._group.topology:
-            return self._group.required()
-        return required_topics(self.topology)
 
     def bump(self, configs: dict[str, str]) -> None:
         """Start a new group epoch if members, topics or settings have changed."""
@@ -534,7 +481,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
 
     # Target and assignment
 
-    def retarget(self, configs: dict[str, str], is_delayed: bool) -> tuple[int, TasksTuple]:
+    def retarget(self, configs: dict[str, str], is_delayed: bool, interval_ms: int) -> tuple[int, TasksTuple]:
         """Return epoch and target of the member; assign anew if the group epoch is ahead and no delay runs."""
         group, member_id = self._group, self.member.member_id
         if is_delayed:
@@ -542,7 +489,6 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
             return group.assignment_epoch, NOTHING
         if self.group_epoch <= group.assignment_epoch:
             return group.assignment_epoch, group.target_of(member_id)
-        interval_ms = self._table.group_settings(group.group_id).streams_assignment_interval_ms
         if not group.may_retarget(interval_ms, self._now):
             self._note_delay("assignment interval")
             return group.assignment_epoch, group.target_of(member_id)
@@ -600,7 +546,7 @@ def reconcile(
 
 
 class _Difference(NamedTuple):
-    """The difference for a role: tasks that stay, go or come, and whether a task waits for other members."""
+    """The difference for a role: staying, going and coming tasks, and whether a task waits for other members."""
 
     stays: Tasks
     goes: Tasks

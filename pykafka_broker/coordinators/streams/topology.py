@@ -8,12 +8,10 @@ members get as a status with every heartbeat until the problem is gone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from heapq import nsmallest
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from pykafka_broker.coordinators.groups.group import hash_order
-from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, hash_order
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages import streams_group_heartbeat_request as wire
@@ -70,19 +68,15 @@ def mentioned(topology: wire.Topology) -> list[str]:
     """Return every topic of a request, without doubles."""
     names: dict[str, None] = {}
     for subtopology in topology.subtopologies:
-        _mentioned_by(subtopology, names)
+        names.update(dict.fromkeys(subtopology.source_topics))
+        names.update(dict.fromkeys(subtopology.repartition_sink_topics))
+        names.update((topic.name, None) for topic in subtopology.repartition_source_topics)
+        names.update((topic.name, None) for topic in subtopology.state_changelog_topics)
     return list(names)
 
 
-def _mentioned_by(subtopology: wire.Subtopology, names: dict[str, None]) -> None:
-    names.update(dict.fromkeys(subtopology.source_topics))
-    names.update(dict.fromkeys(subtopology.repartition_sink_topics))
-    names.update((topic.name, None) for topic in subtopology.repartition_source_topics)
-    names.update((topic.name, None) for topic in subtopology.state_changelog_topics)
-
-
 def source_topics(subtopology: Subtopology) -> list[str]:
-    """Return the topics that the tasks of a subtopology read, repartition topics included."""
+    """Return the topics read by the tasks of a subtopology, repartition topics included."""
     return [*subtopology.source_topics, *(topic.name for topic in subtopology.repartition_source_topics)]
 
 
@@ -96,7 +90,7 @@ def topics_read(topology: StreamsGroupTopologyValue) -> dict[str, str]:
 
 
 def required_topics(topology: StreamsGroupTopologyValue) -> set[str]:
-    """Return every topic that the topology needs: sources and internal topics."""
+    """Return every topic needed by the topology: sources and internal topics."""
     names: set[str] = set()
     for subtopology in topology.subtopologies:
         names.update(subtopology.source_topics)
@@ -182,9 +176,7 @@ def configure(topology: StreamsGroupTopologyValue, topics: ClusterTopics, metada
     """Return the fit of a topology to the topics. Raises STREAMS_INVALID_TOPOLOGY."""
     required = required_topics(topology)
     counts = {name: len(topics.topics[name].partitions) for name in existing(topics, required)}
-    groups: list[set[str]] = []
-    for subtopology in topology.subtopologies:
-        groups += copartition_groups(subtopology)
+    groups = [group for subtopology in topology.subtopologies for group in copartition_groups(subtopology)]
     try:
         return _Configuration(topology, counts, len(required)).run(groups, metadata_hash)
     except TopicProblem as problem:
@@ -205,16 +197,21 @@ class _Configuration:
         self._inner: dict[str, int] = {}  # repartition topics, with the application's partition counts
 
     def run(self, groups: list[set[str]], metadata_hash: int) -> ConfiguredTopology:
-        self._require_source_topics()
+        missing_sources = {
+            topic for each in self._subtopologies for topic in each.source_topics if topic not in self._counts
+        }
+        if missing_sources:
+            names = _summary(sorted(missing_sources))
+            raise TopicProblem(MISSING_SOURCE_TOPICS, f"Source topics {names} are missing.")
         self._decide_repartition_topics()
         for group in groups:
             self._copartition(group)
-        self._decide_changelogs()
-        task_counts, stateful = dict[str, int](), list[str]()
-        for subtopology in self._subtopologies:
-            task_counts[subtopology.subtopology_id] = self._widest_source(subtopology)
-            if subtopology.state_changelog_topics:
-                stateful.append(subtopology.subtopology_id)
+        for each in self._subtopologies:
+            self._decided |= dict.fromkeys(
+                (topic.name for topic in each.state_changelog_topics), self._widest_source(each)
+            )
+        task_counts = {each.subtopology_id: self._widest_source(each) for each in self._subtopologies}
+        stateful = [each.subtopology_id for each in self._subtopologies if each.state_changelog_topics]
         missing = self._missing()
         problem = None
         if missing:
@@ -226,13 +223,6 @@ class _Configuration:
         """Return the partition count of a topic: a decided count, else the existing topic's."""
         decided = self._decided.get(topic)
         return self._counts.get(topic) if decided is None else decided
-
-    def _require_source_topics(self) -> None:
-        missing: set[str] = set()
-        for subtopology in self._subtopologies:
-            missing.update(topic for topic in subtopology.source_topics if topic not in self._counts)
-        if missing:
-            raise TopicProblem(MISSING_SOURCE_TOPICS, f"Source topics {_summary_of(missing)} are missing.")
 
     # Repartition topics
 
@@ -248,10 +238,7 @@ class _Configuration:
                 writers.setdefault(name, []).append(subtopology)
         open_topics = [name for name in writers if name in self._inner and name not in self._decided]
         while open_topics:
-            left = []
-            for name in open_topics:
-                if not self._decide_from(name, writers[name]):
-                    left.append(name)
+            left = [name for name in open_topics if not self._decide_from(name, writers[name])]
             if len(left) == len(open_topics):
                 raise _invalid(
                     "Failed to compute number of partitions for all repartition topics. There may be loops in the "
@@ -278,7 +265,7 @@ class _Configuration:
         return True
 
     def _copartition(self, group: set[str]) -> None:
-        """Make counts equal: outer topics must agree; repartition topics follow, or else take their widest count."""
+        """Make counts equal: outer topics must agree; repartition topics follow, or else take the widest count."""
         inner = self._inner
         outer = {topic: self._count(topic) or 0 for topic in sorted(group) if topic not in inner}
         fixed = {topic: inner[topic] for topic in sorted(group) if inner.get(topic)}
@@ -316,12 +303,6 @@ class _Configuration:
             raise _invalid(f"No source topics found for subtopology {subtopology.subtopology_id}")
         return max(counts)
 
-    def _decide_changelogs(self) -> None:
-        for subtopology in self._subtopologies:
-            count = self._widest_source(subtopology)
-            for topic in subtopology.state_changelog_topics:
-                self._decided[topic.name] = count
-
     def _missing(self) -> list[CreatableTopic]:
         """Return the internal topics to create. Raises for an internal topic with another partition count."""
         wanted: dict[str, TopicInfo] = {}
@@ -340,27 +321,14 @@ class _Configuration:
         missing: list[CreatableTopic] = []
         for name, topic in wanted.items():
             if name not in self._counts:
-                missing.append(_creatable(topic, self._decided[name]))
+                configs = [CreatableTopicConfig(config.key, config.value) for config in topic.topic_configs]
+                missing.append(CreatableTopic(name, self._decided[name], topic.replication_factor or -1, [], configs))
         return missing
-
-
-def _creatable(topic: TopicInfo, partitions: int) -> CreatableTopic:
-    configs = [CreatableTopicConfig(config.key, config.value) for config in topic.topic_configs]
-    return CreatableTopic(topic.name, partitions, topic.replication_factor or -1, [], configs)
 
 
 def _summary(names: Sequence[str]) -> str:
     """Return the first three names, and the count of more names."""
-    return _first_and_more(names[:NAMED_IN_A_STATUS], len(names))
-
-
-def _summary_of(names: Collection[str]) -> str:
-    """Return the first three names in order, and the count of more names."""
-    return _first_and_more(nsmallest(NAMED_IN_A_STATUS, names), len(names))
-
-
-def _first_and_more(first: Iterable[str], count: int) -> str:
-    text, more = ", ".join(first), count - NAMED_IN_A_STATUS
+    text, more = ", ".join(names[:NAMED_IN_A_STATUS]), len(names) - NAMED_IN_A_STATUS
     return f"{text} and {more} additional topics" if more > 0 else text
 
 

@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult, R
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult, R
 from pykafka_broker.coordinators.transactions.transaction import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
@@ -105,7 +104,7 @@ class TransactionCoordinator:
         self._take_over(transactional_id, transaction)
 
     def on_loaded(self, now: int) -> None:
-        """Date transactions from the future now: else they would never time out."""
+        """Date transactions from the future now: else no timeout would come."""
         for transactional_id, transaction in list(self.transactions.items()):
             if max(transaction.start_ms, transaction.last_update_ms) > now:
                 start_ms, last_update_ms = min(transaction.start_ms, now), min(transaction.last_update_ms, now)
@@ -132,7 +131,7 @@ class TransactionCoordinator:
                 self._earliest_timeout = timeout
 
     def discard(self, result: CoordinatorResult[Any]) -> None:
-        """Forget decisions after the append of their records has failed: nothing has happened."""
+        """Forget decisions after a failed append: nothing has happened."""
         for decided in result.records:
             self._pending.pop(decided.key.transactional_id, None)
 
@@ -340,7 +339,7 @@ class TransactionCoordinator:
         return self._expiration_check_ms if self.transactions else None
 
     def on_deadline(self, now: int) -> CoordinatorResult[None]:
-        """Abort transactions after their timeout, and forget transactional ids after a long time without use."""
+        """Abort transactions after the timeout, and forget transactional ids after a long time without use."""
         result: CoordinatorResult[None] = CoordinatorResult()
         if now >= self._abort_check_ms and self._earliest_timeout is not None:
             self._abort_check_ms = now + self.settings.abort_interval_ms

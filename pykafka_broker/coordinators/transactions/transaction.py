@@ -224,11 +224,7 @@ def _partitions_by_topic(transaction: TransactionMetadata) -> list[PartitionsSch
 
 
 def read_transaction(value: TransactionLogValue) -> TransactionMetadata:
-    """Return the transaction of a record's value.
-
-    Raises:
-        ValueError: The state does not exist.
-    """
+    """Return the transaction of a record's value. Raises ValueError: The state does not exist."""
     return TransactionMetadata(
         producer_id=value.producer_id,
         producer_epoch=value.producer_epoch,

@@ -22,6 +22,7 @@ import sys
 import threading
 import time  # noqa: TID251  # the rate of a worker's own reads and writes; no state machine sees it
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log.compaction.filter import BatchFilter, CleanedTransactions
@@ -35,7 +36,7 @@ from pykafka_broker.log.segment import CLEANED, MAX_RELATIVE_OFFSET, LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.platform import CREATION_FLAGS, PROCESS_GROUP, give_way
 from pykafka_broker.records.errors import GrowsTooLarge
-from pykafka_broker.records.header import read_header
+from pykafka_broker.records.header import BatchHeader, read_header
 
 if TYPE_CHECKING:
     from pykafka_broker.log.compaction.cleaner import Cleaner, LogToClean
@@ -63,7 +64,6 @@ class PartitionCleaner:
         ]
         self._latest = LatestRecords(request.map_bytes, request.first_dirty_offset, request.upper_offset)
         self._last_learned: dict[int, int] = {}  # in the dirty part, by producer: where its last data batch ends
-        self._read_bytes = self._written_bytes = 0
 
     def run(self) -> CleanResult:
         request = self._request
@@ -86,17 +86,12 @@ class PartitionCleaner:
             for group in self._groups(end_offset):
                 cleaned.append(self._clean_group(group, filter_, transactions))
         except OSError:
-            self._discard(end_offset)  # half-done files are of no use, least of all on a full disk
+            for group in self._groups(end_offset):  # half-done files are of no use, least of all on a full disk
+                with contextlib.suppress(OSError):
+                    self._cleaned(group).discard()
             raise
         dropped_keyless = self._latest.dropped_keyless + filter_.dropped_keyless
-        return CleanResult(
-            cleaned, end_offset, self._read_bytes, self._written_bytes, len(self._latest), dropped_keyless
-        )
-
-    def _discard(self, end_offset: int) -> None:
-        for group in self._groups(end_offset):
-            with contextlib.suppress(OSError):
-                self._cleaned(group).discard()
+        return CleanResult(cleaned, end_offset, len(self._latest), dropped_keyless)
 
     # -- the keys of the dirty part
 
@@ -132,16 +127,12 @@ class PartitionCleaner:
     def _aborted_after(self, offset: int) -> Iterator[AbortedTransaction]:
         """Yield the aborted transactions with a marker at or after `offset`, also behind the cleaned part."""
         for segment in self._segments:
-            for transaction in self._aborted_in(segment):
-                if transaction.last_offset >= offset:
-                    yield transaction
+            try:
+                aborted = segment.transactions.entries
+            except CorruptTransactionIndex:  # not used since the start; a cleaning replaces the file
+                aborted = find_aborted(self._files.fs, self._request.directory, Segments(self._segments), segment)
+            yield from (transaction for transaction in aborted if transaction.last_offset >= offset)
         yield from self._request.aborted_later
-
-    def _aborted_in(self, segment: LogSegment) -> list[AbortedTransaction]:
-        try:
-            return segment.transactions.entries
-        except CorruptTransactionIndex:  # the index was not used since the start; a cleaning replaces the file
-            return find_aborted(self._files.fs, self._request.directory, Segments(self._segments), segment)
 
     # -- writing
 
@@ -191,17 +182,31 @@ class PartitionCleaner:
         )
 
     def _copy(self, segment: LogSegment, cleaned: LogSegment, filter_: BatchFilter) -> None:
-        writer = _SegmentWriter(cleaned, self._request.index_interval_bytes)
+        """Append what stays of a segment, many batches with a write."""
+        pieces: list[Buffer] = []
+        headers: list[BatchHeader] = []
+        waiting = 0
         for batch in self._batches(segment):
             kept = filter_.keep(batch.header, batch.data)
-            if kept is not None:
-                writer.add(batch, kept)
-        writer.flush()
-        self._written_bytes += writer.written
-        self._throttle(writer.written)
+            if kept is None:
+                continue
+            pieces.append(kept)
+            headers.append(batch.header if kept is batch.data else read_header(kept))
+            waiting += len(kept)
+            if waiting >= _WRITE_BYTES:
+                self._append(cleaned, pieces, headers)
+                waiting = 0
+        self._append(cleaned, pieces, headers)
+
+    def _append(self, cleaned: LogSegment, pieces: list[Buffer], headers: list[BatchHeader]) -> None:
+        if pieces:
+            data = b"".join(pieces)
+            cleaned.append_run(data, headers, self._request)
+            pieces.clear()
+            headers.clear()
+            self._throttle(len(data))
 
     def _batches(self, segment: LogSegment) -> Iterable[ScannedBatch]:
-        self._read_bytes += segment.size
         self._throttle(segment.size)
         return scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=True)
 
@@ -210,40 +215,8 @@ class PartitionCleaner:
         return self._segments[following].base_offset if following < len(self._segments) else self._request.upper_offset
 
 
-class _SegmentWriter:
-    """Appends to a cleaned segment, many batches with a write."""
-
-    def __init__(self, segment: LogSegment, index_interval_bytes: int) -> None:
-        self.written = 0
-        self._segment = segment
-        self._interval_bytes = index_interval_bytes
-        self._pieces: list[Buffer] = []
-        self._batches: list[tuple[int, int, int]] = []  # size, last offset, greatest timestamp
-        self._waiting_bytes = 0
-
-    def add(self, batch: ScannedBatch, kept: Buffer) -> None:
-        header = batch.header if kept is batch.data else read_header(kept)
-        self._pieces.append(kept)
-        self._batches.append((header.size, header.last_offset, header.max_timestamp))
-        self._waiting_bytes += header.size
-        if self._waiting_bytes >= _WRITE_BYTES:
-            self.flush()
-
-    def flush(self) -> None:
-        if not self._pieces:
-            return
-        segment = self._segment
-        segment.log.create().write_at(b"".join(self._pieces), segment.size)
-        for size, last_offset, timestamp in self._batches:
-            segment.index(size, last_offset, timestamp, self._interval_bytes)
-        self.written += self._waiting_bytes
-        self._pieces.clear()
-        self._batches.clear()
-        self._waiting_bytes = 0
-
-
 class CleaningStopped(Exception):
-    """A cleaning was cancelled, or its process died; the log is sound."""
+    """A cancelled cleaning, or a cleaning whose process died; the log is sound."""
 
 
 class CleaningProcesses:
@@ -318,19 +291,17 @@ class CleaningProcesses:
         return outcome
 
 
+@dataclass(eq=False)
 class CleanJob:
-    """A cleaning beside the loop, whose result is put in place afterwards."""
+    """A cleaning beside the loop, and afterwards the exchange of the segments."""
 
-    def __init__(
-        self, cleaner: Cleaner, found: LogToClean, request: CleanRequest, runner: Runner, fs: FileSystem
-    ) -> None:
-        self._cleaner = cleaner
-        self._found = found
-        self._request = request
-        self._runner = runner
-        self._fs = fs
-        self._result: CleanResult | None = None
-        self._problem: ValueError | CleaningStopped | None = None
+    _cleaner: Cleaner
+    _found: LogToClean
+    _request: CleanRequest
+    _runner: Runner
+    _fs: FileSystem
+    _result: CleanResult | None = None
+    _problem: ValueError | CleaningStopped | None = None
 
     def run(self) -> None:
         try:

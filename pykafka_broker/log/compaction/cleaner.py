@@ -10,13 +10,17 @@ alone (`uncleanable`).
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from pykafka_broker.clock import Clock
+from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log import checkpoints
+from pykafka_broker.log.checkpoints import CLEANER_OFFSETS, CheckpointWriter
 from pykafka_broker.log.compaction.request import CleanRequest, CleanResult, LastBatches
-from pykafka_broker.log.filesystem import is_passing
-from pykafka_broker.log.log_directory import TopicPartition
+from pykafka_broker.log.filesystem import FileSystem, is_passing
+from pykafka_broker.log.jobs import Submit
+from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import forget_snapshot
 from pykafka_broker.log.segment import CLEANED, SWAP, LogSegment
@@ -24,7 +28,6 @@ from pykafka_broker.log.segments import Segments
 
 if TYPE_CHECKING:
     from pykafka_broker.log.compaction.clean import CleaningProcesses
-    from pykafka_broker.log.manager import LogManager
 
 logger = logging.getLogger(__name__)
 
@@ -111,7 +114,7 @@ def make_request(found: LogToClean, wall: int, map_bytes: int, bytes_per_second:
 
 
 class Swap:
-    """The exchange of old segments for cleaned ones, whose files are on disk.
+    """The exchange of old segments for cleaned segments with files on disk.
 
     Names change in an order from which a crash leaves either all of the old segments or a `.swap` log, which is
     complete and takes its place at the next start (`loading`).
@@ -177,8 +180,36 @@ class _UnfinishedSwap(NamedTuple):
 class Cleaner:
     """Up to `log.cleaner.threads` cleanings at a time, and the choice of the next partition."""
 
-    def __init__(self, manager: LogManager) -> None:
-        self._manager = manager
+    def __init__(
+        self,
+        fs: FileSystem,
+        config: Callable[[], BrokerConfig],
+        clock: Clock,
+        submit: Submit,
+        where: dict[TopicPartition, LogDirectory],
+        loaded: dict[TopicPartition, PartitionLog],
+        writer: CheckpointWriter,
+        *,
+        may_clean: Callable[[], bool],
+        is_moving: Callable[[TopicPartition], bool],
+    ) -> None:
+        """Make the cleaner of the logs in `loaded`.
+
+        Args:
+            config: returns the broker's settings of the moment.
+            where, loaded: the manager's own, which change.
+            may_clean: returns whether the topics' settings are known.
+            is_moving: returns whether a partition moves to another directory.
+        """
+        self._fs = fs
+        self._config = config
+        self._clock = clock
+        self._submit = submit
+        self._where = where
+        self._loaded = loaded
+        self._writer = writer
+        self._may_clean = may_clean
+        self._is_moving = is_moving
         self._processes: CleaningProcesses | None = None  # made, with its modules loaded, by the first cleaning
         self._settings: tuple[float, ...] = ()
         self._cancelled = False
@@ -190,8 +221,8 @@ class Cleaner:
         self.uncleanable: dict[TopicPartition, PartitionLog] = {}  # can't be cleaned
 
     def start(self, now: int) -> None:
-        if self._manager.config.log_cleaner_enable:
-            self._due = now + self._manager.config.log_cleaner_backoff_ms
+        if self._config().log_cleaner_enable:
+            self._due = now + self._config().log_cleaner_backoff_ms
 
     def cancel(self) -> None:
         """Stop cleaning at once, and for good."""
@@ -220,13 +251,13 @@ class Cleaner:
         if self._cancelled or (self._due > now and not self._again):
             return
         self._again = False
-        self._due = now + self._manager.config.log_cleaner_backoff_ms
-        if not self._manager.topics_are_known:
+        self._due = now + self._config().log_cleaner_backoff_ms
+        if not self._may_clean():
             return
         self._apply_settings()
         self.finish_swaps()
         tried: set[TopicPartition] = set()
-        while len(self._running) < self._manager.config.log_cleaner_threads:
+        while len(self._running) < self._config().log_cleaner_threads:
             found = self._filthiest(tried)
             if found is None:
                 return
@@ -240,8 +271,8 @@ class Cleaner:
         self._apply_settings()
         begun = False
         for key in keys:
-            log, directory = self._manager.loaded.get(key), self._manager.directory_of(key)
-            if log is None or directory is None or key in self._running or key in self._manager.moves:
+            log, directory = self._loaded.get(key), self._where.get(key)
+            if log is None or directory is None or key in self._running or self._is_moving(key):
                 continue
             self.finish_swaps()
             if key in self._unfinished:
@@ -257,7 +288,7 @@ class Cleaner:
 
     def _apply_settings(self) -> None:
         """Begin cleanings anew after a change of settings, as Kafka's cleaners do."""
-        config = self._manager.config
+        config = self._config()
         settings = (
             config.log_cleaner_threads,
             config.log_cleaner_dedupe_buffer_size,
@@ -271,15 +302,15 @@ class Cleaner:
     def _filthiest(self, tried: set[TopicPartition]) -> LogToClean | None:
         best: LogToClean | None = None
         excluded = self._running.keys() | self._unfinished.keys() | tried
-        for key, log in self._manager.loaded.items():
-            if key in excluded or key in self._manager.moves or "compact" not in log.config.cleanup_policy:
+        for key, log in self._loaded.items():
+            if key in excluded or self._is_moving(key) or "compact" not in log.config.cleanup_policy:
                 continue
             if self.uncleanable.get(key) is log:  # another log of that name may be cleanable
                 continue
-            directory = self._manager.directory_of(key)
+            directory = self._where.get(key)
             if directory is None or not directory.online:
                 continue
-            found = candidate(key, log, directory.cleaner_offsets.get(key), self._manager.clock.wall)
+            found = candidate(key, log, directory.cleaner_offsets.get(key), self._clock.wall)
             if found is not None and (best is None or found.dirty_ratio > best.dirty_ratio):
                 best = found
         return best
@@ -290,24 +321,23 @@ class Cleaner:
 
         if self._processes is None:
             self._processes = CleaningProcesses()
-        config = self._manager.config
+        config = self._config()
         map_bytes = config.log_cleaner_dedupe_buffer_size // config.log_cleaner_threads
         rate = config.log_cleaner_io_max_bytes_per_second / config.log_cleaner_threads
         try:
-            request = make_request(found, self._manager.clock.wall, map_bytes, rate)
+            request = make_request(found, self._clock.wall, map_bytes, rate)
         except ApiError as error:
             logger.warning("The cleaning of %s-%d is tried again: %s", *found.key, error)
             return False
         self._running[found.key] = found.log.segments, found.log.truncations
-        self._manager.submit(CleanJob(self, found, request, self._processes, self._manager.fs))
+        self._submit(CleanJob(self, found, request, self._processes, self._fs))
         return True
 
     def cleaned(self, found: LogToClean, wall: int, result: CleanResult) -> None:
         begun = self._running.pop(found.key)
         self._again = True
-        manager, log = self._manager, found.log
-        directory = manager.directory_of(found.key)
-        if directory is None or manager.loaded.get(found.key) is not log or found.key in manager.moves:
+        log = found.log
+        if found.key not in self._where or self._loaded.get(found.key) is not log or self._is_moving(found.key):
             return  # deleted or being moved: the next load removes the cleaned files
         if (log.segments, log.truncations) != begun:
             return  # moved, and the cleaned files went with the old folder; or cut, and cut records must not come back
@@ -322,7 +352,7 @@ class Cleaner:
         """Go on with swaps stopped by a full disk; swaps of deleted logs are forgotten."""
         unfinished, self._unfinished = self._unfinished, {}
         for key, each in unfinished.items():
-            if self._manager.loaded.get(key) is each.found.log:
+            if self._loaded.get(key) is each.found.log:
                 self._swap(each)
 
     def is_swapping(self, key: TopicPartition) -> bool:
@@ -331,7 +361,7 @@ class Cleaner:
 
     def _swap(self, cleaning: _UnfinishedSwap) -> None:
         found, result = cleaning.found, cleaning.result
-        directory, log = self._manager.directory_of(found.key), found.log
+        directory, log = self._where.get(found.key), found.log
         if directory is None:
             return
         try:
@@ -343,14 +373,14 @@ class Cleaner:
             return
         directory.cleaner_offsets[found.key] = result.end_offset
         # the checkpoint may call the log clean only once the swap outlives a power cut
-        path = directory.file(checkpoints.CLEANER_OFFSETS)
-        self._manager.checkpoints.later(path, dict(directory.cleaner_offsets), folder=log.directory)
+        path = directory.file(CLEANER_OFFSETS)
+        self._writer.later(path, dict(directory.cleaner_offsets), folder=log.directory)
 
     def failed(self, found: LogToClean, request: CleanRequest, error: Exception | None) -> None:
         key, log = found.key, found.log
         begun = self._running.pop(key)
         present = {segment.base_offset for segment in log.segments}
-        if self._manager.loaded.get(key) is not log or (log.segments, log.truncations) != begun:
+        if self._loaded.get(key) is not log or (log.segments, log.truncations) != begun:
             return  # deleted, moved or cut meanwhile: that is the reason
         if any(base not in present for base, _ in request.segments):
             return  # shortened meanwhile

@@ -54,7 +54,5 @@ class CleanedSegment(NamedTuple):
 class CleanResult(NamedTuple):
     segments: list[CleanedSegment]
     end_offset: int  # the first offset that stays dirty
-    read_bytes: int
-    written_bytes: int
     keys: int
     dropped_keyless: int  # records without a key have no place in a compacted log

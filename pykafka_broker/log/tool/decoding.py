@@ -34,7 +34,7 @@ _INT16 = struct.Struct(">h")
 _CONTROL_KEY = struct.Struct(">hh")
 _CONTROL_TYPES = ("ABORT", "COMMIT", "LeaderChange", "SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoters")
 _FRAME_VERSION = 1
-_NEVER_REMOVED = "__share_group_state", 1  # an update is removed with its snapshot, never by a tombstone
+_NEVER_REMOVED = "__share_group_state", "ShareUpdate"  # an update is removed with its snapshot, never by a tombstone
 _TRANSACTION_STATES = range(8)
 _HIDDEN = "[hidden]"
 _CONFIG = ("value",)
@@ -47,18 +47,13 @@ def decode(topic: str, key: bytes | None, value: bytes | None) -> dict[str, obje
         if topic == METADATA_TOPIC:
             message, version = decode_metadata(value or b"")
             return {"record": type(message).__name__, "version": version, "value": _without_secrets(message)}
-        specs = _KEYED.get(topic)
-        if specs is None:
+        if topic not in _KEYED:
             return None
-        if key is None:
-            raise DecodeError("no key")
-        spec = specs[_INT16.unpack_from(key)[0]]
-        decoded: dict[str, object] = {"key": plain(spec.key_class().read(key, _INT16.size, 0)[0]), "value": None}
-        if value is not None:
-            version = _INT16.unpack_from(value)[0]
-            decoded["value"] = plain(spec.value_class().read(value, _INT16.size, version)[0])
-        return {"record": spec.value_name.removesuffix("Value"), **decoded}
-    except (DecodeError, KeyError, struct.error) as error:
+        kind, decoded_key, decoded_value = _decode_keyed(topic, key or b"", value)
+        if decoded_key is None:
+            raise DecodeError(kind)
+        return {"record": kind, "key": plain(decoded_key), "value": plain(decoded_value)}
+    except DecodeError as error:
         return {"undecodable": str(error), "key": text(key), "value": text(value)}
 
 
@@ -68,7 +63,7 @@ def is_kept_for(topic: str) -> bool:
 
 
 def unreadable(topic: str, key: bytes | None, value: bytes | None) -> str | None:
-    """Return why a coordinator can't read a record; None if it can.
+    """Return why a coordinator can't read a record; None for a readable record.
 
     A coordinator passes over a key of an unknown type, which belongs to a newer release.
     """
@@ -76,30 +71,34 @@ def unreadable(topic: str, key: bytes | None, value: bytes | None) -> str | None
         if topic == METADATA_TOPIC:
             decode_metadata(value or b"")
         elif topic in _KEYED:
-            _decode_keyed(topic, key or b"", value)
+            name, decoded_key, decoded_value = _decode_keyed(topic, key or b"", value)
+            if (topic, name) == _NEVER_REMOVED and decoded_key is not None and value is None:
+                raise DecodeError("a tombstone of an update, which is never written")
+            state = getattr(decoded_value, "transaction_status", 0)
+            if state not in _TRANSACTION_STATES:
+                raise DecodeError(f"a transaction in state {state}")
     except DecodeError as error:
         return str(error)
     return None
 
 
-def _decode_keyed(topic: str, key: bytes, value: bytes | None) -> None:
+def _decode_keyed(topic: str, key: bytes, value: bytes | None) -> tuple[str, Message | None, Message | None]:
+    """Return the kind, the key and the value of a coordinator's record; the type's number and no key for an unknown
+    type.
+    """
     if len(key) < _INT16.size:
         raise DecodeError(f"a key of {len(key)} bytes")
     kind = _INT16.unpack_from(key)[0]
     spec = _KEYED[topic].get(kind)
     if spec is None:
-        return
-    spec.key_class().read(key, _INT16.size, 0)
+        return str(kind), None, None
+    name = spec.value_name.removesuffix("Value")
+    decoded_key = spec.key_class().read(key, _INT16.size, 0)[0]
     if value is None:
-        if (topic, kind) == _NEVER_REMOVED:
-            raise DecodeError("a tombstone of an update, which is never written")
-        return
+        return name, decoded_key, None
     if len(value) < _INT16.size:
         raise DecodeError(f"a value of {len(value)} bytes")
-    message, _ = spec.value_class().read(value, _INT16.size, _INT16.unpack_from(value)[0])
-    state = getattr(message, "transaction_status", 0)
-    if state not in _TRANSACTION_STATES:
-        raise DecodeError(f"a transaction in state {state}")
+    return name, decoded_key, spec.value_class().read(value, _INT16.size, _INT16.unpack_from(value)[0])[0]
 
 
 def decode_metadata(value: bytes) -> tuple[Message, int]:
@@ -159,8 +158,9 @@ def text(data: bytes | None) -> str | None:
 
 
 def unreadable_records(topic: str, batch: ScannedBatch) -> Iterator[tuple[int, str]]:
-    """Yield the offset of each unreadable record, and the reason. A batch that can't be taken apart counts as a single
-    record at its base offset.
+    """Yield the offset of each unreadable record, and the reason.
+
+    A batch that can't be taken apart counts as a single record at its base offset.
     """
     header = batch.header
     if header.is_control:
@@ -194,7 +194,7 @@ def without_unreadable(topic: str, batch: ScannedBatch) -> Buffer:
 
 
 def write_readable(fs: FileSystem, topic: str, source: str, target: str) -> None:
-    """Write the readable records of a segment, whose batches must be whole, to another file."""
+    """Write the readable records of a segment with whole batches to another file."""
     old, new = fs.open(source, writable=False), fs.open(target, create=True)
     written = 0
     for batch in scan(old, source, 0, old.size(), verify=False):

@@ -226,8 +226,10 @@ def _begin_at_snapshot(folder: Folder) -> list[str]:
 
 @contextmanager
 def _written_aside(fs: FileSystem, path: str) -> Iterator[str]:
-    """Yield the name under which to write a segment. The segment gets its own name at the end: a repair that is
-    interrupted leaves no part of a segment that would be taken for the whole.
+    """Yield the name under which to write a segment.
+
+    The segment gets its own name at the end: a repair that is interrupted leaves no part of a segment that would be
+    taken for the whole.
     """
     copy = f"{path}.tmp"
     with suppress(FileNotFoundError):

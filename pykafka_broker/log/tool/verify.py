@@ -10,7 +10,7 @@ Only the command reads this module, when it is asked for a check.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from pykafka_broker.log.checkpoints import (
     CLEAN_SHUTDOWN,
@@ -24,7 +24,7 @@ from pykafka_broker.log.checkpoints import (
     same_but_damaged,
 )
 from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSystem
-from pykafka_broker.log.index import AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
+from pykafka_broker.log.index import AbortedTransaction, OffsetIndex, SparseIndex, TimeIndex, TransactionIndex
 from pykafka_broker.log.producer_state import (
     CorruptSnapshot,
     ProducerState,
@@ -180,43 +180,52 @@ class PartitionCheck:
         )
 
     def _check_offset_index(self, log_path: str, base: int, batches: list[ScannedBatch]) -> None:
-        path = log_path[: -len(".log")] + ".index"
-        if not self._folder.fs.exists(path):
-            if batches:
-                self._found("warning", path, "is missing")
-            return
-        by_position = {batch.position: batch.header for batch in batches}
-        before = (-1, -1)
-        for entry in OffsetIndex(CachedFile(self._cache, path), base, fresh=False).entries():
-            header = by_position.get(entry[1])
+        ends = {batch.position: batch.header.last_offset for batch in batches}
+
+        def problem(offset: int, position: int) -> str | None:
             # releases before 4.0 named the last of several batches that were written at once
-            if header is None or header.last_offset > base + entry[0]:
-                self._found("warning", path, f"says that offset {base + entry[0]} is at byte {entry[1]}")
-                return
-            if entry[0] <= before[0] or entry[1] <= before[1]:
-                self._found("warning", path, f"offset {base + entry[0]} is out of order")
-                return
-            before = entry[0], entry[1]
+            is_wrong = ends.get(position, offset + base + 1) > base + offset
+            return f"says that offset {base + offset} is at byte {position}" if is_wrong else None
+
+        path = f"{log_path[: -len('.log')]}.index"
+        self._check_entries(OffsetIndex(CachedFile(self._cache, path), base, fresh=False), batches, problem)
 
     def _check_time_index(self, log_path: str, base: int, batches: list[ScannedBatch]) -> None:
-        path = log_path[: -len(".log")] + ".timeindex"
-        if not self._folder.fs.exists(path):
+        stamps = {batch.header.last_offset: batch.header.max_timestamp for batch in batches}
+
+        def problem(time: int, offset: int) -> str | None:
+            is_wrong = stamps.get(base + offset) != time
+            return f"says that the batch up to offset {base + offset} is of {time}" if is_wrong else None
+
+        path = f"{log_path[: -len('.log')]}.timeindex"
+        last = self._check_entries(TimeIndex(CachedFile(self._cache, path), base, fresh=False), batches, problem)
+        greatest = max(stamps.values(), default=-1)
+        if last is not None and self._closed and greatest > last[0]:
+            self._found("warning", path, f"does not know the batch of {greatest}")
+
+    def _check_entries(
+        self, index: SparseIndex, batches: list[ScannedBatch], problem: Callable[[int, int], str | None]
+    ) -> tuple[int, int] | None:
+        """Check an index: not missing, rising, every entry without a `problem`.
+
+        Returns:
+            The last entry, (-1, -1) for none; None after a fault.
+        """
+        path = index.file.path
+        if not index.file.exists():
             if batches:
                 self._found("warning", path, "is missing")
-            return
-        stamps = {batch.header.last_offset: batch.header.max_timestamp for batch in batches}
-        before = (-1, -1)
-        for entry in TimeIndex(CachedFile(self._cache, path), base, fresh=False).entries():
-            if stamps.get(base + entry[1]) != entry[0]:
-                self._found("warning", path, f"says that the batch up to offset {base + entry[1]} is of {entry[0]}")
-                return
-            if entry[0] <= before[0] or entry[1] <= before[1]:
-                self._found("warning", path, f"time {entry[0]} is out of order")
-                return
-            before = entry[0], entry[1]
-        greatest = max(stamps.values(), default=-1)
-        if self._closed and greatest > before[0]:
-            self._found("warning", path, f"does not know the batch of {greatest}")
+            return None
+        last = -1, -1
+        for first, second in index.entries():
+            found = problem(first, second)
+            if found is None and (first <= last[0] or second <= last[1]):
+                found = f"entry {first}, {second} is out of order"
+            if found is not None:
+                self._found("warning", path, found)
+                return None
+            last = first, second
+        return last
 
     def _check_transactions(self, log_path: str, aborted: list[AbortedTransaction], *, whole: bool) -> None:
         path = log_path[: -len(".log")] + ".txnindex"

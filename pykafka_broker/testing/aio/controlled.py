@@ -130,8 +130,7 @@ class AsyncWholeState(AsyncHandle):
 
     async def snapshot(self, name: str) -> Snapshot:
         """Keep the whole state under a name, open transactions included. Returns name and size_bytes."""
-        taken: Snapshot = await self.control.call("POST", _path(name), timeout_s=_LONG_S)
-        return taken
+        return await self._answer(Snapshot, "POST", _path(name), timeout_s=_LONG_S)
 
     async def restore(self, name: str) -> None:
         """Restore the state of a snapshot. Clients stay connected. A snapshot can be restored again."""
@@ -139,8 +138,7 @@ class AsyncWholeState(AsyncHandle):
 
     async def snapshots(self) -> list[Snapshot]:
         """Return name and size_bytes of each snapshot."""
-        found: list[Snapshot] = await self.control.call("GET", "/snapshots")
-        return found
+        return await self._answer(list[Snapshot], "GET", "/snapshots")
 
     async def delete_snapshot(self, name: str) -> None:
         """Forget a snapshot."""
@@ -181,13 +179,11 @@ class AsyncIncidents(AsyncData):
 
     async def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, up to the end of the log; returns the logs' sizes afterwards."""
-        found: list[LogSize] = await self.control.call("POST", "/incidents/compaction", {"topic": topic})
-        return found
+        return await self._answer(list[LogSize], "POST", "/incidents/compaction", {"topic": topic})
 
     async def apply_retention(self, topic: str) -> list[LogSize]:
         """Apply a topic's retention now; returns the logs' sizes afterwards."""
-        found: list[LogSize] = await self.control.call("POST", "/incidents/retention", {"topic": topic})
-        return found
+        return await self._answer(list[LogSize], "POST", "/incidents/retention", {"topic": topic})
 
     async def fill_disk(self) -> None:
         """Refuse all writes to any disk, until `free_disk`."""
@@ -211,8 +207,7 @@ class AsyncNodeControl(AsyncHandle):
 
     async def cluster(self) -> ClusterState:
         """Return the cluster's id, the leader of the metadata, and the brokers."""
-        found: ClusterState = await self.control.call("GET", "/cluster")
-        return found
+        return await self._answer(ClusterState, "GET", "/cluster")
 
     async def partition(self, topic: str, partition: int = 0) -> PartitionState:
         """Return leader, leader epoch, replicas and replicas in sync of a partition.
@@ -222,8 +217,7 @@ class AsyncNodeControl(AsyncHandle):
         Raises:
             ControlError: the partition does not exist.
         """
-        found: PartitionState = await self.control.call("GET", f"/topics/{in_path(topic)}/partitions/{partition}")
-        return found
+        return await self._answer(PartitionState, "GET", f"/topics/{in_path(topic)}/partitions/{partition}")
 
     async def coordinator(self, group: str | None = None, transactional_id: str | None = None) -> int:
         """Return the id of a group's or transactional id's coordinator.
@@ -242,8 +236,7 @@ class AsyncNodeControl(AsyncHandle):
             leader: the id of the broker that shall lead.
         """
         body = {"topic": topic, "partition": partition, "leader": leader}
-        found: PartitionState = await self.control.call("POST", "/incidents/leader", body)
-        return found
+        return await self._answer(PartitionState, "POST", "/incidents/leader", body)
 
     async def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
         """Restore the dynamic settings of the cluster's first start; for the leader of the metadata.
@@ -253,8 +246,7 @@ class AsyncNodeControl(AsyncHandle):
         Args:
             keep: the settings to keep.
         """
-        found: ClusterState = await self.control.call("POST", "/cluster/settings/reset", {"keep": list(keep)})
-        return found
+        return await self._answer(ClusterState, "POST", "/cluster/settings/reset", {"keep": list(keep)})
 
     async def cut_off(self, nodes: Iterable[int]) -> None:
         """Break the connections from the node to other nodes, until `rejoin`."""

@@ -30,6 +30,11 @@ class AsyncHandle:
         """The control API."""
         raise NotImplementedError
 
+    async def _answer(self, kind: type[T], method: str, path: str, body: Any = None, **options: Any) -> T:
+        """Call an operation, and return the answer of a known type."""
+        answer: T = await self.control.call(method, path, body, **options)
+        return answer
+
 
 class AsyncData(AsyncHandle):
     """Topics, records and groups, for a test.
@@ -73,8 +78,7 @@ class AsyncData(AsyncHandle):
             "replication_factor": replication_factor,
             "exist_ok": exist_ok,
         }
-        topic: Topic = await self.control.call("POST", "/topics", body)
-        return topic
+        return await self._answer(Topic, "POST", "/topics", body)
 
     async def alter_config(self, topic: str, config: Mapping[str, ConfigValue | None]) -> Topic:
         """Set configs of a topic and return the topic.
@@ -83,8 +87,7 @@ class AsyncData(AsyncHandle):
             config: the new values; None restores a default.
         """
         path = f"/topics/{in_path(topic)}/config"
-        changed: Topic = await self.control.call("POST", path, {"config": dict(config)})
-        return changed
+        return await self._answer(Topic, "POST", path, {"config": dict(config)})
 
     async def add_partitions(self, topic: str, *, total: int) -> Topic:
         """Add partitions to a topic and return the topic.
@@ -92,8 +95,7 @@ class AsyncData(AsyncHandle):
         Args:
             total: the number of partitions afterwards.
         """
-        grown: Topic = await self.control.call("POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
-        return grown
+        return await self._answer(Topic, "POST", f"/topics/{in_path(topic)}/partitions", {"total": total})
 
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic with all records."""
@@ -101,13 +103,11 @@ class AsyncData(AsyncHandle):
 
     async def topics(self, internal: bool = False) -> list[Topic]:
         """Return all topics; with `internal` also Kafka's own topics."""
-        topics: list[Topic] = await self.control.call("GET", "/topics", query={"internal": internal})
-        return topics
+        return await self._answer(list[Topic], "GET", "/topics", query={"internal": internal})
 
     async def topic(self, topic: str) -> Topic:
         """Return a topic."""
-        found: Topic = await self.control.call("GET", f"/topics/{in_path(topic)}")
-        return found
+        return await self._answer(Topic, "GET", f"/topics/{in_path(topic)}")
 
     # -- records
 
@@ -220,8 +220,7 @@ class AsyncData(AsyncHandle):
 
     async def groups(self) -> list[GroupSummary]:
         """Return all groups: group_id, type, state, protocol_type and the number of members."""
-        groups: list[GroupSummary] = await self.control.call("GET", "/groups")
-        return groups
+        return await self._answer(list[GroupSummary], "GET", "/groups")
 
     async def group(self, group: str) -> Group:
         """Return a group with members and offsets."""
@@ -277,8 +276,7 @@ class AsyncData(AsyncHandle):
             body["to_time"] = round(to.timestamp() * 1000)
         else:
             body["to"] = to
-        found: list[CommittedPartition] = await self.control.call("POST", f"/groups/{in_path(group)}/offsets/reset", body)
-        return found
+        return await self._answer(list[CommittedPartition], "POST", f"/groups/{in_path(group)}/offsets/reset", body)
 
 
 async def _read(

@@ -151,8 +151,7 @@ class AsyncTraffic(AsyncHandle):
 
         A `*` in `client_id` stands for anything.
         """
-        found: list[Connection] = await self.control.call("GET", "/connections", query={"client_id": client_id})
-        return found
+        return await self._answer(list[Connection], "GET", "/connections", query={"client_id": client_id})
 
     async def metrics(self) -> str:
         """Return the metrics for Prometheus, as `/metrics` does."""
@@ -186,8 +185,7 @@ class AsyncTraffic(AsyncHandle):
         return await self._requests(query | {"since": epoch_ms(since)})
 
     async def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
-        found: list[SeenRequest] = await self.control.call("GET", "/requests", query=query)
-        return found
+        return await self._answer(list[SeenRequest], "GET", "/requests", query=query)
 
     async def clear_requests(self) -> None:
         """Empty the request log."""

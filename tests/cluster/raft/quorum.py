@@ -9,8 +9,7 @@ from typing import Any
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
-from pykafka_broker.cluster.raft.followed_log import FollowedLog
-from pykafka_broker.cluster.raft.observer import Leader, Observer
+from pykafka_broker.cluster.raft.observer import FollowedLog, Leader, Observer
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError, encode_record
 from pykafka_broker.cluster.snapshot import ControlType, Voters, control_batch, encode_snapshot
 from pykafka_broker.config import BrokerConfig

@@ -177,7 +177,7 @@ def test_a_record_that_was_read_can_be_written_again() -> None:
 
 @pytest.mark.parametrize("records", ["text", b"bytes", {"value": "1"}], ids=repr)
 def test_one_record_alone_is_not_taken_for_several(broker: KafkaBroker, records: Any) -> None:
-    with pytest.raises(TypeError, match="such as a list of them"):
+    with pytest.raises(TypeError, match="records must be a list, not a single record"):
         broker.produce("alone", records)
 
 

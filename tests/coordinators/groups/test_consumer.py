@@ -15,6 +15,9 @@ from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
     TopicPartitions,
 )
+from pykafka_broker.protocol.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 
 SESSION_MS = 45_000
 
@@ -297,3 +300,37 @@ def test_a_static_member_keeps_its_place_for_a_session(policy: str, new_machine:
     machine.wait(1)
     settle([two])
     assert len(two.partitions) == 2
+
+
+def test_a_classic_member_joins_again_for_a_new_target_and_not_for_a_new_epoch(new_machine: Callable[..., Any]) -> None:
+    """Kafka 4.3.1 answers so too, asked with the policy "upgrade" and two consumers beside a classic member."""
+    machine = new_machine(group_consumer_migration_policy="upgrade")
+    coordinator = machine.coordinator
+    machine.topic("t", 4)
+    clients = [Client(machine, "one"), Client(machine, "two")]
+    for client in clients:
+        client.join(["t"])
+    subscription = (1).to_bytes(2, "big") + ConsumerProtocolSubscription(["t"]).encode(1)
+    protocols = [JoinGroupRequestProtocol("range", subscription)]
+
+    def join(member_id: str) -> Any:
+        request = JoinGroupRequest("g", 45_000, 60_000, member_id, None, "consumer", protocols)
+        return machine.run(coordinator.join(request, machine.caller(5), object(), machine.now))
+
+    def beat() -> ErrorCode:
+        return ErrorCode(coordinator.heartbeat(HeartbeatRequest("g", generation, member_id), machine.now))
+
+    member_id = join("").member_id
+    generation = join(member_id).generation_id
+    for _ in range(6):
+        settle(clients, 1)
+        if beat() is ErrorCode.REBALANCE_IN_PROGRESS:
+            generation = join(member_id).generation_id
+    assert beat() is ErrorCode.NONE
+    clients[0].beat(-1)
+    group = coordinator.groups["g"]
+    assert (group.epoch, group.assignment_epoch) == (generation + 1, generation)
+    assert beat() is ErrorCode.NONE
+    clients[1].beat()
+    assert group.assignment_epoch == group.epoch
+    assert beat() is ErrorCode.REBALANCE_IN_PROGRESS

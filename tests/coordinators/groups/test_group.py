@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, ClassicGroupMember
-from pykafka_broker.coordinators.groups.group import TimerKey, Timers, hash_order
+from pykafka_broker.coordinators.groups.group import TimerKey, Timers
+from pykafka_broker.coordinators.groups.topics import hash_order
 
 KEYS = [TimerKey("classic-session", "g", str(number)) for number in range(4)] + [TimerKey("consumer-join", "h", "m")]
 STEPS = st.one_of(

@@ -68,7 +68,7 @@ def test_aborted_transaction_leaves_no_trace(machine: Any) -> None:
     txn_commit(machine, 5, producer_id=77)
     machine.coordinator.replay_end_txn(77, committed=False)
     assert committed(machine, stable=True)[0] == 1
-    assert not machine.coordinator.offsets.has_pending("g")
+    assert not machine.coordinator.offsets.pending("g")
 
 
 def test_of_two_commits_the_later_record_wins_not_the_later_marker(machine: Any) -> None:

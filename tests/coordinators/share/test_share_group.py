@@ -126,3 +126,16 @@ def test_a_silent_member_is_out_after_its_session(machine: ShareMachine) -> None
     machine.beat("two", machine.group.members["two"].epoch)
     machine.wait(2_000)
     assert machine.group.members.keys() == {"two"}
+
+
+def test_a_heartbeat_asks_for_the_settings_of_its_group_once(machine: ShareMachine) -> None:
+    epoch = machine.beat("m", 0, ["t"]).member_epoch
+    asked: list[str] = []
+
+    def overrides(group_id: str) -> dict[str, str]:
+        asked.append(group_id)
+        return {}
+
+    machine.coordinator.table.group_config = overrides
+    machine.beat("m", epoch)
+    assert asked == ["g"]

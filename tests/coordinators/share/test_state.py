@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, RecordState, ShareCoordinator, ShareKey, StateRun
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -71,6 +70,24 @@ def test_after_so_many_updates_comes_a_snapshot_that_stands_alone() -> None:
     for first in (0, 4):
         assert driver.reloaded(first).coordinator.states[KEY].runs == state.runs
     assert [run.first for run in state.runs] == [0, 2, 4, 6, 8]
+
+
+def test_a_write_that_lands_late_is_weighed_by_deliveries_and_moves_the_start_as_in_kafka() -> None:
+    """Kafka 4.3.1 gives the same answers: state epoch and leader epoch are its only guards, too."""
+    driver = Driver()
+    driver.run(driver.coordinator.initialize(KEY, 1, 2, 0))
+    first = StateRun(2, 4, RecordState.AVAILABLE, 1)
+    driver.write(first, start=2)
+    driver.write(StateRun(2, 4, DONE, 2), start=2)
+    driver.write(first, start=2)
+    assert driver.coordinator.states[KEY].runs == [StateRun(2, 4, DONE, 2)]
+    driver.write(StateRun(5, 9, RecordState.AVAILABLE, 1), start=5)
+    driver.write(first, start=2)
+    state = driver.coordinator.states[KEY]
+    assert (state.start_offset, state.runs) == (2, [StateRun(2, 9, RecordState.AVAILABLE, 1)])
+    with pytest.raises(ApiError) as refused:
+        driver.coordinator.write(KEY, 0, 0, 9, 0, (), 0)
+    assert refused.value.code is ErrorCode.FENCED_STATE_EPOCH
 
 
 def test_an_update_without_its_snapshot_says_nothing() -> None:

@@ -18,8 +18,6 @@ from pykafka_broker.coordinators.streams.group import (
     assignment_record,
     epoch_record,
     member_record,
-    member_tombstones,
-    target_epoch_record,
     target_record,
     topology_record,
 )
@@ -50,7 +48,7 @@ WRITERS: dict[str, Callable[[StreamsGroup, Any], CoordinatorRecord]] = {
     ),
     "StreamsGroupTopologyKey": lambda group, key: topology_record(group.group_id, _present(group.topology)),
     "StreamsGroupMemberMetadataKey": lambda group, key: member_record(group.group_id, group.members[key.member_id]),
-    "StreamsGroupTargetAssignmentMetadataKey": lambda group, key: target_epoch_record(
+    "StreamsGroupTargetAssignmentMetadataKey": lambda group, key: group.records.target_epoch(
         group.group_id, group.assignment_epoch, group.assignment_timestamp
     ),
     "StreamsGroupTargetAssignmentMemberKey": lambda group, key: target_record(
@@ -107,7 +105,7 @@ def test_a_state_of_a_newer_release_is_unknown() -> None:
     assert machine.group("g").members["m"].state is StreamsMemberState.UNKNOWN
 
 
-@pytest.mark.parametrize("tombstone", [member_tombstones("g", "m")])
+@pytest.mark.parametrize("tombstone", [StreamsGroup.records.member_tombstones("g", "m")])
 def test_tombstones_for_what_is_not_there_are_nothing_special(tombstone: list[CoordinatorRecord]) -> None:
     machine = Machine()
     for record in tombstone:

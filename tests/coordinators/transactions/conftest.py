@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.coordinators.result import CoordinatorResult
+from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.coordinators.transactions.coordinator import (
     Markers,
     ProducerReply,

@@ -21,7 +21,7 @@ from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
+from pykafka_broker.cluster.snapshot import SnapshotKeeper
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log import loading

@@ -19,16 +19,17 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import id_text, read_partition_metadata
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
-from pykafka_broker.log.tool.command import run
+from pykafka_broker.log.tool.command import dump, run
 from pykafka_broker.log.tool.decoding import decode, text, unreadable
-from pykafka_broker.log.tool.dump import dump
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
-from tests.log.support import NOW, TOPIC_ID, batch, kafka_data, manager
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.record import BatchRecord
+from tests.log.support import NOW, TOPIC_ID, batch, kafka_data, kafkas_dump, manager, needs_kafka
 
 FS = OsFileSystem()
 RECORDED = Path(__file__).parents[2] / "cluster" / "data"
@@ -257,20 +258,32 @@ def test_no_password_is_in_a_dump() -> None:
     assert (scram["name"], scram["iterations"]) == ("alice", 4096)
 
 
+SOUND = b"\x01\x02\x00" + TopicRecord("t", b"1" * 16).encode(0)
+REFUSED = (
+    SOUND + b"xyz",
+    SOUND[:-5],
+    b"\x01",
+    b"",
+    b"\x00" + SOUND[1:],
+    b"\x02" + SOUND[1:],
+    b"\x01\x7f\x00abc",
+    b"hello",
+)
+
+
+@pytest.mark.java
+@needs_kafka
+def test_kafkas_dump_skips_the_metadata_records_that_a_broker_refuses(tmp_path: Path) -> None:
+    path = tmp_path / f"{0:020d}.log"
+    records = [BatchRecord(offset, NOW, None, value) for offset, value in enumerate((SOUND, *REFUSED))]
+    path.write_bytes(build_batch(records))
+    shown = kafkas_dump("--cluster-metadata-decoder", "--files", str(path))
+    skipped = [number for number in range(len(records)) if f"payload: Error at {number}, skipping." in shown]
+    assert skipped == [*range(1, len(records))]
+
+
 def test_a_metadata_record_that_a_broker_refuses_is_shown_as_it_stands_with_the_reason() -> None:
-    """Kafka's dump says of each of these "Error at ..., skipping", as of "Found 3 byte(s) of garbage"."""
-    sound = b"\x01\x02\x00" + TopicRecord("t", b"1" * 16).encode(0)
-    wrong = (
-        sound + b"xyz",
-        sound[:-5],
-        b"\x01",
-        b"",
-        b"\x00" + sound[1:],
-        b"\x02" + sound[1:],
-        b"\x01\x7f\x00abc",
-        b"hello",
-    )
-    assert [reason_for(value) for value in (sound, *wrong)] == [
+    assert [reason_for(value) for value in (SOUND, *REFUSED)] == [
         None,
         "3 bytes follow the TopicRecord",
         "TopicRecord version 0 ends too early",

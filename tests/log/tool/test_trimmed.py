@@ -10,7 +10,7 @@ import pytest
 
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from pykafka_broker.log.tool.dump import dump
+from pykafka_broker.log.tool.command import dump
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
 from tests.log.support import NOW, TOPIC_ID, batch, manager, marker

@@ -11,8 +11,7 @@ from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataVal
 from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
 from pykafka_broker.records.record import BatchRecord
-from pykafka_broker.tools.console_output import Consumed
-from pykafka_broker.tools.internal_records import FORMATTERS
+from pykafka_broker.tools.console_output import FORMATTERS, Consumed
 
 KEY = b"\0\1" + OffsetCommitKey("g", "t", 0).encode(0)
 TOLD = '{"key":{"type":1,"data":{"group":"g","topic":"t","partition":0}},"value":%s}'

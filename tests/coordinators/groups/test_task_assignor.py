@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pykafka_broker.coordinators.streams.assignor import TaskMemberSpec, assign
+from pykafka_broker.coordinators.groups.assignors import TaskMemberSpec, assign_tasks
 from pykafka_broker.coordinators.streams.group import NOTHING, TasksTuple, pairs
 
 GROUPS = st.dictionaries(st.text("abcdefgh", min_size=1, max_size=2), st.sampled_from("PQRS"), min_size=1, max_size=9)
@@ -47,21 +47,21 @@ def check(processes: dict[str, str], counts: dict[str, int], targets: dict[str, 
 def test_every_task_has_its_copies_and_members_share_fairly(
     processes: dict[str, str], counts: dict[str, int], standbys: int
 ) -> None:
-    check(processes, counts, assign(fresh(processes), counts, set(counts), standbys), standbys)
+    check(processes, counts, assign_tasks(fresh(processes), counts, set(counts), standbys), standbys)
 
 
 @given(GROUPS, GROUPS, COUNTS, COUNTS, st.integers(0, 2))
 def test_it_holds_after_any_change(
     before: dict[str, str], after: dict[str, str], counts: dict[str, int], grown: dict[str, int], standbys: int
 ) -> None:
-    targets = assign(fresh(before), counts, set(counts), standbys)
-    check(after, grown, assign(again(after, targets), grown, set(grown), standbys), standbys)
+    targets = assign_tasks(fresh(before), counts, set(counts), standbys)
+    check(after, grown, assign_tasks(again(after, targets), grown, set(grown), standbys), standbys)
 
 
 @given(GROUPS, COUNTS, st.integers(0, 2))
 def test_nothing_moves_without_a_reason(processes: dict[str, str], counts: dict[str, int], standbys: int) -> None:
-    targets = assign(fresh(processes), counts, set(counts), standbys)
-    second = assign(again(processes, targets), counts, set(counts), standbys)
+    targets = assign_tasks(fresh(processes), counts, set(counts), standbys)
+    second = assign_tasks(again(processes, targets), counts, set(counts), standbys)
     assert {member: target.active for member, target in second.items()} == {
         member: target.active for member, target in targets.items()
     }
@@ -69,18 +69,18 @@ def test_nothing_moves_without_a_reason(processes: dict[str, str], counts: dict[
 
 @given(GROUPS, COUNTS)
 def test_a_member_that_leaves_takes_nothing_from_the_others(processes: dict[str, str], counts: dict[str, int]) -> None:
-    targets = assign(fresh(processes), counts, (), 0)
+    targets = assign_tasks(fresh(processes), counts, (), 0)
     left = dict(list(processes.items())[1:])
-    for member, target in assign(again(left, targets), counts, (), 0).items() if left else ():
+    for member, target in assign_tasks(again(left, targets), counts, (), 0).items() if left else ():
         assert set(pairs(targets[member].active)) <= set(pairs(target.active))
 
 
 def test_a_standby_copy_becomes_the_active_one() -> None:
     processes = {"one": "P", "two": "Q", "three": "R"}
-    targets = assign(fresh(processes), {"0": 6}, {"0"}, 1)
+    targets = assign_tasks(fresh(processes), {"0": 6}, {"0"}, 1)
     gone = set(pairs(targets["one"].active))
     left = {"two": "Q", "three": "R"}
-    after = assign(again(left, targets), {"0": 6}, {"0"}, 1)
+    after = assign_tasks(again(left, targets), {"0": 6}, {"0"}, 1)
     for member in left:
         gained = set(pairs(after[member].active)) - set(pairs(targets[member].active))
         assert gained <= gone
@@ -88,7 +88,7 @@ def test_a_standby_copy_becomes_the_active_one() -> None:
 
 
 def test_a_process_with_more_threads_gets_more() -> None:
-    targets = assign(fresh({"a": "P", "b": "P", "c": "Q"}), {"0": 3, "1": 3}, (), 0)
+    targets = assign_tasks(fresh({"a": "P", "b": "P", "c": "Q"}), {"0": 3, "1": 3}, (), 0)
     assert {member: sum(map(len, target.active.values())) for member, target in targets.items()} == {
         "a": 2,
         "b": 2,
@@ -97,9 +97,9 @@ def test_a_process_with_more_threads_gets_more() -> None:
 
 
 def test_only_tasks_with_state_have_standby_copies() -> None:
-    targets = assign(fresh({"a": "P", "b": "Q"}), {"0": 2, "1": 2}, {"1"}, 1)
+    targets = assign_tasks(fresh({"a": "P", "b": "Q"}), {"0": 2, "1": 2}, {"1"}, 1)
     assert {name for target in targets.values() for name in target.standby} == {"1"}
 
 
 def test_nobody_is_there() -> None:
-    assert assign({}, {"0": 3}, {"0"}, 1) == {}
+    assert assign_tasks({}, {"0": 3}, {"0"}, 1) == {}

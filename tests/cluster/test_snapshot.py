@@ -14,8 +14,7 @@ from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, encode_record
-from pykafka_broker.cluster.snapshot import snapshot_name, snapshot_records
-from pykafka_broker.cluster.snapshot_keeper import SnapshotKeeper
+from pykafka_broker.cluster.snapshot import SnapshotKeeper, snapshot_name, snapshot_records
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import FileSystem, OsFileSystem
 from pykafka_broker.log.jobs import Job, run_inline
@@ -281,7 +280,7 @@ def test_a_snapshot_that_found_no_room_is_tried_again(
     node = make()
     node.change(3)
     with monkeypatch.context() as full:
-        full.setattr("pykafka_broker.cluster.snapshot_keeper.write_file", refuse)
+        full.setattr("pykafka_broker.cluster.snapshot.write_file", refuse)
         node.keeper.begin(node.now)
     assert "Could not write a snapshot of the metadata" in caplog.text
     node.keeper.begin(node.now)
