@@ -14,7 +14,7 @@ from pykafka_broker.broker.metadata.assignments import AssignmentsManager
 from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.services import BoundListener, Services, Timed
+from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.waiting.future import Later
 from pykafka_broker.clock import Clock
@@ -75,7 +75,7 @@ class Broker:
         self.assignments = AssignmentsManager(node)
         self.timed: list[Timed] = [node.purgatory, node.logs, self.assignments]
         self.services = Services(node, new_session_id, self.timed.append)
-        self.controller_listeners: Sequence[BoundListener] = ()
+        self.controller_listeners: Sequence[BoundEndpoint] = ()
         self.plugins: list[Any] = []  # objects of classes that the configuration names
         self.startup: BrokerStartup | None = None  # of a broker of a cluster
         self.lone_broker: LoneBroker | None = None  # of a node alone
@@ -98,7 +98,7 @@ class Broker:
     # -- life
 
     def start(
-        self, listeners: Mapping[str, BoundListener] | None = None, controller_listeners: Sequence[BoundListener] = ()
+        self, listeners: Mapping[str, BoundEndpoint] | None = None, controller_listeners: Sequence[BoundEndpoint] = ()
     ) -> None:
         """Read the disk, so that requests can be served afterwards.
 
@@ -284,7 +284,7 @@ class _BrokerLogListener(LogListener):
         self._broker.assignments.assign_directory(partition)
 
 
-def _endpoint(listener: BoundListener) -> tuple[str, str, int, str]:
+def _endpoint(listener: BoundEndpoint) -> tuple[str, str, int, str]:
     """Return the name, host, port and security protocol by which others reach a listener."""
     host, port = listener.advertised or (listener.host, listener.port)
     return listener.name, host, port, listener.protocol
@@ -314,6 +314,7 @@ def _add_authorizer(broker: Broker) -> None:
     from pykafka_broker.security.acls import authorizer_of
 
     authorizer = authorizer_of(broker.config, broker.node.image)
+    broker.node.authorize_by(authorizer)
     broker.services.authorize_by(authorizer)
     broker.plugins.append(authorizer)
 

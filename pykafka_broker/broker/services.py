@@ -18,7 +18,7 @@ from pykafka_broker.broker.partitions.fetch_session import FetchSessionCache
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import ReplyCache
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Authorizer, Rights, denial, log_denial
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Authorizer, Rights, allows, authorise, who_may_see
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.topic_names import (
     CONSUMER_OFFSETS,
@@ -44,7 +44,7 @@ _HOSTS = {TRANSACTION_STATE: "transactions", CONSUMER_OFFSETS: "groups", SHARE_G
 NodeAddress = tuple[int, str, int, str | None]  # id, host, port, rack
 
 
-class BoundListener(Protocol):
+class BoundEndpoint(Protocol):
     """A bound listener."""
 
     name: str
@@ -101,13 +101,12 @@ class Services:
         self.replicas = node.replicas
         self.purgatory = node.purgatory
         self.slices = node.slices
-        self.authorizer = node.authorizer
+        self.authorize_by(node.authorizer)
         self.replies = ReplyCache()
-        self.remembers = True  # whether the same request has the same answer while the metadata stays as it is
         self.fetch_sessions = FetchSessionCache(
             node.config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, new_session_id
         )
-        self.listeners: Mapping[str, BoundListener] = {}  # by name
+        self.listeners: Mapping[str, BoundEndpoint] = {}  # by name
         self.own = node.static_config.own
         self.emulation: Any = None  # `Emulation` of a release, whose module knows the router, or None
         self.quotas: Counting | None = None  # where nobody has one
@@ -204,6 +203,16 @@ class Services:
 
     # -- resolve and authorise
 
+    def authorize_by(self, authorizer: Authorizer) -> None:
+        """Let handlers ask `authorizer` about the rights of clients."""
+        self.authorizer = authorizer
+        self.allows = partial(allows, authorizer)
+        self.authorise = partial(authorise, authorizer)
+        self.who_may_see = partial(who_may_see, authorizer)
+        # Whether the same request has the same answer while the metadata stays as it is: a class of Python may say
+        # something else the next time.
+        self.remembers = not hasattr(authorizer, "hook")
+
     def audience(self, connection: ConnectionContext) -> Hashable:
         """Return the key of all clients with the same answers, while the metadata stays the same."""
         reached = connection.listener, connection.local_host, connection.local_port
@@ -211,48 +220,9 @@ class Services:
             return reached
         return reached, self.authorizer, connection.principal, connection.client_host
 
-    def authorize_by(self, authorizer: Authorizer) -> None:
-        """Ask `authorizer` from now on, in handlers and in the controller of the node."""
-        self.node.authorize_by(authorizer)
-        self.authorizer = authorizer
-        # A class of Python may say something else the next time, though no ACL has changed.
-        self.remembers = not hasattr(authorizer, "hook")
-
     def rights(self, context: RequestContext) -> Rights:
         """Return the rights of the client, to be asked more than once."""
         return Rights(self.authorizer, context)
-
-    def allows(
-        self,
-        context: RequestContext,
-        operation: AclOperation,
-        resource: AclResourceType,
-        name: str = CLUSTER_NAME,
-        *,
-        log: bool = True,
-    ) -> bool:
-        """Return whether the client may do an operation. `log`: see `Rights`."""
-        connection = context.connection
-        if self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
-            return True
-        if log:
-            log_denial(self.authorizer, context, operation, resource, name)
-        return False
-
-    def authorise(
-        self, context: RequestContext, operation: AclOperation, resource: AclResourceType, name: str = CLUSTER_NAME
-    ) -> None:
-        """Raise TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on for a missing right."""
-        connection = context.connection
-        if not self.authorizer.allows(connection.principal, connection.client_host, operation, resource, name):
-            log_denial(self.authorizer, context, operation, resource, name)
-            raise denial(resource)
-
-    def who_may_see(self, context: RequestContext) -> Callable[[str], bool] | None:
-        """Return whether the client may describe a topic, for patterns of names; None if everybody may."""
-        if type(self.authorizer) is AllowAll:
-            return None
-        return partial(self.allows, context, AclOperation.DESCRIBE, AclResourceType.TOPIC, log=False)
 
     def authorized_operations(
         self, context: RequestContext, resource: AclResourceType, name: str = CLUSTER_NAME

@@ -8,6 +8,8 @@ have the numbers of the protocol.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import Protocol
 
 from pykafka_broker.errors import ApiError
@@ -149,6 +151,49 @@ def log_denial(
 
 def _camel(name: str) -> str:
     return name.title().replace("_", "")
+
+
+def allows(
+    authorizer: Authorizer,
+    asking: AuthorizableRequest,
+    operation: AclOperation,
+    resource: AclResourceType,
+    name: str = CLUSTER_NAME,
+    *,
+    log: bool = True,
+) -> bool:
+    """Return whether the sender of a request may do the operation; `log`: see `Rights`."""
+    client = asking.connection
+    if authorizer.allows(client.principal, client.client_host, operation, resource, name):
+        return True
+    if log:
+        log_denial(authorizer, asking, operation, resource, name)
+    return False
+
+
+def authorise(
+    authorizer: Authorizer,
+    asking: AuthorizableRequest,
+    operation: AclOperation,
+    resource: AclResourceType,
+    name: str = CLUSTER_NAME,
+) -> None:
+    """Check a right of a request's sender.
+
+    Raises:
+        ApiError: the denial of the resource's kind: TOPIC_AUTHORIZATION_FAILED, GROUP_AUTHORIZATION_FAILED and so on.
+    """
+    client = asking.connection
+    if not authorizer.allows(client.principal, client.client_host, operation, resource, name):
+        log_denial(authorizer, asking, operation, resource, name)
+        raise denial(resource)
+
+
+def who_may_see(authorizer: Authorizer, asking: AuthorizableRequest) -> Callable[[str], bool] | None:
+    """Return a function telling whether the sender may describe a topic; None if everybody may describe all."""
+    if type(authorizer) is AllowAll:
+        return None
+    return partial(allows, authorizer, asking, AclOperation.DESCRIBE, AclResourceType.TOPIC, log=False)
 
 
 class Rights:

@@ -11,7 +11,7 @@ from pykafka_broker.errors import FrameError
 from pykafka_broker.security.hooks.loading import HookFailed
 from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
 from pykafka_broker.security.listener_settings import ListenerSettings
-from pykafka_broker.server.connection import Connection, Serving
+from pykafka_broker.server.connection import ClientConnection, Serving
 from pykafka_broker.server.transport import Transport
 
 
@@ -25,7 +25,7 @@ class NamedConnections:
         self._listener = listener
         self._built = BuiltPrincipals(ListenerSettings(server.broker.config, listener))
 
-    def new_connection(self, server: Serving, transport: Transport, context: ConnectionContext) -> Connection:
+    def new_connection(self, server: Serving, transport: Transport, context: ConnectionContext) -> ClientConnection:
         """Return the connection of a new client."""
         return NamedConnection(server, transport, context, self)
 
@@ -39,7 +39,7 @@ class NamedConnections:
             raise FrameError(str(error)) from None
 
 
-class NamedConnection(Connection):
+class NamedConnection(ClientConnection):
     """A connection with a name for the client before the first request."""
 
     __slots__ = ("_unnamed",)

@@ -23,7 +23,7 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.security.sasl.exchange import SaslExchange, SaslListener
 from pykafka_broker.security.sasl.mechanism import Around
-from pykafka_broker.server.connection import Connection, Serving
+from pykafka_broker.server.connection import ClientConnection, Serving
 from pykafka_broker.server.documents import Documents
 from pykafka_broker.server.transport import Transport
 
@@ -35,7 +35,7 @@ _HANDSHAKE = ApiKey.SASL_HANDSHAKE.value
 _NOT_YET = -1  # before any time: no request is served
 
 
-class SaslConnection(Connection):
+class SaslConnection(ClientConnection):
     """A connection serving the client once the client has authenticated."""
 
     __slots__ = ("_exchange", "_listener", "_max_request_bytes", "_served_until")
@@ -65,14 +65,14 @@ class SaslConnection(Connection):
 
     def _deliver(self, frame: memoryview) -> bool:
         if self._turns.clock.now <= self._served_until and len(frame) > 1 and frame[1] != _HANDSHAKE:
-            return Connection._deliver(self, frame)
+            return ClientConnection._deliver(self, frame)
         exchange = self._exchange
         api_key = _API_KEY.unpack_from(frame)[0] if len(frame) >= _API_KEY.size else -1
         if self.context.authenticated:
             if exchange.session_over(api_key):
                 self.close("its session has expired")
                 return False
-            more = Connection._deliver(self, frame)
+            more = ClientConnection._deliver(self, frame)
             self._limit_frames()  # a re-authentication may have begun
             return more
         if exchange.takes_raw_tokens or exchange.begins_with_token(api_key):
@@ -100,7 +100,7 @@ class SaslConnection(Connection):
         if self._exchange.over and not isinstance(self._parked, _Late):
             self._refused_late()
             return
-        Connection._on_reply(self, _)
+        ClientConnection._on_reply(self, _)
         if self._served_until == _NOT_YET:  # a fault may have delayed a step of the exchange
             self._limit_frames()
             self.go_on()
@@ -121,17 +121,17 @@ class SaslConnection(Connection):
         if self._exchange.over and self._parked is None and not self._out:
             self.close("it has not authenticated")
         else:
-            Connection.go_on(self)
+            ClientConnection.go_on(self)
 
     def refuse(self, error: FrameError) -> None:
         if self.context.authenticated:
-            Connection.refuse(self, error)
+            ClientConnection.refuse(self, error)
         else:
             self._log_failure(str(error))
             self.close(str(error))
 
     def _lost(self, why: str) -> None:
-        Connection._lost(self, why)
+        ClientConnection._lost(self, why)
         self.context.login = None  # breaks the reference cycle; the context may live on
 
     def _log_failure(self, reason: str) -> None:
@@ -147,10 +147,10 @@ class _Unlimited(SaslConnection):
     """The same connection once no frame concerns the exchange any more, served as on a listener without SASL."""
 
     __slots__ = ()
-    _deliver = Connection._deliver
-    _on_reply = Connection._on_reply
-    go_on = Connection.go_on
-    refuse = Connection.refuse
+    _deliver = ClientConnection._deliver
+    _on_reply = ClientConnection._on_reply
+    go_on = ClientConnection.go_on
+    refuse = ClientConnection.refuse
 
 
 class _Late(PendingReply):

@@ -27,7 +27,7 @@ from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.server.accepting import Accepting, ConnectionQuota
 from pykafka_broker.server.channel import FrameReader, LimitedFrameReader, RequestMemory
-from pykafka_broker.server.connection import Connection, Dispatching, Serving
+from pykafka_broker.server.connection import ClientConnection, Dispatching, Serving
 from pykafka_broker.server.event_loop import EventLoop, nanoseconds
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.transport import PlainTransport, Transport, as_java_writes, listening, plain_address, prepare
@@ -114,7 +114,7 @@ class Muting:
 
 _BUILDER = "principal.builder.class"
 NewTransport = Callable[[socket.socket], Transport]
-NewConnection = Callable[[Serving, Transport, ConnectionContext], Connection]
+NewConnection = Callable[[Serving, Transport, ConnectionContext], ClientConnection]
 
 
 class ListenerSecurity(NamedTuple):
@@ -125,7 +125,7 @@ class ListenerSecurity(NamedTuple):
     new_connection: NewConnection
     checks: tuple[CheckListener, ...] = ()  # of settings altered at run time
 
-    def connect(self, sock: socket.socket, context: ConnectionContext) -> Connection:
+    def connect(self, sock: socket.socket, context: ConnectionContext) -> ClientConnection:
         """Return the connection of a new client."""
         return self.new_connection(self.server, self.new_transport(sock), context)
 
@@ -136,7 +136,7 @@ def security_of(listener: Listener, server: Serving) -> ListenerSecurity:
     Raises ConfigError if certificates or mechanisms can't be used.
     """
     new_transport: NewTransport = PlainTransport
-    new_connection: NewConnection = Connection
+    new_connection: NewConnection = ClientConnection
     checks: tuple[CheckListener, ...] = ()
     if listener.has_tls:
         from pykafka_broker.server.tls_listener import TlsListener
@@ -191,7 +191,7 @@ class Server:
             turns, self._quota, follow=self._follow_limits, adopt=self._adopt, on_pause=self._see_what_is_due
         )
         self._started = False
-        self._connections: dict[int, Connection] = {}
+        self._connections: dict[int, ClientConnection] = {}
         self._securities: dict[str, ListenerSecurity] = {}  # by the name of the listener
         self._controllers: ControllerServing | None = None
         self._checks: list[CheckListener] = []  # of listeners whose settings may be altered
@@ -246,11 +246,11 @@ class Server:
         return len(self._connections)
 
     @property
-    def connections(self) -> Iterable[Connection]:
+    def connections(self) -> Iterable[ClientConnection]:
         """Return all connected clients."""
         return self._connections.values()
 
-    def connection(self, id: int) -> Connection | None:
+    def connection(self, id: int) -> ClientConnection | None:
         """Return a connected client by number, or None."""
         return self._connections.get(id)
 
@@ -359,7 +359,7 @@ class Server:
         self._quota.leave(context.client_host, context.listener)
         sock.close()
 
-    def forget(self, connection: Connection, why: str) -> None:
+    def forget(self, connection: ClientConnection, why: str) -> None:
         """Forget a closed connection."""
         if self._connections.pop(connection.context.id, None) is None:
             return

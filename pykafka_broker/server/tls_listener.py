@@ -35,7 +35,7 @@ from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.tls.contexts import server_context
 from pykafka_broker.security.tls.principals import MappingRules, Principals
 from pykafka_broker.security.tls.stores import check_replacement, refused
-from pykafka_broker.server.connection import Connection, Serving
+from pykafka_broker.server.connection import ClientConnection, Serving
 from pykafka_broker.server.event_loop import nanoseconds
 from pykafka_broker.server.tls_transport import TlsTransport
 from pykafka_broker.server.transport import Transport
@@ -68,7 +68,7 @@ def _over(number: int, frame: FrameType | None) -> None:
     raise TooLong
 
 
-class TlsConnection(Connection):
+class TlsConnection(ClientConnection):
     """A client's connection to a listener with TLS and without SASL.
 
     principal_of: maps a certificate in DER, or None, and a host to the text of a principal; raises FrameError.
@@ -208,7 +208,7 @@ class TlsListener:
         except ConfigError as error:
             raise refused(error) from None
 
-    def new_connection(self, server: Serving, transport: Transport, context: ConnectionContext) -> Connection:
+    def new_connection(self, server: Serving, transport: Transport, context: ConnectionContext) -> ClientConnection:
         """Return the connection of a client named by the certificate."""
         assert isinstance(transport, TlsTransport)
         return TlsConnection(server, transport, context, self._principal_of)

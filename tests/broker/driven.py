@@ -13,7 +13,7 @@ from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply, new_router
-from pykafka_broker.broker.services import BoundListener, Services
+from pykafka_broker.broker.services import BoundEndpoint, Services
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.waiting.future import Purgatory
 from pykafka_broker.clock import Clock
@@ -44,7 +44,7 @@ class DrivenBroker:
         peers: Peers | None = None,
     ) -> None:
         self.clock = Clock()
-        self.listeners: dict[str, BoundListener] = {}
+        self.listeners: dict[str, BoundEndpoint] = {}
         self.whole = Broker(
             config,
             self.clock,

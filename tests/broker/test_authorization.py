@@ -56,7 +56,7 @@ class Denies:
 
 
 def authorized_by(node: RealBroker, authorizer: Authorizer) -> None:
-    node.broker.services.authorizer = authorizer
+    node.broker.services.authorize_by(authorizer)
     node.broker.metadata.controller.authorizer = authorizer
     node.broker.image.generation += 1  # rights are metadata: what was answered before counts no more
 

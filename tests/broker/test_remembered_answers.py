@@ -93,7 +93,7 @@ class Denies:
 
 def test_what_one_user_was_told_is_not_told_another(node: RealBroker) -> None:
     node.call(CreateTopicsRequest([CreatableTopic("t", 1, 1)]), 5)
-    node.broker.services.authorizer = Denies()
+    node.broker.services.authorize_by(Denies())
     assert ask(node) == ErrorCode.NONE
     node.connection.principal = "User:stranger"
     assert [ask(node), ask(node)] == [ErrorCode.TOPIC_AUTHORIZATION_FAILED] * 2

@@ -116,7 +116,8 @@ def test_what_is_denied_is_told_by_its_resource(
 ) -> None:
     context = broker.context(ApiKey.FETCH, 13)
     assert services.allows(context, AclOperation.READ, resource, "x")
-    denying = services.authorizer = Denying()
+    denying = Denying()
+    services.authorize_by(denying)
     assert not services.allows(context, AclOperation.READ, resource, "x")
     assert code_of(services.authorise, context, AclOperation.READ, resource, "x") is code
     asked = ("User:ANONYMOUS", "127.0.0.1", AclOperation.READ, resource, "x")
@@ -125,7 +126,7 @@ def test_what_is_denied_is_told_by_its_resource(
 
 def test_what_is_denied_is_not_resolved(broker: LightBroker, services: Services) -> None:
     context = broker.context(ApiKey.FETCH, 13)
-    services.authorizer = Denying()
+    services.authorize_by(Denying())
     assert code_of(services.partition, context, AclOperation.READ, "nowhere", 0) is ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 

@@ -19,12 +19,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/replicas
         """,
     ),
-    "broker/api/test_fetch.py": (
-        "reads through it",
-        """
-        broker/api/partition_reader
-        """,
-    ),
     "broker/api/test_like_kafka.py": (
         "compares every answer with Kafka's",
         """
@@ -34,7 +28,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/api/test_streams_groups.py": (
         "asks for them through the router",
         """
-        broker/api/group_protocols broker/api/streams_group_heartbeat
+        broker/api/streams_group_heartbeat
         """,
     ),
     "broker/coordinators/test_group_host.py": (
@@ -253,15 +247,14 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "scenarios/share/test_against_kafka.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/share_acknowledge broker/api/share_group_heartbeat broker/api/share_group_offsets
-        broker/coordinators/share_partitions
+        broker/api/share_group_heartbeat broker/api/share_group_offsets broker/coordinators/share_partitions
         """,
     ),
     "scenarios/transactions/test_answers.py": (
         "compares with what Kafka answered to the same steps",
         """
-        broker/api/find_coordinator broker/api/init_producer_id broker/api/produce_joining
-        broker/api/transaction_admin broker/api/transactions
+        broker/api/find_coordinator broker/api/init_producer_id broker/api/transaction_admin
+        broker/api/transactions
         """,
     ),
     "server/test_link.py": (

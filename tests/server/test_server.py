@@ -25,7 +25,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.moving_time import MovableClock
 from pykafka_broker.errors import FrameError
-from pykafka_broker.server.connection import Connection
+from pykafka_broker.server.connection import ClientConnection
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.listeners import Listener
 from pykafka_broker.server.server import Server, security_of
@@ -613,7 +613,7 @@ def test_behind_a_plain_listener_is_the_socket_itself() -> None:
     server: Any = SimpleNamespace(broker=SimpleNamespace(config=BrokerConfig()))
     security = security_of(Listener("PLAINTEXT", "127.0.0.1", 0), server)
     assert security.new_transport is PlainTransport
-    assert security.new_connection is Connection
+    assert security.new_connection is ClientConnection
 
 
 def test_behind_one_with_tls_a_client_has_the_name_of_its_certificate_or_that_of_its_login(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""The APIs, a module each, imported with the first request for it (`broker/requests/routes.py`).
+"""The APIs: a module for each family, imported with the first request for an API of it (`broker/requests/routes.py`).
 
-Rule: a module opens with what the API does here and what its versions change, and declares itself with `@handles`.
+Rule: a module opens with the behaviour of its APIs here and the changes of their versions, and declares handlers with
+`@handles`. An API that clients ask for without the rest of a family keeps a module of its own.
 """

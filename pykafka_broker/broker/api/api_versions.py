@@ -1,9 +1,8 @@
 """ApiVersions v0-v4.
 
-Behaviour: the ranges are those of the route table, the features those of a 4.3 broker, or both are those of the release
-that is emulated. A version that we don't know is answered in version 0 with UNSUPPORTED_VERSION and our own range of
-ApiVersions in it, so that the client can come again (KIP-511). Telemetry and what only controllers serve are not
-listed.
+Behaviour: the answer has the ranges of the route table and the features of a 4.3 broker, or ranges and features of the
+emulated release. An unknown version of the request is answered in version 0 with UNSUPPORTED_VERSION and the range of
+ApiVersions, so that the client can ask again (KIP-511). Telemetry and APIs of controllers alone are not listed.
 Versions: 1 throttle time, 3 the client's name and version (which must be words of letters, digits, '-' and '.') and
 features (KIP-584), 4 features that may be at level 0.
 A finalized feature at level 0 is not listed; the epoch is the offset up to which the metadata log has been applied.
@@ -82,7 +81,7 @@ def _answer(
     services: Services, version: int, ranges: list[ApiVersion], emulation: Emulation | None
 ) -> ApiVersionsResponse:
     features = dict(services.image.features)
-    if services.metadata.kraft_version:  # kept by the quorum, not by the controller
+    if services.metadata.kraft_version:  # kept by the quorum, not in the image
         features[KRAFT_VERSION] = services.metadata.kraft_version
     return ApiVersionsResponse(
         api_keys=ranges,

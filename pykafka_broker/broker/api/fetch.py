@@ -5,7 +5,9 @@ batch whatever the limits say (KIP-74), the answer waits until `min_bytes` are t
 is over. Bytes count as being there up to each partition's limit, though an answer has whole batches only; and a topic,
 id or partition that the metadata does not know, or a topic that is denied, ends no wait for the others. A waiting fetch
 yields to the next request of its connection, since it may always return less; with `pykafka.strict.parked.fetch` that
-one waits, as in Kafka.
+one waits, as in Kafka. An error of a partition stands in its own part of the answer. Readers of committed records never
+see past the last stable offset and are told the aborted transactions among their records; other readers read up to the
+high watermark. A follower serves clients up to the high watermark that it knows (KIP-392).
 Versions: 0-1 read message format v0, 2-3 format v1 (down-converted), 4 isolation levels and aborted transactions, 5 log
 start offset, 7 sessions, 9 leader epochs (KIP-320), 12 flexible and diverging epochs (KIP-595), 13 topic ids (KIP-516),
 15 replica state, 16 node endpoints, 17 directory ids, 18 high watermark.
@@ -16,21 +18,29 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from pykafka_broker.broker.api.partition_reader import NOT_SHOWN, PartitionReader
 from pykafka_broker.broker.partitions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
-from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.partitions.partition import NO_EPOCH, NotLeader, Partition
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Parked, Steps
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSlice
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.segments import MORE_THAN_A_SEGMENT
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import IsolationLevel
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType, IsolationLevel
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
-from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.protocol.messages.fetch_response import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchResponse,
+    LeaderIdAndEpoch,
+    PartitionData,
+)
+from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
 
 TOPIC_IDS_FROM = 13
 _READ_AT_ONCE = 128  # partitions; more are read in slices
@@ -42,6 +52,198 @@ _NOT_COUNTED = -1
 T = TypeVar("T")
 # What one partition has for an answer: what was asked, what is told, and the bytes of its records.
 Found = tuple[FetchedPartition, PartitionData, int]
+_DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record batches v2
+_MAGIC_1_FROM = 2
+_FROM_FOLLOWERS = 11  # of clients that can be sent to another replica (KIP-392)
+# Errors of partitions that can't be read at all: a fetch does not wait for them.
+NOT_SHOWN = frozenset(
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    )
+)
+_READ_TOPIC = (AclOperation.READ, AclResourceType.TOPIC)
+_NO_ERROR = 0
+_EMPTY = b""
+_MOST_CONVERTED = 32 << 20  # of one batch: the client waits for it
+
+
+class PartitionReader:
+    """A reader of partitions for a fetch request."""
+
+    __slots__ = (
+        "_allowed",
+        "_committed",
+        "_context",
+        "_magic",
+        "_rack",
+        "_replica",
+        "_services",
+        "_tells_leader",
+        "_uses_ids",
+        "redirects",
+    )
+
+    def __init__(self, services: Services, context: RequestContext, *, committed: bool, rack: str = "") -> None:
+        version = context.api_version
+        self._services = services
+        self._context = context
+        others = services.replicas.replication
+        from_follower = others is not None and version >= _FROM_FOLLOWERS
+        self._replica = services.replicas.readable if from_follower else services.replicas.leader
+        self._rack = rack if others is not None and others.selects_by_rack else ""
+        self.redirects = False  # the client is to read from another replica
+        self._committed = committed
+        self._tells_leader = version >= 12
+        self._uses_ids = version >= 13
+        self._magic = 2 if version >= _DOWN_CONVERTED_BELOW else int(version >= _MAGIC_1_FROM)
+        self._allowed: set[str] = set()  # topics that the authorizer has been asked about
+
+    def watched(self, partitions: list[FetchedPartition]) -> list[Partition]:
+        """Return the partitions that this node can read."""
+        found: list[Partition] = []
+        for wanted in partitions:
+            try:
+                found.append(self._find(wanted))
+            except ApiError:
+                continue
+        return found
+
+    def _find(self, wanted: FetchedPartition) -> Partition:
+        topic, gone = wanted.topic, False
+        if self._uses_ids:
+            described = self._services.image.topics_by_id.get(topic)
+            if described is not None:
+                wanted.name = described.name
+            gone, topic = described is None, wanted.name  # a session still knows the topic of the id
+            if not topic:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+        if topic not in self._allowed:
+            self._authorise(topic)
+            self._allowed.add(topic)
+        if gone:
+            self._services.replicas.replica(topic, wanted.partition)  # raises where no topic has that name now
+            raise ApiError(ErrorCode.INCONSISTENT_TOPIC_ID)
+        epoch = wanted.current_leader_epoch
+        return self._replica(topic, wanted.partition, epoch if epoch > NO_EPOCH else NO_EPOCH)  # any below is none
+
+    def _authorise(self, topic: str) -> None:
+        self._services.authorise(self._context, *_READ_TOPIC, topic)
+
+    def read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
+        """Return the records from the wanted offset on; with `at_least_one`, the first batch may exceed `max_bytes`."""
+        try:
+            return self._read(wanted, max_bytes, at_least_one)
+        except ApiError as error:
+            failure = _failure(wanted, error.code)
+            if error.code in NOT_SHOWN:
+                failure.aborted_transactions = []
+            if isinstance(error, NotLeader) and self._tells_leader:
+                failure.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
+            return failure
+        except OSError:
+            return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+
+    def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
+        partition = self._find(wanted)
+        log = partition.log
+        high_watermark, stable = log.high_watermark, log.last_stable_offset
+        data = PartitionData(
+            wanted.partition,
+            _NO_ERROR,
+            high_watermark,
+            stable,
+            log.log_start_offset,
+            aborted_transactions=None,
+            records=_EMPTY,
+        )
+        if wanted.last_fetched_epoch >= 0 and self._diverges(log, wanted, data):
+            return data
+        if self._rack and partition.is_leader and self._redirect(partition, wanted, data):
+            return data
+        if not partition.is_leader and high_watermark < wanted.fetch_offset <= log.log_end_offset:
+            raise ApiError(ErrorCode.OFFSET_NOT_AVAILABLE)
+        upper = stable if self._committed else high_watermark
+        read = log.read(wanted.fetch_offset, max_bytes, upper, min_one=at_least_one)
+        if self._committed and (read is not None or at_least_one or not max_bytes or wanted.fetch_offset >= upper):
+            data.aborted_transactions = []  # null where there is a batch for which there was no room
+        if read is None:
+            return data
+        data.records = read.records
+        if self._committed:
+            data.aborted_transactions = [
+                AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+                for aborted in log.aborted_transactions(wanted.fetch_offset, read.end_offset())
+            ]
+        return data
+
+    def bytes_there(self, wanted: FetchedPartition, data: PartitionData) -> int:
+        """Return the number of bytes from the wanted offset to the end for the client, parts of batches included.
+
+        MORE_THAN_A_SEGMENT where the records go on in another segment.
+        """
+        upper = data.last_stable_offset if self._committed else data.high_watermark
+        if wanted.fetch_offset >= upper:
+            return 0
+        try:
+            return self._find(wanted).log.bytes_between(wanted.fetch_offset, upper)
+        except ApiError:
+            return 0  # the next look at the partition tells the error
+
+    def _redirect(self, partition: Partition, wanted: FetchedPartition, data: PartitionData) -> bool:
+        """Return whether another replica is closer to the client; tell the client."""
+        from pykafka_broker.broker.replication.node_replication import closest_replica
+
+        found = closest_replica(partition, wanted.fetch_offset, self._rack, self._services.image)
+        data.preferred_read_replica = found
+        self.redirects = self.redirects or found >= 0
+        return found >= 0
+
+    @property
+    def converts(self) -> bool:
+        """Return whether the client reads messages of an old format."""
+        return self._magic < 2
+
+    def converted(self, wanted: FetchedPartition, data: PartitionData) -> Generator[None, None, PartitionData]:
+        """Return the records as messages of the client's format."""
+        from pykafka_broker.records.conversion import from_v2
+
+        if not isinstance(data.records, FileSlice):
+            return data
+        try:
+            records, first = data.records.read(), wanted.fetch_offset
+            data.records = yield from from_v2(records, self._magic, first_offset=first, max_bytes=_MOST_CONVERTED)
+        except UnsupportedCompression:
+            return _failure(wanted, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        except CorruptBatch:
+            return _failure(wanted, ErrorCode.CORRUPT_MESSAGE)
+        except OSError:
+            return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+        return data
+
+    @staticmethod
+    def _diverges(log: PartitionLog, wanted: FetchedPartition, data: PartitionData) -> bool:
+        """Return whether the client's last record is not of this log's history; tell where they part (KIP-595)."""
+        epoch, end_offset = log.leader_epoch_end(wanted.last_fetched_epoch)
+        if epoch < 0:
+            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
+            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
+            return True
+        return False
+
+
+def _failure(wanted: FetchedPartition, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=wanted.partition,
+        error_code=code,
+        high_watermark=-1,
+        last_stable_offset=-1,
+        log_start_offset=-1,
+        aborted_transactions=None,
+        records=_EMPTY,
+    )
 
 
 @handles(ApiKey.FETCH)
@@ -69,9 +271,7 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
 
 
 def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int) -> Future[Any]:
-    """The answer to a fetch of many partitions, or of messages of old formats. One that waits keeps its connection to
-    itself.
-    """
+    """Return the answer to a fetch of many partitions or of messages of old formats, which does not yield."""
 
     def steps() -> Steps[Answer[FetchResponse]]:
         found = yield from attempt.poll_in_slices(lambda: services.clock.now < deadline)
@@ -84,9 +284,9 @@ def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int) ->
 
 
 class FetchAttempt:
-    """One fetch, tried as often as something arrives in its partitions."""
+    """A fetch, tried again whenever records arrive (Kafka: DelayedFetch)."""
 
-    PRIVILEGED = False  # whose sessions need not make room for others
+    PRIVILEGED = False  # a privileged session does not make room for others
     __slots__ = (
         "_incremental",
         "_max_bytes",
@@ -116,7 +316,7 @@ class FetchAttempt:
         return PartitionReader(services, context, committed=committed, rack=request.rack_id)
 
     def _resolve(self, services: Services, request: FetchRequest, now: int) -> list[FetchedPartition]:
-        """The partitions to read; opens, continues or closes the session."""
+        """Return the partitions to read; open, continue or close the session."""
         sessions = services.fetch_sessions
         wanted = _wanted(request, self._uses_ids)
         if self._incremental:
@@ -140,7 +340,7 @@ class FetchAttempt:
         return wanted
 
     def _to_read(self, session: FetchSession, named: list[FetchedPartition]) -> list[FetchedPartition]:
-        """What of a session is looked at for a request that names some of it."""
+        """Return the partitions of a session to read for a request that names some of them."""
         return list(session.partitions.values())
 
     @property
@@ -148,20 +348,20 @@ class FetchAttempt:
         return len(self._partitions) > _READ_AT_ONCE or self._reader.converts
 
     def watched(self) -> Sequence[Hashable]:
-        """What is waited for: the growth of the partitions."""
+        """Return the keys to watch: the partitions."""
         return self._reader.watched(self._partitions)
 
     def poll(self, now: int) -> FetchResponse | None:
-        """The answer, or None while it is worth waiting."""
+        """Return the answer, or None while waiting is worth it."""
         found, size, failed = self._read(self._partitions, 0)
         return None if self._waits(found, size, failed) else self._respond(self._told(found))
 
     def answer(self, now: int) -> FetchResponse:
-        """The answer as things stand."""
+        """Return the answer with the records at hand."""
         return self._respond(self._told(self._read(self._partitions, 0)[0]))
 
     def poll_in_slices(self, may_wait: Callable[[], bool]) -> Steps[FetchResponse | list[Partition]]:
-        """The answer or, while it is worth waiting and that may be, what is to be watched."""
+        """Return the answer or, while waiting is worth it and allowed, the partitions to watch."""
         while True:
             found: list[Found] = []
             size, failed = 0, False
@@ -199,8 +399,9 @@ class FetchAttempt:
         return not self._has_enough(found)
 
     def _has_enough(self, found: list[Found]) -> bool:
-        """Return whether `min_bytes` are there, counting parts of batches as Kafka does: up to each partition's limit,
-        or what was read together with the part for which there was no room.
+        """Return whether `min_bytes` are there, counting parts of batches as Kafka does.
+
+        Counted are the bytes up to each partition's limit, or the bytes read with the part that had no room.
         """
         if self._min_bytes <= 1:
             return False  # the first batch of all would have been enough
@@ -214,7 +415,7 @@ class FetchAttempt:
         return False
 
     def _read(self, partitions: list[FetchedPartition], size: int) -> tuple[list[Found], int, bool]:
-        """What is in some of the partitions; `size` bytes were found in others before."""
+        """Read some of the partitions, after `size` bytes of others; return results, all bytes, and any error."""
         left = max(0, self._max_bytes - size)
         failed = False
         found: list[Found] = []
@@ -230,7 +431,7 @@ class FetchAttempt:
         return found, size, failed
 
     def _converted(self, found: list[Found], size: int) -> Generator[None, None, tuple[list[Found], int, bool]]:
-        """The same as messages of an old format."""
+        """Return the results of `_read` as messages of an old format."""
         failed = False
         converted: list[Found] = []
         for wanted, read, _ in found:
@@ -242,9 +443,9 @@ class FetchAttempt:
         return converted, size, failed
 
     def _told(self, found: list[Found]) -> list[Found]:
-        """What stands in the answer."""
+        """Return the results that stand in the answer."""
         if self._session is not None:
-            found = [one for one in found if self._tells(*one)]
+            found = [each for each in found if self._tells(*each)]
         for _, data, size in found:
             if 0 < size <= _INLINE_BYTES:
                 _inline(data)
@@ -267,9 +468,9 @@ class FetchAttempt:
         return response
 
     def _tells(self, wanted: FetchedPartition, data: PartitionData, size: int) -> bool:
-        """Whether an incremental answer has to name this partition; a full one names all."""
+        """Return whether the answer has to name the partition; an answer that is not incremental names all."""
         if data.error_code != ErrorCode.NONE or data.diverging_epoch.epoch >= 0:
-            wanted.changed(-1, -1)  # the rest of it is not what the client goes by
+            wanted.changed(-1, -1)  # the client does not take the offsets of such an answer
             return True
         changed = wanted.changed(data.high_watermark, data.log_start_offset)
         return changed or not self._incremental or size > 0 or data.preferred_read_replica >= 0
@@ -280,7 +481,7 @@ def slices_of(items: list[T]) -> Iterator[list[T]]:
 
 
 def _nothing_new(found: list[Found], watched: list[Partition]) -> bool:
-    """Whether the partitions that can be read, which were read in several slices, still are as they were then."""
+    """Return whether the readable partitions have not changed since they were read, in several slices."""
     read = [data for _, data, _ in found if not data.error_code]
     return len(read) == len(watched) and all(
         data.high_watermark == partition.log.high_watermark
@@ -302,15 +503,15 @@ def _wanted(request: FetchRequest, uses_ids: bool) -> list[FetchedPartition]:
     return [
         FetchedPartition(
             topic.topic_id if uses_ids else topic.topic,
-            one.partition,
-            one.fetch_offset,
-            one.partition_max_bytes,
-            one.current_leader_epoch,
-            one.last_fetched_epoch,
-            one.log_start_offset,
+            asked.partition,
+            asked.fetch_offset,
+            asked.partition_max_bytes,
+            asked.current_leader_epoch,
+            asked.last_fetched_epoch,
+            asked.log_start_offset,
         )
         for topic in request.topics
-        for one in topic.partitions
+        for asked in topic.partitions
     ]
 
 

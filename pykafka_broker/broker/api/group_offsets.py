@@ -23,7 +23,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Any
 
-from pykafka_broker.broker.api.group_protocols import may_lack_groups
+from pykafka_broker.broker.api.consumer_group_heartbeat import may_lack_groups
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services

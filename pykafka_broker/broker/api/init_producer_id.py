@@ -38,7 +38,7 @@ def init_producer_id(
     response = InitProducerIdResponse(
         error_code=code, producer_id=reply.producer_id, producer_epoch=reply.producer_epoch
     )
-    committed = services.metadata.committed()  # the id may be of a block that was just allocated
+    committed = services.metadata.committed()  # the id may be of a block whose record is not committed yet
     if request.transactional_id:
         committed = all_of(committed, services.transactions.committed(request.transactional_id, reply.error))
     return when_committed(response, committed)

@@ -83,10 +83,10 @@ _NAMED_SINCE = {
 _LEADER_EPOCHS_FROM = 4
 _NOT_AVAILABLE_FROM = 5
 _NEVER = 1 << 15
-_MOST_BEGUN = 8  # look-ups that take long
+_MOST_BEGUN = 8  # look-ups that are begun before one of them has ended
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 _NONE = -1
-_NO_OFFSETS: list[int] = []  # shared by all answers; nobody changes it
+_NO_OFFSETS: list[int] = []  # shared by all answers, never changed
 _DESCRIBE_TOPIC = (AclOperation.DESCRIBE, AclResourceType.TOPIC)
 _HIGH_WATERMARK = -1  # DeleteRecords
 _INVALID_LOW_WATERMARK = -1
@@ -166,7 +166,7 @@ class _Search:
                 if timestamp < EARLIEST and version < _NAMED_SINCE.get(timestamp, _NEVER):
                     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
                 if not known:
-                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
+                    raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as with Kafka
                 partition = leader(topic, index, wanted.current_leader_epoch)
                 log = partition.log
                 end = log.last_stable_offset if committed else log.high_watermark
@@ -277,7 +277,7 @@ def _timed_answer(
         if beyond is not None:
             raise beyond
         return _found(wanted, version, _NONE, _NONE, _NONE)
-    # The record may stand before the log's start, in a batch that is still there; its epoch is not in the cache then.
+    # The record may be before the log's start, in a batch that is not deleted yet; its epoch is out of the cache then.
     leader_epoch = log.epoch_at(max(found.offset, log.log_start_offset))
     return _found(wanted, version, found.offset, found.timestamp, leader_epoch)
 

@@ -1,10 +1,10 @@
 """Metadata v0-v13.
 
-Behaviour: null topics means all (in v0 an empty list does), an empty list none. A topic that is missing is created if
-the request and `auto.create.topics.enable` allow it, and is in this very answer with its leaders, or in the next one as
-in Kafka (`pykafka.strict.auto.creation`). Where a topic is asked for by id (v12, KIP-516) names in the same request
-count for nothing, as in Kafka, and a topic that is named again is answered once. Topics that the client may not
-describe are left out of all, and refused where they are named. The router remembers the answer to the same request.
+Behaviour: null topics means all (in v0 an empty list does), an empty list none. A missing topic is created if the
+request and `auto.create.topics.enable` allow it, and is in the same answer with its leaders, or in the next answer as
+in Kafka (`pykafka.strict.auto.creation`). In a request with a topic id (v12, KIP-516) names count for nothing, as in
+Kafka, and a topic that is named again is answered once. Topics that the client may not describe are left out of all,
+and refused where they are named. The router remembers the answer to the same request.
 Versions: 1 controller and rack, 2 cluster id, 4 the choice not to create (KIP-204), 5 offline replicas, 7 leader
 epochs, 8 authorized operations (those of the cluster until v10), 10 topic ids in the answer, 13 an error of the whole.
 """
@@ -38,7 +38,7 @@ _TRIES = 3
 _NULL_IS_ALL_FROM = 1
 _LISTENER_NOT_FOUND_FROM = 6
 _IDS_FROM = 12
-Names = tuple[tuple[str | None, bytes], ...]  # with ids
+Names = tuple[tuple[str | None, bytes], ...]  # names and ids
 
 
 @handles(ApiKey.METADATA)
@@ -59,7 +59,7 @@ def metadata(
     if names is not None and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         made = answer.create_missing(names)
     operations = request.include_cluster_authorized_operations
-    if made:  # not to be remembered: where there was no room for a topic, the next asking tries again
+    if made:  # not remembered: the next request tries again to create topics that had no room
         return when_committed(at_once(answer.response(names, operations)), services.metadata.committed())
     return services.slices.reply(_in_steps(services, version, lambda: answer.response(names, operations)))
 
@@ -68,7 +68,7 @@ def _once(asked: Iterable[MetadataRequestTopic]) -> Names:
     """Return each topic once, where the request names the topic first."""
     names: dict[str | bytes | None, tuple[str | None, bytes]] = {}
     for topic in asked:
-        named = topic.name if topic.topic_id == ZERO_UUID else topic.topic_id  # whatever name stands beside an id
+        named = topic.name if topic.topic_id == ZERO_UUID else topic.topic_id  # a name beside an id does not count
         names.setdefault(named, (topic.name, topic.topic_id))
     return tuple(names.values())
 
@@ -76,8 +76,9 @@ def _once(asked: Iterable[MetadataRequestTopic]) -> Names:
 def _in_steps(
     services: Services, version: int, make: Callable[[], Generator[None, None, MetadataResponse]]
 ) -> Steps[EncodedReply | MetadataResponse]:
-    """Make the answer in steps, and anew where the metadata changes meanwhile, but not for ever: the last answer is of
-    two moments then, and is not remembered.
+    """Make the answer in steps, and again where the metadata changes meanwhile, up to three times.
+
+    The last answer may then mix two states of the metadata, and is not remembered.
     """
     for _ in range(_TRIES):
         generation = services.image.generation
@@ -105,9 +106,9 @@ class _Answer:
         self._topic_operations = topic_operations
         self._is_by_id = by_id
         self._uncreatable: set[str] = set()
-        self._reachable: set[int] | None = None  # nodes, looked up when there are several
+        self._reachable: set[int] | None = None  # ids of nodes, looked up if there are several
         self._pace = Pace()
-        self._not_yet: set[str] = set()  # made by this request, and in the next one's answer
+        self._not_yet: set[str] = set()  # created by this request, but told by the next
 
     def create_missing(self, names: Names) -> bool:
         """Create missing topics; return whether any were missing and may be created.

@@ -1,9 +1,10 @@
 """Produce v0-v13.
 
 Behaviour: partitions are served one by one, each with its own error. `acks` 0 has no answer, and an error closes the
-connection, which is how such a client learns of it. 1 is answered when this replica has the records for good, which is
+connection, so that the client learns of the error. 1 is answered when this replica has the records for good, which is
 after the sync where `flush.messages` asks for one; -1 (all) when they are committed, or with REQUEST_TIMED_OUT when
-`timeout_ms` is over. A duplicate of a batch that is not yet committed waits too.
+`timeout_ms` is over. A duplicate of a batch that is not yet committed waits too. A batch of a transaction is written
+only if the coordinator says that the partition takes part (KIP-890), for clients with a right on the transactional id.
 Versions: 0-2 carry message sets of format v0 and v1, 3 record batches v2 and transactional ids, 5 answers the log start
 offset, 7 allows zstd (KIP-110), 8 names bad records (KIP-467), 10 the current leader, 12 lets a transactional producer
 add partitions by producing (KIP-890), 13 topic ids (KIP-516).
@@ -12,11 +13,13 @@ add partitions by producing (KIP-890), 13 topic ids (KIP-516).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.broker.api.produce_checks import (
+    MESSAGE_SETS_UP_TO,
+    ZSTD_FROM,
     BatchCheck,
     Buffer,
     Explained,
@@ -27,17 +30,17 @@ from pykafka_broker.broker.api.produce_checks import (
     check_batch,
     read_batch,
 )
-from pykafka_broker.broker.api.produce_joining import (
-    Joining,
-    RefusedByCoordinator,
-    TopicAndPartitions,
-    refusal,
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
+    ABORTABLE_FROM_PRODUCE,
+    IMPLICIT_ADD_FROM_PRODUCE,
+    Joined,
+    refused_join,
 )
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Future, Parked, Steps, all_of, lost, shares
+from pykafka_broker.broker.waiting.future import DONE, Answer, Future, Parked, Steps, all_of, lost, shares
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -52,13 +55,18 @@ from pykafka_broker.protocol.messages.produce_response import (
     ProduceResponse,
     TopicProduceResponse,
 )
+from pykafka_broker.records.compression import ZSTD
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
+from pykafka_broker.records.header import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, peek, read_header
+
+if TYPE_CHECKING:
+    from pykafka_broker.broker.coordinators.add_partitions_to_txn import Question
+
 
 _NO_RECORDS: list[BatchIndexAndErrorMessage] = []  # never changed, and one for all answers
 TOPIC_IDS_FROM = 13
 LEADER_FROM = 10  # the answer has room for the current leader
-INTERNAL_TOPICS_CLIENT = "__admin_client"  # what Kafka's own tools call themselves when they write internal topics
+INTERNAL_TOPICS_CLIENT = "__admin_client"  # the client id of Kafka's own tools when they write internal topics
 ALL = -1  # acks
 _ACKS = (ALL, 0, 1)
 _BYTES_A_STEP = 64 << 10  # compressed, of batches each of which takes less than a step
@@ -79,44 +87,47 @@ def produce(services: Services, context: RequestContext, request: ProduceRequest
 
 
 class Production:
-    """One request: its producer joins the transaction first, then partition after partition is written, with others
-    served in between where there are many.
+    """A request: the producer joins the transaction first, then partition after partition is written.
+
+    Other requests are served in between where there are many partitions.
     """
 
     __slots__ = (
         "_context",
         "_copied",
         "_in_steps",
-        "_joining",
         "_misled",
         "_refusal",
         "_request",
         "_services",
         "_unfinished",
+        "_verification",
     )
 
     def __init__(self, services: Services, context: RequestContext, request: ProduceRequest) -> None:
         self._services = services
         self._context = context
         self._request = request
-        self._refusal: ApiError | None = None  # of all of it
-        self._misled = False  # some partition has another leader
+        self._refusal: ApiError | None = None  # of the whole request
+        self._misled = False  # a partition has another leader
         name = request.transactional_id
-        self._joining = None if name is None else Joining(services, context, name)
-        self._unfinished: list[Unfinished] = []
-        self._in_steps: list[Closer] = []
+        self._verification = None if name is None else TransactionVerification(services, context, name)
+        self._unfinished: list[UncommittedAppend] = []
+        self._in_steps: list[CheckInSteps] = []
         self._copied = False
 
     def steps(self) -> Steps[Answer[ProduceResponse | None]]:
-        """Serve the request; it is written to its end even if its producer has gone."""
-        asked = [(topic, topic.partition_data) for topic in self._request.topic_data if topic.partition_data]
-        self._refusal = refusal(self._services, self._context, self._request.transactional_id, asked)
-        while self._joins and (joining := self._join(asked)):
-            self._keep_records()
-            try:
-                yield all_of(*joining)
-            except ApiError as error:
-                raise lost(error) from None
+        """Serve the request; the records are written to the end even if the producer has gone."""
+        request = self._request
+        asked = [(topic, topic.partition_data) for topic in request.topic_data if topic.partition_data]
+        self._refusal = refusal(self._services, self._context, request.transactional_id, asked)
+        if self._verification is not None and not self._refusal and request.acks in _ACKS:
+            while verifying := self._verify(self._verification, asked):
+                self._keep_records()
+                try:
+                    yield all_of(*verifying)
+                except ApiError as error:
+                    raise lost(error) from None
         responses: list[TopicProduceResponse] = []
         written: TopicProduceData | None = None
         for number, share in enumerate(shares(asked)):
@@ -131,64 +142,55 @@ class Production:
                     responses.append(response)
                 written = topic
         if self._in_steps:
-            yield from self._look_closer()
-        return self._answer(responses)
-
-    def _answer(self, responses: list[TopicProduceResponse]) -> Answer[ProduceResponse | None]:
-        if self._request.acks == 0:
+            yield from self._write_in_steps()
+        if request.acks == 0:
             _close_on_failure(responses)
             return None
-        response = ProduceResponse(responses=responses)
-        return self._wait(response) if self._unfinished else self._with_nodes(response)
+        whole = ProduceResponse(responses=responses)
+        return self._wait(whole) if self._unfinished else self._with_nodes(whole)
 
     def _with_nodes(self, response: ProduceResponse) -> ProduceResponse:
-        """Where a partition has another leader, the answer says where that is (KIP-951)."""
+        """Return the response; where a partition has another leader, with the addresses of the brokers (KIP-951)."""
         if self._misled:
             response.node_endpoints = [NodeEndpoint(*node) for node in self._services.nodes(self._context)]
         return response
 
     def _keep_records(self) -> None:
-        """The buffer behind them is used again before this goes on."""
+        """Copy the records, before a step in which the buffer behind them is used again."""
         if not self._copied:
             self._copied = True
             for topic in self._request.topic_data:
-                for one in topic.partition_data:
-                    one.records = None if one.records is None else memoryview(bytearray(one.records))
+                for data in topic.partition_data:
+                    data.records = None if data.records is None else memoryview(bytearray(data.records))
 
     # -- the transaction
 
-    @property
-    def _joins(self) -> bool:
-        """Whether there may be batches of a transaction."""
-        return self._joining is not None and not self._refusal and self._request.acks in _ACKS
+    def _verify(self, verification: TransactionVerification, topics: Iterable[TopicAndPartitions]) -> list[Future[Any]]:
+        """Let partitions take part in the transaction, before the first partition is written.
 
-    def _join(self, topics: Iterable[TopicAndPartitions]) -> list[Future[Any]]:
-        """Let partitions take part, before the first one of all is written to. Returns what must be waited for before
-        that; a producer that wants no answer can't wait and is refused. What else is wrong is found again when the
-        partition has its turn.
+        Returns the futures to wait for, after which the method is called again. A producer that wants no answer can't
+        wait and is refused. Other errors are found again when the partition has its turn.
         """
-        joining: list[Future[Any]] = []
-        coordinator = self._joining
-        assert coordinator is not None
+        waiting: list[Future[Any]] = []
         for topic, partitions in topics:
-            for one in partitions:
+            for data in partitions:
                 with contextlib.suppress(ApiError, CorruptBatch):
-                    header = read_header(one.records or b"")
+                    header = read_header(data.records or b"")
                     if header.attributes & TRANSACTIONAL_BIT:
                         name = self._name_of(topic)
-                        partition = self._services.replicas.leader(name, one.index)
-                        future = coordinator.ask(partition, header)
+                        partition = self._services.replicas.leader(name, data.index)
+                        future = verification.ask(partition, header)
                         if not future.succeeded:
-                            joining.append(future)
-        if joining and not self._request.acks:
-            coordinator.refuse_all(ApiError(ErrorCode.CONCURRENT_TRANSACTIONS))
+                            waiting.append(future)
+        if waiting and not self._request.acks:
+            verification.refuse_all(ApiError(ErrorCode.CONCURRENT_TRANSACTIONS))
             return []
-        return joining
+        return waiting
 
     # -- writing
 
     def _name_of(self, topic: TopicProduceData) -> str:
-        """Its name, if the client may write to it."""
+        """Return the topic's name, if the client may write to the topic."""
         by_id = self._context.api_version >= TOPIC_IDS_FROM
         name = self._services.topic_name(topic.topic_id) if by_id else topic.name
         self._services.authorise(self._context, *_WRITE_TOPIC, name)
@@ -201,11 +203,11 @@ class Production:
         except ApiError as error:
             problem = problem or error
         answers: list[PartitionProduceResponse] = []
-        for one in partitions:
+        for data in partitions:
             try:
                 if problem is not None:
                     raise problem
-                target = self._target(name, one)
+                target = self._target(name, data)
                 wall = self._services.clock.wall
                 checked = check_batch(
                     target.batch,
@@ -214,59 +216,56 @@ class Production:
                     wall,
                     validate=self._services.own.validate_records,
                 )
-                answer = PartitionProduceResponse(one.index)
+                answer = PartitionProduceResponse(data.index)
                 if isinstance(checked, Prepared):
                     self._append(target, checked, answer)
                 else:
-                    self._in_steps.append(Closer(name, one, checked, answer))
+                    self._in_steps.append(CheckInSteps(name, data, checked, answer))
             except (ApiError, OSError) as error:
-                answer = self._failure(name, one.index, error)
+                answer = self._failure(name, data.index, error)
             answers.append(answer)
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
 
-    def _look_closer(self) -> Steps[None]:
-        """Serve the partitions whose records can't be judged at once, each in its turn."""
-        looked_at = 0
+    def _write_in_steps(self) -> Steps[None]:
+        """Serve the partitions whose records take steps to check, each in its turn."""
+        checked_bytes = 0
         while self._in_steps:
-            one = self._in_steps.pop(0)
-            if looked_at > _BYTES_A_STEP:
-                looked_at = 0
+            topic, data, check, answer = self._in_steps.pop(0)  # each check goes with what it holds
+            if checked_bytes > _BYTES_A_STEP:
+                checked_bytes = 0
                 self._keep_records()
                 yield None
-            looked_at += len(one.data.records or b"")
+            checked_bytes += len(data.records or b"")
             try:
-                yield from self._append_in_steps(one)
+                for _ in check.steps():
+                    self._keep_records()
+                    yield None
+                target = self._target(topic, data)  # the partition may have another leader by now
+                self._append(target, check.prepared(target.batch), answer)
             except (ApiError, OSError) as error:
-                failure = self._failure(one.topic, one.data.index, error)
+                failure = self._failure(topic, data.index, error)
                 for field in PartitionProduceResponse.__match_args__:
-                    setattr(one.answer, field, getattr(failure, field))
+                    setattr(answer, field, getattr(failure, field))
 
-    def _append_in_steps(self, one: Closer) -> Steps[None]:
-        for _ in one.check.steps():
-            self._keep_records()
-            yield None
-        target = self._target(one.topic, one.data)  # it may have another leader by now
-        self._append(target, one.check.prepared(target.batch), one.answer)
-
-    def _target(self, topic: str, one: PartitionProduceData) -> Target:
-        """Where the records go, if they may; before they are looked at."""
+    def _target(self, topic: str, data: PartitionProduceData) -> AppendTarget:
+        """Return where the records go, if they may; before the records are checked."""
         services, acks = self._services, self._request.acks
-        partition = services.replicas.leader(topic, one.index)
-        batch, header = read_batch(one.records, self._context.api_version)
+        partition = services.replicas.leader(topic, data.index)
+        batch, header = read_batch(data.records, self._context.api_version)
         if acks not in _ACKS:
             raise ApiError(ErrorCode.INVALID_REQUIRED_ACKS)
         verified = header is not None and header.attributes & TRANSACTIONAL_BIT != 0
         if verified:
-            assert self._joining is not None  # without an id of the producer the whole request is refused
-            self._joining.check(topic, one.index)
+            assert self._verification is not None  # without an id of the producer the whole request is refused
+            self._verification.check(topic, data.index)
         if topic in INTERNAL_TOPICS and self._context.client_id != INTERNAL_TOPICS_CLIENT:
             raise ApiError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {topic}")
         config = partition.log.config
         if acks == ALL and config.min_insync_replicas > 1:
             partition.check_insync(config.min_insync_replicas)
-        return Target(partition, batch, header, verified)
+        return AppendTarget(partition, batch, header, verified)
 
-    def _append(self, target: Target, prepared: Prepared, answer: PartitionProduceResponse) -> None:
+    def _append(self, target: AppendTarget, prepared: Prepared, answer: PartitionProduceResponse) -> None:
         partition, acks = target.partition, self._request.acks
         batch, header, log_append_time = prepared
         wall = self._services.clock.wall
@@ -277,18 +276,21 @@ class Production:
         answer.log_start_offset = appended.log_start_offset
         end = appended.last_offset + 1
         if partition.log.high_watermark < end and (acks == ALL or partition.log.durable_end < end):
-            self._unfinished.append(Unfinished(partition, end, answer))
+            self._unfinished.append(UncommittedAppend(partition, end, answer))
 
-    def _failure(self, topic: str, number: int, error: ApiError | OSError) -> PartitionProduceResponse:
-        """A real broker tells the log's start where the log was asked, and a text only where single records are bad."""
+    def _failure(self, topic: str, index: int, error: ApiError | OSError) -> PartitionProduceResponse:
+        """Return the answer for a refused partition.
+
+        Kafka tells the log's start where the log was asked, and a text only where single records are bad.
+        """
         if isinstance(error, OSError):
             error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
-        answer = PartitionProduceResponse(number, error.code, -1, record_errors=_NO_RECORDS)
+        answer = PartitionProduceResponse(index, error.code, -1, record_errors=_NO_RECORDS)
         self._name_leader(answer, error)
         if isinstance(error, RefusedByLog) or (
             error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)
         ):
-            answer.log_start_offset = self._services.replicas.leader(topic, number).log.log_start_offset
+            answer.log_start_offset = self._services.replicas.leader(topic, index).log.log_start_offset
         if isinstance(error, Explained):
             answer.error_message = error.message
         if isinstance(error, RecordErrors):
@@ -306,12 +308,13 @@ class Production:
     # -- waiting
 
     def _wait(self, response: ProduceResponse) -> Parked:
-        """acks=1 waits until this replica has the records for good, acks=all until they are committed or the client's
-        time is over. That is the time which other replicas have: a sync here belongs to the writing, as with Kafka,
-        and takes as long as it takes.
+        """Wait until this replica has the records for good (acks=1), or until they are committed (acks=all).
+
+        The client's timeout bounds the wait for other replicas alone: a sync here belongs to the writing, as with
+        Kafka.
         """
         wants_all, unfinished = self._request.acks == ALL, self._unfinished
-        timed = wants_all and any(not one.partition.log.sole_replica for one in unfinished)
+        timed = wants_all and any(not append.partition.log.sole_replica for append in unfinished)
         parked = Parked(self._services.clock.now + self._request.timeout_ms if timed else None)
 
         def finished(number: int, future: Future[None]) -> None:
@@ -333,16 +336,16 @@ class Production:
 
         waiting: dict[int, Future[None]] = {}
         parked.expire, parked.on_cancel = expire, give_up
-        for number, one in enumerate(unfinished):
-            wait = one.partition.committed if wants_all else one.partition.durable
-            waiting[number] = wait(one.end_offset)
+        for number, append in enumerate(unfinished):
+            wait = append.partition.committed if wants_all else append.partition.durable
+            waiting[number] = wait(append.end_offset)
         for number, future in list(waiting.items()):
             future.add_done_callback(partial(finished, number))
         return parked
 
 
-class Target(NamedTuple):
-    """Where the records of one partition go."""
+class AppendTarget(NamedTuple):
+    """The partition that records go to, and the batch. verified: the transaction's coordinator has agreed."""
 
     partition: Partition
     batch: Buffer
@@ -350,8 +353,8 @@ class Target(NamedTuple):
     verified: bool
 
 
-class Closer(NamedTuple):
-    """Records that are looked at in steps, and the answer that is filled in then."""
+class CheckInSteps(NamedTuple):
+    """Records that are checked in steps, and the answer to fill in afterwards."""
 
     topic: str
     data: PartitionProduceData
@@ -359,15 +362,15 @@ class Closer(NamedTuple):
     answer: PartitionProduceResponse
 
 
-class Unfinished(NamedTuple):
-    """Records that are in the log, and the answer that waits until all below `end_offset` is committed."""
+class UncommittedAppend(NamedTuple):
+    """Appended records, and the answer that waits until all below `end_offset` is committed."""
 
     partition: Partition
     end_offset: int
     answer: PartitionProduceResponse
 
     def finish(self, error: Exception | None) -> None:
-        """They are committed, or `error` is why they are not."""
+        """Fill in the outcome; `error` is the reason why the records are not committed."""
         if error is not None:
             assert isinstance(error, ApiError)
             self.answer.error_code = error.code
@@ -381,3 +384,113 @@ def _close_on_failure(responses: list[TopicProduceResponse]) -> None:
             if answer.error_code:
                 code = ErrorCode(answer.error_code).name
                 raise FrameError(f"a produce with acks=0 to {topic.name}-{answer.index} failed: {code}")
+
+
+TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
+_ATTRIBUTES_LOW_BYTE = 22
+_WRITE_TRANSACTION = (AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID)
+
+
+# -- the transaction
+
+
+class RefusedByCoordinator(ApiError):
+    """A refusal by the transaction's coordinator; the log was not asked."""
+
+
+class NotInTransaction(RefusedByCoordinator, Explained):
+    """A partition outside of the producer's transaction; the one refusal of a coordinator with a text."""
+
+
+class TransactionVerification:
+    """The coordinator's verdicts on the batches of a request (Kafka: AddPartitionsToTxnManager)."""
+
+    __slots__ = ("_context", "_elsewhere", "_services", "_transactional_id", "_verdicts")
+
+    def __init__(self, services: Services, context: RequestContext, transactional_id: str) -> None:
+        self._services = services
+        self._context = context
+        self._transactional_id = transactional_id
+        self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # None is a yes
+        self._elsewhere: dict[tuple[str, int], Question] = {}  # questions to other nodes
+
+    def ask(self, partition: Partition, header: BatchHeader) -> Future[Any]:
+        """Have the partition take part in the producer's transaction.
+
+        Call again when the future is done: `check` knows the verdict once the future is `DONE`.
+        """
+        key, version = (partition.topic, partition.number), self._context.api_version
+        producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
+        host, producers = self._services.transactions, partition.log.producers
+        self._verdicts[key] = None
+        if not host.asks_produce(producer_id, epoch, partition, version):
+            return DONE
+        implicit = version >= IMPLICIT_ADD_FROM_PRODUCE
+        producers.on_try(producer_id, epoch, sequence, implicit)
+        asked = self._elsewhere.get(key)
+        if asked is None or not asked.holds(partition):
+            joined = host.join(self._transactional_id, producer_id, epoch, partition, implicit)
+            if isinstance(joined, Joined):
+                return self._note(partition, joined.verdict, implicit, joined.committed)
+            asked = self._elsewhere[key] = joined
+        return self._note(partition, asked.result(), implicit, DONE) if asked.done else asked
+
+    def _note(self, partition: Partition, verdict: ErrorCode, implicit: bool, committed: Future[None]) -> Future[None]:
+        if verdict is ErrorCode.NONE:
+            return committed
+        error = refused_join(verdict, implicit, self._context.api_version >= ABORTABLE_FROM_PRODUCE)
+        key = partition.topic, partition.number
+        if error.code is ErrorCode.INVALID_TXN_STATE:
+            text = error.message or f"{partition.topic}-{partition.number} is not part of the producer's transaction"
+            self._verdicts[key] = NotInTransaction(error.code, text)
+        else:
+            self._verdicts[key] = RefusedByCoordinator(error.code, error.message)
+        return DONE
+
+    def refuse_all(self, error: ApiError) -> None:
+        self._verdicts = dict.fromkeys(self._verdicts, error)
+
+    def check(self, topic: str, index: int) -> None:
+        """Raise the coordinator's refusal of the partition, if there is one."""
+        verdict = self._verdicts[topic, index]
+        if verdict is not None:
+            raise verdict
+
+
+def refusal(
+    services: Services, context: RequestContext, transactional_id: str | None, topics: Sequence[TopicAndPartitions]
+) -> ApiError | None:
+    """Return the error that refuses all `topics` of the request, if there is one."""
+    if context.api_version <= MESSAGE_SETS_UP_TO:
+        return None
+    try:
+        found = _are_transactional(topics)
+    except CorruptBatch as error:
+        # Kafka looks for a batch of a transaction, and fails at the first batch that it can't read.
+        return Explained(ErrorCode.CORRUPT_MESSAGE, str(error))
+    if found and (transactional_id is None or not services.allows(context, *_WRITE_TRANSACTION, transactional_id)):
+        return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    if context.api_version < ZSTD_FROM and any(_has_strange_codec(services, *topic) for topic in topics):
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "a codec that there is not")
+    return None
+
+
+def _are_transactional(topics: Sequence[TopicAndPartitions]) -> bool:
+    """Return whether a batch is transactional. Raises CorruptBatch for an unreadable batch before the first."""
+    for _, some in topics:
+        for data in some:
+            records = data.records
+            if records is not None and peek(records) == 2 and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+                return True
+    return False
+
+
+def _has_strange_codec(services: Services, topic: TopicProduceData, partitions: Sequence[PartitionProduceData]) -> bool:
+    """Return whether a batch for an existing partition has an unknown codec: Kafka looks for zstd, and fails there."""
+    image = services.image.topics.get(topic.name)
+    existing = () if image is None else [data.records for data in partitions if data.index in image.partitions]
+    for records in existing:
+        with contextlib.suppress(CorruptBatch):
+            if records and peek(records) == 2 and records[_ATTRIBUTES_LOW_BYTE] & CODEC_MASK > ZSTD:
+                return True
+    return False

@@ -1,9 +1,10 @@
-"""What a broker demands of records before they go into a log.
+"""The checks of produced records before they go into a log (Kafka: LogValidator).
 
 Rule: a batch that passes here may be appended as it is: one batch of format v2, whole, of the right CRC, size,
-timestamps and codec, with records that are as Kafka wants them. Where they all are of the common form that is seen at
-once. All else (what is compressed, other forms, a topic of another codec, message formats v0 and v1) is a `BatchCheck`,
-which works in steps of about a millisecond: the caller may serve others in between.
+timestamps and codec, with records as Kafka wants them. Records of the common form are checked at once. Everything else
+(compressed records, other forms, a topic of another codec, message formats v0 and v1) is a `BatchCheck`, which works in
+steps of about a millisecond: the caller may serve others in between. A module of its own: no request and no partition
+is known here.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ Buffer = bytearray | memoryview
 
 MESSAGE_SETS_UP_TO = 2  # Produce v3 is the first that carries record batches v2
 ZSTD_FROM = 7  # KIP-110
-_MOST_HELD = 64 << 20  # of records that change their codec or format, which takes all of them at once
-_MOST_CONVERTED = 32 << 20  # of messages of old formats, which are held twice
+_MOST_HELD = 64 << 20  # bytes of records that change their codec or format: all are held at once
+_MOST_CONVERTED = 32 << 20  # bytes of messages of old formats, which are held twice
 _NO_TIMESTAMP = -1
 AS_PRODUCED = "producer"  # `compression.type` of a topic that takes every codec
 
 
 class RefusedByLog(ApiError):
-    """The log itself would not have these records: the answer then tells where it starts, but has no text."""
+    """A refusal by the log itself: the answer tells the log start offset, and has no text."""
 
 
 class Explained(ApiError):
-    """One of the few refusals whose text a real broker passes on."""
+    """A refusal whose text is told, as few are in Kafka."""
 
 
 class RecordErrors(RefusedByLog, Explained):
-    """Records that were refused one by one (KIP-467): `records` holds (index in the batch, message)."""
+    """A refusal of single records (KIP-467). records: (index in the batch, message)."""
 
     def __init__(self, code: ErrorCode, message: str, records: list[tuple[int, str]]) -> None:
         super().__init__(code, message)
@@ -63,29 +64,17 @@ class RecordErrors(RefusedByLog, Explained):
 
 
 class Prepared(NamedTuple):
-    """A batch that may be appended. `log_append_time` is -1 where the records keep the times that the client gave
-    them.
-    """
+    """A batch that may be appended. log_append_time: -1 where the records keep the client's timestamps."""
 
     batch: Buffer
     header: BatchHeader
     log_append_time: int
 
 
-def prepare(records: Buffer | None, version: int, config: TopicConfig, now: int, *, validate: bool = True) -> Prepared:
-    """All steps of checking what a Produce request of `version` brought for one partition."""
-    batch, header = read_batch(records, version)
-    found = check_batch(batch, header, config, now, validate=validate)
-    if isinstance(found, Prepared):
-        return found
-    for _ in found.steps():
-        pass
-    return found.prepared(batch)
-
-
 def read_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeader | None]:
-    """What a Produce request of `version` has to bring, whatever the partition is: the batch and its header, or a
-    message set, which has none. Raises ApiError as a real broker answers.
+    """Return the one batch of a Produce request for any partition, with its header; a message set has no header.
+
+    Raises ApiError as Kafka does.
     """
     if version <= MESSAGE_SETS_UP_TO:
         if records is None or not len(records):
@@ -100,10 +89,9 @@ def read_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeade
 def check_batch(
     records: Buffer, header: BatchHeader | None, config: TopicConfig, now: int, *, validate: bool = True
 ) -> Prepared | BatchCheck | MessageSetCheck:
-    """What the partition's log asks of a batch, or of a message set: what may be appended, or what has to be looked at
-    more closely. Raises ApiError as a real broker answers.
+    """Check a batch or a message set for a topic; return the batch to append, or a check in steps.
 
-    `validate` False: records are not looked at where the topic does not ask for it.
+    validate: False leaves out checks of records that the topic does not ask for. Raises ApiError as Kafka does.
     """
     try:
         limits = RecordLimits(
@@ -131,7 +119,7 @@ def check_batch(
 
 
 class BatchCheck:
-    """A batch whose records have to be looked at one by one, or change their codec. It keeps what it needs of them."""
+    """A batch whose records are checked one by one, or change their codec. The batch itself is not kept."""
 
     def __init__(
         self,
@@ -142,7 +130,7 @@ class BatchCheck:
         *,
         own: Buffer | None = None,
     ) -> None:
-        """own: what goes into the log in the place of what the client has sent."""
+        """Begin the check. own: the batch for the log, in the place of the client's batch."""
         self._header = header
         self._config = config
         self._limits = limits
@@ -154,7 +142,7 @@ class BatchCheck:
             raise _stumbled(error) from None
 
     def steps(self) -> Generator[None, None, None]:
-        """Raises ApiError as a real broker answers."""
+        """Check step by step. Raises ApiError as Kafka does."""
         try:
             yield from self._records.steps(_MOST_HELD)
         except InvalidRecord as error:
@@ -174,13 +162,13 @@ class BatchCheck:
                 raise _too_large(len(self._own), self._config)
 
     def prepared(self, batch: Buffer) -> Prepared:
-        """After the last step: what may be appended. `batch` is what the check was made for."""
+        """Return the batch to append, after the last step. batch: the batch that the check was made for."""
         batch = batch if self._own is None else self._own
         return _timed(batch, read_header(batch), self._config, self._limits, self._records.max_timestamp)
 
 
 class MessageSetCheck:
-    """Messages of format v0 or v1 (Produce v0-v2), which become one batch before that is looked at."""
+    """Messages of format v0 or v1 (Produce v0-v2), which become a batch before the check."""
 
     def __init__(self, message_set: Buffer, config: TopicConfig, limits: RecordLimits) -> None:
         if len(message_set) > config.max_message_bytes:
@@ -191,7 +179,7 @@ class MessageSetCheck:
         self._check: BatchCheck | None = None
 
     def steps(self) -> Generator[None, None, None]:
-        """Raises ApiError as a real broker answers."""
+        """Convert and check step by step. Raises ApiError as Kafka does."""
         from pykafka_broker.records.conversion import to_v2
 
         try:
@@ -202,7 +190,7 @@ class MessageSetCheck:
         yield from self._check.steps()
 
     def prepared(self, batch: Buffer) -> Prepared:
-        """After the last step: what may be appended."""
+        """Return the batch to append, after the last step."""
         assert self._check is not None
         return self._check.prepared(batch)
 
@@ -236,7 +224,7 @@ def _one_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeade
 
 
 def _why_no_header(records: Buffer, version: int, error: CorruptBatch) -> Exception:
-    """What is there instead: nothing whole, or another format. Raises CorruptBatch where neither can be made out."""
+    """Return the error for a batch without a readable header: no whole batch, another format, or `error` itself."""
     magic = peek(records)
     if magic is None or (magic == 2 and isinstance(error, TruncatedBatch)):
         return _no_batch(version)
@@ -272,7 +260,7 @@ def _no_batch(version: int) -> ApiError:
 
 
 def _only_one(records: Buffer, stop: int, version: int) -> Buffer:
-    """The first batch, where what follows it is too short to be another one, as a real broker reads it."""
+    """Return the first batch, if the bytes behind are too short for another batch, as Kafka does."""
     if peek(records, stop) is None:
         return memoryview(records)[:stop]
     raise ApiError(
@@ -282,7 +270,7 @@ def _only_one(records: Buffer, stop: int, version: int) -> Buffer:
 
 
 def check_header(header: BatchHeader) -> None:
-    """What a client's batch header may say."""
+    """Check the header of a client's batch. Raises ApiError."""
     if header.count <= 0 or header.count != header.last_offset_delta + 1:
         raise _refused(f"{header.count} records with a last offset delta of {header.last_offset_delta}")
     if header.attributes & CONTROL_BIT:
@@ -296,12 +284,12 @@ def _refused(message: str) -> RefusedByLog:
 
 
 def _stumbled(error: CorruptBatch) -> RefusedByLog:
-    """What Kafka's own reader does not expect."""
+    """Return the error for records that Kafka's own reader does not expect."""
     return RefusedByLog(ErrorCode.UNKNOWN_SERVER_ERROR, str(error))
 
 
 def _timed(batch: Buffer, header: BatchHeader, config: TopicConfig, limits: RecordLimits, newest: int) -> Prepared:
-    """The batch with the time that it has in the log: its header names the true greatest one."""
+    """Return the batch with its timestamp in the log: the header names the true maximum."""
     if limits.append_time:
         newest = limits.now
     if limits.append_time or header.attributes & LOG_APPEND_TIME_BIT or header.max_timestamp != newest:
@@ -316,22 +304,22 @@ def _timed(batch: Buffer, header: BatchHeader, config: TopicConfig, limits: Reco
 
 
 def _records_refused(refused: list[RefusedRecord], limits: RecordLimits) -> RecordErrors:
-    """One reason for each record; a wrong time names the whole refusal."""
-    records = [(one.batch_index, _why(one, limits)) for one in refused]
-    if any(one.reason != WITHOUT_KEY for one in refused):
+    """Return the refusal, with a reason for each record; a wrong timestamp decides about the code."""
+    records = [(record.batch_index, _why(record, limits)) for record in refused]
+    if any(record.reason != WITHOUT_KEY for record in refused):
         message = "One or more records have been rejected due to invalid timestamp"
         return RecordErrors(ErrorCode.INVALID_TIMESTAMP, message, records)
     message = f"One or more records have been rejected due to {len(records)} record errors"
     return RecordErrors(ErrorCode.INVALID_RECORD, message, records)
 
 
-def _why(one: RefusedRecord, limits: RecordLimits) -> str:
-    if one.reason == WITHOUT_KEY:
+def _why(record: RefusedRecord, limits: RecordLimits) -> str:
+    if record.reason == WITHOUT_KEY:
         return "Compacted topic cannot accept message without key in topic partition"
-    if one.reason == WRONG_TYPE:
+    if record.reason == WRONG_TYPE:
         return "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime."
     earliest, latest = limits.now - limits.before_max_ms, limits.now + limits.after_max_ms
-    return f"Timestamp {one.timestamp} is out of range. The timestamp should be within [{earliest}, {latest}]"
+    return f"Timestamp {record.timestamp} is out of range. The timestamp should be within [{earliest}, {latest}]"
 
 
 def _codec_for(header: BatchHeader, config: TopicConfig) -> int:

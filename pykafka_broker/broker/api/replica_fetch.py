@@ -1,17 +1,16 @@
 """Fetches of followers (`replica_id` of Fetch; from v15 on `replica_state`).
 
-Rule: a follower reads to the log's end, and by asking for an offset it says that it has all below. What it asks for is
-looked at before it is believed: it has to be a replica, of a broker that is no older than one that was here, and its
-last record has to be of this log's history. The answer does not wait once high watermark or log start have moved beyond
-what the follower was told.
+Rule: a follower reads to the log's end, and by asking for an offset says that it has all records below. A fetch is
+checked before it is believed: the node must have a replica, its broker epoch must be the newest known, and its last
+record must be of this log's history. The answer does not wait once high watermark or log start offset have moved beyond
+those that the follower was told. Imported at the first fetch of a follower: a node alone never needs it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 
-from pykafka_broker.broker.api.fetch import FetchAttempt, Found, slices_of
-from pykafka_broker.broker.api.partition_reader import PartitionReader
+from pykafka_broker.broker.api.fetch import FetchAttempt, Found, PartitionReader, slices_of
 from pykafka_broker.broker.partitions.fetch_session import FetchedPartition, FetchSession, Key
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.replication.replica_news import ReplicaNews
@@ -26,7 +25,7 @@ from pykafka_broker.protocol.messages.fetch_response import FetchResponse, Parti
 
 
 class ReplicaReader(PartitionReader):
-    """Reads partitions for one follower."""
+    """A reader of partitions for a follower."""
 
     __slots__ = ("_is_follower", "_replica_id", "_throttle", "broker_epoch", "has_news", "named", "news", "no_room")
 
@@ -38,10 +37,10 @@ class ReplicaReader(PartitionReader):
         self._replica_id = replica_id
         self.broker_epoch = broker_epoch
         self._is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-        self.named: set[Key] = set()  # about which the request says something that is not noted yet
+        self.named: set[Key] = set()  # partitions whose fetch positions in the request are not noted yet
         self.news: ReplicaNews | None = None
-        self.has_news = False  # high watermark or start of one of them are beyond what the follower was told
-        self.no_room: dict[Key, None] = {}  # there is more to read of these
+        self.has_news = False  # a high watermark or log start offset is beyond the one that the follower was told
+        self.no_room: dict[Key, None] = {}  # partitions with more to read
 
     def _authorise(self, topic: str) -> None:
         if not self._is_follower:
@@ -97,7 +96,7 @@ class ReplicaReader(PartitionReader):
             return 0  # the next look at the partition tells the error
 
     def _hear(self, partition: Partition, wanted: FetchedPartition) -> None:
-        """Once for each request: tried again, it says nothing more."""
+        """Note the follower's position, once for each request, however often the request is tried."""
         key = wanted.topic, wanted.partition
         self.named.remove(key)
         partition.fetched_by(
@@ -111,7 +110,7 @@ class ReplicaReader(PartitionReader):
 
 
 class ReplicaFetchAttempt(FetchAttempt):
-    """One fetch of a follower."""
+    """A fetch of a follower."""
 
     __slots__ = ("_replica_reader",)
     PRIVILEGED = True
@@ -125,7 +124,7 @@ class ReplicaFetchAttempt(FetchAttempt):
         if reader.news is not None:
             reader.news.broker_epoch = reader.broker_epoch
         if not self._incremental:
-            reader.named = {(one.topic, one.partition) for one in self._partitions}
+            reader.named = {(each.topic, each.partition) for each in self._partitions}
 
     def _reader_for(self, services: Services, context: RequestContext, request: FetchRequest) -> PartitionReader:
         state = request.replica_state
@@ -134,14 +133,14 @@ class ReplicaFetchAttempt(FetchAttempt):
         return self._replica_reader
 
     def _to_read(self, session: FetchSession, named: list[FetchedPartition]) -> list[FetchedPartition]:
-        """What is new, and what the request names."""
+        """Return the partitions with news, and the partitions that the request names."""
         reader = self._replica_reader
         if session.news is not None and session.news.broker_epoch != reader.broker_epoch:
-            # The follower's broker is registered anew: it says with that epoch what it has of idle partitions, too.
+            # The follower's broker is registered anew: its positions in idle partitions count with the new epoch, too.
             named = list(session.partitions.values())
-        reader.named = {(one.topic, one.partition) for one in named}
+        reader.named = {(each.topic, each.partition) for each in named}
         news = [] if session.news is None else session.news.take()
-        return _those_of(session, [*news, *((one.topic, one.partition) for one in named)])
+        return _known(session, [*news, *((each.topic, each.partition) for each in named)])
 
     def watched(self) -> Sequence[Hashable]:
         news = self._replica_reader.news
@@ -156,7 +155,7 @@ class ReplicaFetchAttempt(FetchAttempt):
                 return self._finish(found)
             if news is None:
                 return None
-            # The others come back when there is something new in them.
+            # The other partitions come back with news.
             no_room = self._replica_reader.no_room
             self._partitions = [each for each, _, got in found if got or (each.topic, each.partition) in no_room]
             if not news:
@@ -167,7 +166,7 @@ class ReplicaFetchAttempt(FetchAttempt):
         return self._finish(self._look()[0])
 
     def poll_in_slices(self, may_wait: Callable[[], bool]) -> Steps[FetchResponse | list[Partition]]:
-        """So many are named only where a session begins: that answer is not waited with."""
+        """Answer at once: a fetch names many partitions only at the begin of a session."""
         if self._session is None:
             return (yield from super().poll_in_slices(may_wait))
         found: list[Found] = []
@@ -181,8 +180,8 @@ class ReplicaFetchAttempt(FetchAttempt):
     def _take_news(self) -> None:
         news, session = self._replica_reader.news, self._session
         if news and session is not None:
-            known = {(one.topic, one.partition) for one in self._partitions}
-            self._partitions += _those_of(session, [key for key in news.take() if key not in known])
+            known = {(each.topic, each.partition) for each in self._partitions}
+            self._partitions += _known(session, [key for key in news.take() if key not in known])
 
     def _look(self) -> tuple[list[Found], int, bool]:
         self._replica_reader.no_room = {}
@@ -195,7 +194,7 @@ class ReplicaFetchAttempt(FetchAttempt):
         return self._respond(self._told(found))
 
     def _waits(self, found: list[Found], size: int, failed: bool) -> bool:
-        if self._session is None:  # nobody knows what was told
+        if self._session is None:  # the offsets that the follower was told are not known
             return super()._waits(found, size, failed)
         if failed or size >= self._min_bytes or not self._patient or self._replica_reader.has_news:
             return False
@@ -203,6 +202,6 @@ class ReplicaFetchAttempt(FetchAttempt):
         return not any(data.error_code for _, data, _ in found) and not self._has_enough(found)
 
 
-def _those_of(session: FetchSession, keys: list[Key]) -> list[FetchedPartition]:
+def _known(session: FetchSession, keys: list[Key]) -> list[FetchedPartition]:
     partitions = session.partitions
     return [partitions[key] for key in dict.fromkeys(keys) if key in partitions]

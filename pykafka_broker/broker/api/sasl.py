@@ -1,9 +1,10 @@
 """SaslHandshake v0-v1 and SaslAuthenticate v0-v2 (KIP-43, KIP-152, KIP-368).
 
-Behaviour: they are steps of the connection's exchange (`security/sasl/exchange.py`). On a listener that asks for no
-authentication both say ILLEGAL_SASL_STATE, and the connection goes on: a client that was set up for SASL by mistake
-learns what is wrong, instead of seeing its connection end.
-Versions: 1 of the handshake has its tokens wrapped in SaslAuthenticate; 1 of that tells how long the session lasts.
+Behaviour: both are steps of the connection's exchange (`security/sasl/exchange.py`). On a listener without
+authentication both say ILLEGAL_SASL_STATE, and the connection stays open: a client that was set up for SASL by mistake
+reads what is wrong, instead of losing its connection.
+Versions: 1 of the handshake has its tokens wrapped in SaslAuthenticate; 1 of SaslAuthenticate tells the session's
+lifetime.
 """
 
 from __future__ import annotations
@@ -33,7 +34,5 @@ def sasl_authenticate(
 ) -> SaslAuthenticateResponse:
     login = context.connection.login
     if login is None:
-        return SaslAuthenticateResponse(
-            ErrorCode.ILLEGAL_SASL_STATE, "this listener authenticates nobody, so there is nothing to go on with"
-        )
+        return SaslAuthenticateResponse(ErrorCode.ILLEGAL_SASL_STATE, "this listener does not authenticate clients")
     return login.authenticate(request.auth_bytes, context.api_version)

@@ -1,17 +1,22 @@
-"""ShareFetch v1-v2 (KIP-932).
+"""ShareFetch v1-v2 and ShareAcknowledge v1-v2 (KIP-932).
 
-Behaviour: a request belongs to the member's share session: epoch 0 opens the session, -1 ends it and frees the member's
-records. Acknowledgements of the request come first, and take effect when records have been looked for once: a member
+Sessions: a request belongs to the member's share session and uses up an epoch of it. Epoch 0 opens the session (of
+ShareFetch alone), -1 ends it and frees the records that the member still has for others.
+
+Acknowledgements: those of a partition are accepted as a whole or not at all, and each partition is answered by itself.
+
+ShareFetch: acknowledgements of the request come first, and take effect when records have been looked for once: a member
 gets the records that it gives back with the same request only if there was nothing else and it waits. Records are
 handed out up to `max_records`, with the last log batch whole unless the member wants exactly so many; where any are
 wanted, the answer waits until there is something to hand out or `max_wait_ms` is over. A waiting fetch yields to the
 next request of its connection.
-Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how records are counted (KIP-1206).
 
-Rule of reading: records that are read are handed out at once, so nothing is read before the answer is certain to be
-sent. Of a long log only as much is read at a time as one answer is likely to hold. Partitions that can hand out records
-have equal parts of `max_bytes`, and the rest of a part is not given to others (Kafka:
-PartitionMaxBytesStrategy.UNIFORM). An answer exceeds the limits by its first batch alone.
+Reading: records that are read are handed out at once, so nothing is read before the answer is certain to be sent. Of a
+long log only as much is read at a time as one answer is likely to hold. Partitions that can hand out records have equal
+parts of `max_bytes`, and the rest of a part is not given to others (Kafka: PartitionMaxBytesStrategy.UNIFORM). An
+answer exceeds the limits by its first batch alone.
+
+Versions: 2 renews acquisition locks (KIP-1222) and lets the member choose how records are counted (KIP-1206).
 """
 
 from __future__ import annotations
@@ -21,19 +26,12 @@ from contextlib import suppress
 from itertools import chain
 from typing import NamedTuple
 
-from pykafka_broker.broker.api.share_acknowledge import (
-    AckResult,
-    acknowledge,
-    acknowledgements,
-    by_topic,
-    may_read,
-    member_of,
-)
-from pykafka_broker.broker.coordinators.share_partitions import NotYet, SharePartitions
+from pykafka_broker.broker.coordinators.share_host import is_enabled
+from pykafka_broker.broker.coordinators.share_partitions import Acknowledged, NotYet, SharePartitions
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Parked, Steps, when_committed
+from pykafka_broker.broker.waiting.future import Answer, Future, Parked, Steps, when_committed
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import (
     FINAL_EPOCH,
@@ -42,13 +40,20 @@ from pykafka_broker.coordinators.share.sessions import (
     ShareSession,
     TopicIdPartition,
 )
-from pykafka_broker.coordinators.share.share_partition import AckBatch, SharePartition
+from pykafka_broker.coordinators.share.share_group import MAX_MEMBER_ID
+from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW, AckBatch, SharePartition
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun, coalesced
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import AclResourceType
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.share_fetch_request import ShareFetchRequest
+from pykafka_broker.protocol.messages.share_acknowledge_request import AcknowledgeTopic, ShareAcknowledgeRequest
+from pykafka_broker.protocol.messages.share_acknowledge_response import PartitionData as AcknowledgedPartition
+from pykafka_broker.protocol.messages.share_acknowledge_response import (
+    ShareAcknowledgeResponse,
+    ShareAcknowledgeTopicResponse,
+)
+from pykafka_broker.protocol.messages.share_fetch_request import FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.messages.share_fetch_response import (
     AcquiredRecords,
     PartitionData,
@@ -58,6 +63,184 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
 
 CHUNK_BYTES = 1 << 20
 ACQUIRE_MODES = WHOLE_BATCHES, EXACTLY = 0, 1  # share_acquire_mode (KIP-1206)
+_NO_BATCHES: list[AckBatch] = []  # shared by all partitions, never changed
+_NO_RECORDS: list[AcquiredRecords] = []  # likewise
+
+
+class AckResult(NamedTuple):
+    """The outcome of a partition's acknowledgements."""
+
+    error_code: ErrorCode
+    error_message: str | None
+
+
+_WELL = AckResult(ErrorCode.NONE, None)
+
+
+def _member_of(
+    services: Services, context: RequestContext, request: ShareFetchRequest | ShareAcknowledgeRequest
+) -> Member:
+    """Return the asking member. Raises ApiError if the whole request is refused."""
+    if not is_enabled(services.image.features):
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    if request.group_id is None:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    return request.group_id, request.member_id
+
+
+def _may_read(services: Services, context: RequestContext, topic_id: bytes) -> bool:
+    """Return whether the client may read a topic, or the topic is missing, which a later lookup refuses."""
+    topic = services.image.topics_by_id.get(topic_id)
+    return topic is None or services.allows(context, AclOperation.READ, AclResourceType.TOPIC, topic.name)
+
+
+def _acknowledgements(
+    topics: Iterable[FetchTopic] | Iterable[AcknowledgeTopic],
+) -> dict[TopicIdPartition, list[AckBatch]]:
+    """Return the acknowledgements of a request by partition, an empty list for partitions without any."""
+    found: dict[TopicIdPartition, list[AckBatch]] = {}
+    for topic in topics:
+        topic_id = bytes(topic.topic_id)
+        for partition in topic.partitions:
+            batches, place = partition.acknowledgement_batches, (topic_id, partition.partition_index)
+            if batches or place not in found:
+                found[place] = [
+                    AckBatch(batch.first_offset, batch.last_offset, batch.acknowledge_types) for batch in batches
+                ] or _NO_BATCHES
+    return found
+
+
+def _acknowledge(
+    services: Services,
+    context: RequestContext,
+    member: Member,
+    acks: dict[TopicIdPartition, list[AckBatch]],
+    may_renew: bool,
+    taken: list[Callable[[], None]],
+) -> Steps[dict[TopicIdPartition, AckResult]]:
+    """Accept the acknowledgements of a request.
+
+    While another node is waited for, this node may lose the log and with it records that are not committed, and could
+    not tell afterwards. So the commits of records written here are waited for as well.
+
+    Args:
+        acks: acknowledgements by partition; a partition with an empty list is answered if it is missing, or if another
+            partition has some.
+        taken: gets a function for each partition that makes its acknowledgements visible.
+    """
+    results: dict[TopicIdPartition, AckResult] = {}
+    known: dict[AckResult, AckResult] = {}  # equal results share one object
+    elsewhere: dict[TopicIdPartition, Acknowledged] = {}  # partitions whose state another node writes
+    without: list[TopicIdPartition] = []
+    commits: list[Future[None]] = []
+    has_some = has_waited = False
+    group_id, member_id = member
+    for place, batches in acks.items():
+        topic_id, partition = place
+        try:
+            if topic_id not in services.image.topics_by_id:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+            _check_batches(batches, may_renew)
+            if not _may_read(services, context, topic_id):
+                raise denial(AclResourceType.TOPIC)
+            key = ShareKey(group_id, topic_id, partition)
+            services.shares.partitions.partition_of(key)
+            if not batches:
+                without.append(place)
+                continue
+            has_some = True
+            while not (before := services.shares.partitions.before(key)).done:
+                has_waited = True
+                yield before
+            one = services.shares.partitions.acknowledge(key, member_id, batches, services.clock.now)
+            results[place] = _WELL
+            if one.writing is not None:
+                elsewhere[place] = one
+                continue
+            taken.append(one.show)
+            commit = services.shares.committed([key])
+            if not commit.done:
+                commits.append(commit)
+        except ApiError as error:
+            result = AckResult(error.code, error.message)
+            results[place] = known.setdefault(result, result)
+    for place, one in elsewhere.items():
+        assert one.writing is not None
+        yield one.writing.settled()
+        refusal = one.refusal()
+        if refusal is not None:
+            results[place] = AckResult(refusal.code, refusal.message)
+    if has_waited or elsewhere:
+        for commit in commits:
+            yield commit
+    results.update(dict.fromkeys(without if has_some else (), _WELL))
+    return results
+
+
+def _by_topic(places: Iterable[TopicIdPartition]) -> dict[bytes, list[int]]:
+    """Group partitions by topic, in the given order."""
+    topics: dict[bytes, list[int]] = {}
+    for topic_id, partition in places:
+        topics.setdefault(topic_id, []).append(partition)
+    return topics
+
+
+def _check_batches(batches: list[AckBatch], may_renew: bool) -> None:
+    """Raise INVALID_REQUEST for batches out of order, unknown types, or more or fewer types than offsets."""
+    reached = -1
+    highest = RENEW if may_renew else REJECT
+    for batch in batches:
+        is_in_order = reached <= batch.first <= batch.last
+        is_complete = len(batch.types) in (1, batch.last - batch.first + 1)
+        if not is_in_order or not is_complete or any(not GAP <= kind <= highest for kind in batch.types):
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        reached = batch.last
+
+
+@handles(ApiKey.SHARE_ACKNOWLEDGE)
+def share_acknowledge(
+    services: Services, context: RequestContext, request: ShareAcknowledgeRequest
+) -> Answer[ShareAcknowledgeResponse]:
+    host, epoch = services.shares, request.share_session_epoch
+    try:
+        member = _member_of(services, context, request)
+        if epoch == INITIAL_EPOCH:
+            raise ApiError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
+        if epoch != FINAL_EPOCH:
+            host.sessions.use_epoch(member, epoch)
+        else:
+            host.sessions.require(member)
+    except ApiError as error:
+        return ShareAcknowledgeResponse(error_code=error.code, error_message=error.message)
+    return services.slices.reply(_acknowledged(services, context, member, request), outlives_client=True)
+
+
+def _acknowledged(
+    services: Services, context: RequestContext, member: Member, request: ShareAcknowledgeRequest
+) -> Steps[Answer[ShareAcknowledgeResponse]]:
+    host, now, epoch = services.shares, context.now, request.share_session_epoch
+    acks = _acknowledgements(request.topics)
+    taken: list[Callable[[], None]] = []
+    try:
+        results = yield from _acknowledge(services, context, member, acks, request.is_renew_ack, taken)
+    finally:
+        for show in taken:
+            show()
+    if epoch == FINAL_EPOCH:
+        host.close_session(member, now)
+    response = ShareAcknowledgeResponse(
+        acquisition_lock_timeout_ms=host.partitions.limits(member[0]).lock_ms,
+        responses=[
+            ShareAcknowledgeTopicResponse(
+                topic_id, [AcknowledgedPartition(partition, *results[topic_id, partition]) for partition in partitions]
+            )
+            for topic_id, partitions in _by_topic(results).items()
+        ],
+    )
+    return when_committed(response, host.shards.all_committed())
 
 
 class RefusedPartition(NamedTuple):
@@ -96,7 +279,7 @@ class ShareReader:
         self._max_records = request.max_records if self._max_bytes > 0 else 0
         self._batch_size = request.batch_size
         self._exactly = request.share_acquire_mode == EXACTLY
-        self.has_passed = False  # it has left behind what nobody gets, and there may be more
+        self.has_passed = False  # records that no member gets were passed, and more may follow
 
     def _key(self, partition: TopicIdPartition) -> ShareKey:
         return ShareKey(self._group_id, *partition)
@@ -230,7 +413,6 @@ class ShareReader:
 
 
 _EMPTY = RefusedPartition(ErrorCode.NONE, None)
-_NOTHING: list[AcquiredRecords] = []  # never changed
 _DENIAL = RefusedPartition(denial(AclResourceType.TOPIC).code, denial(AclResourceType.TOPIC).message)
 
 
@@ -245,9 +427,9 @@ def _begun(
     """Update the session, accept the acknowledgements, and begin to fetch."""
     acks: dict[TopicIdPartition, list[AckBatch]] = {}
     if any(partition.acknowledgement_batches for topic in request.topics for partition in topic.partitions):
-        acks = acknowledgements(request.topics)
+        acks = _acknowledgements(request.topics)
     try:
-        member = member_of(services, context, request)
+        member = _member_of(services, context, request)
         _check(request, bool(acks))
         session = _session(services, context, member, request)
         if session is not None:
@@ -260,7 +442,7 @@ def _begun(
     taken: list[Callable[[], None]] = []
     attempt = first = None
     try:
-        results = yield from acknowledge(services, context, member, acks, request.is_renew_ack, taken)
+        results = yield from _acknowledge(services, context, member, acks, request.is_renew_ack, taken)
         if session is not None:
             attempt = ShareFetchAttempt(services, context, member, request, results)
             attempt.resolve(session)
@@ -319,7 +501,8 @@ def _reads(services: Services, context: RequestContext, session: ShareSession) -
     """Return whether the session has a readable partition, or a partition of a missing topic."""
     topics = services.image.topics_by_id
     return any(
-        ((topic := topics.get(topic_id)) is None or index in topic.partitions) and may_read(services, context, topic_id)
+        ((topic := topics.get(topic_id)) is None or index in topic.partitions)
+        and _may_read(services, context, topic_id)
         for topic_id, index in session.partitions
     )
 
@@ -361,7 +544,7 @@ class ShareFetchAttempt:
     def resolve(self, session: ShareSession) -> None:
         """Divide the session's partitions into readable and denied partitions."""
         for place in session.in_turn():
-            if may_read(self._services, self._context, place[0]):
+            if _may_read(self._services, self._context, place[0]):
                 self._partitions.append(place)
             else:
                 self._denied[place] = _DENIAL
@@ -406,7 +589,7 @@ def _response(
     places = chain(data, (place for place in results if place not in data))
     return ShareFetchResponse(
         acquisition_lock_timeout_ms=services.shares.partitions.limits(member[0]).lock_ms,
-        responses=[_topic(data, results, topic_id, partitions) for topic_id, partitions in by_topic(places).items()],
+        responses=[_topic(data, results, topic_id, partitions) for topic_id, partitions in _by_topic(places).items()],
     )
 
 
@@ -417,7 +600,7 @@ def _topic(
     for index in indexes:
         part = data.get((topic_id, index), _EMPTY)
         if not isinstance(part, PartitionData):
-            part = PartitionData(index, part.error_code, part.error_message, records=b"", acquired_records=_NOTHING)
+            part = PartitionData(index, part.error_code, part.error_message, records=b"", acquired_records=_NO_RECORDS)
         result = results.get((topic_id, index))
         if result is not None:
             part.acknowledge_error_code, part.acknowledge_error_message = result

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 
-from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_name, verdict
+from pykafka_broker.broker.api.consumer_group_heartbeat import heartbeat_refusal, may_name, verdict
 from pykafka_broker.broker.coordinators.share_host import is_enabled
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles

@@ -148,7 +148,7 @@ def _described_partition(
     if state.start_offset != UNINITIALIZED and state.complete_count != UNKNOWN_COUNT:
         end = yield from services.shares.end_offset(topic, key.partition)
         if end >= 0:
-            result.lag = end - state.start_offset - state.complete_count  # below 0 if the start was set behind the end
+            result.lag = end - state.start_offset - state.complete_count  # negative if the start is behind the end
     return result
 
 

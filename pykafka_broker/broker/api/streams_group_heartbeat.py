@@ -7,7 +7,7 @@ is told in the status of this one.
 
 from __future__ import annotations
 
-from pykafka_broker.broker.api.group_protocols import heartbeat_refusal, may_hold, may_name, offers, verdict
+from pykafka_broker.broker.api.consumer_group_heartbeat import heartbeat_refusal, may_hold, may_name, offers, verdict
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services

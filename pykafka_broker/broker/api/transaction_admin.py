@@ -200,7 +200,7 @@ def _partition(services: Services, context: RequestContext, topic: str, partitio
         services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, topic)
         log = services.replicas.replica(topic, partition).log
     except ApiError as error:
-        # Kafka's sentence comes with a topic that it has never heard of, not with a partition that a topic lacks.
+        # Kafka has this message for an unknown topic, and none for a partition that a known topic lacks.
         unknown = topic not in services.image.topics
         message = "This server does not host this topic-partition." if unknown else None
         return PartitionResponse(partition, error.code, error.message or message)

@@ -70,7 +70,7 @@ _BATCHED_FROM = 4  # AddPartitionsToTxn
 _ABORTABLE_FROM = 4  # TxnOffsetCommit
 _IMPLICIT_ADD_FROM = 5
 _BUMPING_FROM = 5  # EndTxn
-# The group's coordinator tells of the coordinator what the partition told of its replicas.
+# Errors of the group's partition, as errors of the group's coordinator.
 _AS_COORDINATOR = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.COORDINATOR_NOT_AVAILABLE,

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.metadata.assignments import AssignmentsManager
     from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
     from pykafka_broker.broker.node import Node
-    from pykafka_broker.broker.services import BoundListener, Services, Timed
+    from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
     from pykafka_broker.config import BrokerConfig
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 
@@ -339,7 +339,7 @@ class BrokerStartup:
         self,
         services: Services,
         publisher: MetadataPublisher,
-        listeners: Iterable[BoundListener],
+        listeners: Iterable[BoundEndpoint],
         drive: Callable[[Timed], None],
     ) -> None:
         """Register, and go on as the answers come.
@@ -362,7 +362,7 @@ class BrokerStartup:
         self._assignments.on_change = lifecycle.tell
         drive(lifecycle)
 
-    def _registration(self, listeners: Iterable[BoundListener]) -> BrokerRegistrationRequest:
+    def _registration(self, listeners: Iterable[BoundEndpoint]) -> BrokerRegistrationRequest:
         node = self._node
         return BrokerRegistrationRequest(
             node.id,

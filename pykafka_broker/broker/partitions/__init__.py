@@ -1,1 +1,1 @@
-"""Keep the partitions that this broker has: each with its log, its followers and what is committed."""
+"""Keep the partitions of this broker: each with its log, its followers and its high watermark."""

@@ -1,5 +1,4 @@
-"""Fetch sessions (KIP-227): a client names its partitions once, then only what changes; the answer leaves out what has
-not.
+"""Fetch sessions (KIP-227): a client names its partitions once, then only changes; answers leave out the unchanged.
 
 Rule: a session is soft state of this process, and a client that meets an unknown one starts anew. Epoch 0 opens, -1
 closes, then epochs count up and wrap from 2^31-1 to 1.
@@ -26,7 +25,7 @@ Key = tuple[Any, int]  # topic id (bytes) or topic name (str), partition index
 
 
 class FetchedPartition:
-    """One partition as a session remembers it: what the client wants, and what it was told last."""
+    """A partition of a session: the client's fetch position, and the offsets that the client was told last."""
 
     __slots__ = (
         "current_leader_epoch",
@@ -51,8 +50,8 @@ class FetchedPartition:
         last_fetched_epoch: int = -1,
         log_start_of_replica: int = -1,
     ) -> None:
-        self.topic = topic  # its id where the request names ids, else its name
-        self.name = ""  # what the id stood for when it was last known
+        self.topic = topic  # the id where the request names ids, else the name
+        self.name = ""  # the last known name of the id
         self.partition = partition
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
@@ -62,8 +61,9 @@ class FetchedPartition:
         self.high_watermark = self.log_start_offset = -1
 
     def changed(self, high_watermark: int, log_start_offset: int) -> bool:
-        """Whether the client has not been told this yet; remembers it. (-1 after an error, so that the next answer
-        tells it again.)
+        """Return whether the client has not been told these offsets yet, and remember them.
+
+        Called with -1 after an error, so that the next answer tells the offsets again.
         """
         changed = self.high_watermark != high_watermark or self.log_start_offset != log_start_offset
         self.high_watermark = high_watermark
@@ -72,7 +72,7 @@ class FetchedPartition:
 
 
 class FetchSession:
-    """The partitions of one client's incremental fetches, in the order in which they are read."""
+    """The partitions of a client's incremental fetches, in reading order (Kafka: FetchSession)."""
 
     __slots__ = ("created", "epoch", "id", "last_used", "news", "partitions", "privileged", "uses_topic_ids")
 
@@ -88,7 +88,7 @@ class FetchSession:
         self.news: ReplicaNews | None = None  # of a follower's
 
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[Key]) -> None:
-        """Forgotten is what is named in both."""
+        """Add or change the wanted partitions, then remove the forgotten ones."""
         for new in wanted:
             key = (new.topic, new.partition)
             known = self.partitions.get(key)
@@ -96,7 +96,7 @@ class FetchSession:
                 self.partitions[key] = new
             else:
                 if 0 <= known.current_leader_epoch < new.current_leader_epoch:
-                    known.changed(-1, -1)  # what it was told in the epoch before it may have passed over
+                    known.changed(-1, -1)  # the client may have passed over the offsets of the epoch before
                 known.fetch_offset = new.fetch_offset
                 known.max_bytes = new.max_bytes
                 known.current_leader_epoch = new.current_leader_epoch
@@ -106,14 +106,14 @@ class FetchSession:
             self.partitions.pop(key, None)
 
     def rotate(self, served: list[Key]) -> None:
-        """Move what returned records to the end, so that no partition starves behind another."""
+        """Move partitions with records in the answer to the end, so that no partition starves behind another."""
         for key in served:
             if key in self.partitions:  # a fetch on another connection may have forgotten it meanwhile
                 self.partitions[key] = self.partitions.pop(key)
 
 
 class FetchSessionCache:
-    """At most `slots` sessions; a new one takes the place of one that nobody has used for `eviction_ms`."""
+    """The sessions, at most `slots`; a new session takes the place of one unused for `eviction_ms`."""
 
     def __init__(self, slots: int, eviction_ms: int, new_id: Callable[[], int]) -> None:
         self._slots = slots
@@ -127,8 +127,9 @@ class FetchSessionCache:
     def open(
         self, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, now: int, *, privileged: bool = False
     ) -> FetchSession | None:
-        """A new session, or None where there is no room: the client then goes on with full fetches. `privileged`: of a
-        follower; it may take the place of a client's, and no client's takes its place.
+        """Return a new session, or None without room: the client then goes on with full fetches.
+
+        privileged: a follower's session, which may take the place of a client's, and never makes room for a client's.
         """
         if not self._make_room(len(partitions), now, privileged):
             return None
@@ -139,7 +140,7 @@ class FetchSessionCache:
         return session
 
     def resume(self, session_id: int, epoch: int, uses_topic_ids: bool, now: int) -> FetchSession:
-        """The session of an incremental fetch; its epoch advances."""
+        """Return the session of an incremental fetch, and advance its epoch."""
         session = self._sessions.get(session_id)
         if session is None:
             raise ApiError(ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
@@ -153,13 +154,14 @@ class FetchSessionCache:
         return session
 
     def partitions(self, session_id: int) -> list[Key]:
-        """What a session fetches; nothing if there is none of that id."""
+        """Return the partitions of a session; none for an unknown id."""
         session = self._sessions.get(session_id)
         return [] if session is None else list(session.partitions)
 
     def withdraw(self, session_id: int) -> int:
-        """The client has not been given the answer in which it was told of this session, or something in it. Returns
-        what it is to be told of: one that it does not know is closed.
+        """Take back the last answer of a session, which the client has not been given.
+
+        Returns the session id for the client; a session that the client does not know yet is closed.
         """
         session = self._sessions.get(session_id)
         if session is None or session.epoch == FIRST_EPOCH:

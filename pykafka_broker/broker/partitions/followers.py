@@ -1,8 +1,9 @@
-"""What the leader of a partition knows of its followers: how far they are, who is in sync, and what that commits.
+"""The followers of a partition, as the leader knows them: their progress, the ISR, and the committed offset.
 
-Rule: a record is committed when every replica has it that is in sync, is asked to be, or keeps up (KIP-966: the maximal
-ISR), and nothing is while fewer are in sync than `min.insync.replicas`. Who is in sync only the controller says; until
-it has answered, whoever is in its ISR or in the one that is wished counts as required.
+Rule: a record is committed when every replica that is in sync, is proposed for the ISR, or keeps up has the record
+(KIP-966: the maximal ISR), and no record is while fewer are in sync than `min.insync.replicas`. Only the controller
+decides about the ISR; until it has answered, the replicas of the ISR and of the proposed ISR are required. A module of
+its own: a node alone never imports it.
 """
 
 from __future__ import annotations
@@ -19,27 +20,27 @@ _STILL_ASKING_MS = 2_000  # a follower asks at least every `replica.fetch.wait.m
 
 
 class Watch(Protocol):
-    """Who is to hear that there may be something new for a follower."""
+    """A listener for news of partitions that a follower fetches."""
 
     @property
     def asked_ms(self) -> int:
-        """When the follower asked last, be it about other partitions."""
+        """Return the time of the follower's last fetch of any partition."""
 
     def asks(self, key: Hashable) -> bool:
-        """Whether it still asks about the partition that it calls `key`."""
+        """Return whether the follower still fetches the partition `key`."""
 
     def note(self, key: Hashable) -> None:
-        """There may be something new in that one."""
+        """Note that the partition `key` may have news."""
 
 
-# Whether a broker may be in sync: it is registered with that epoch, not fenced, not about to leave, and the directory
-# of its replica is not offline.
+# Whether a broker may be in sync: registered with the broker epoch, not fenced, not in a controlled shutdown, and the
+# directory of its replica not offline.
 MayJoin = Callable[[int, int, bytes], bool]
 Isr = tuple[int, ...]
 
 
 class FollowerProgress:
-    """What the leader knows of one follower: how far it is, and when it last had all that there was."""
+    """The progress of a follower, as the leader knows it (Kafka: ReplicaState)."""
 
     __slots__ = (
         "broker_epoch",
@@ -52,7 +53,7 @@ class FollowerProgress:
     )
 
     def __init__(self, caught_up_ms: int = 0) -> None:
-        """One that is in sync when the leader begins counts as caught up then."""
+        """Begin with a follower unheard of; a follower in sync at the begin of the leader counts as caught up then."""
         self.watch: tuple[Watch, Hashable] | None = None
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET  # before its first fetch
         self.broker_epoch = NO_BROKER_EPOCH
@@ -61,8 +62,10 @@ class FollowerProgress:
         self.leader_end_at_fetch = 0
 
     def fetched(self, offset: int, leader_end: int, now: int) -> None:
-        """It asks for `offset`, so it has all below. A follower that now has what was there at its last fetch was
-        caught up then: one that is always a fetch behind is not slow.
+        """Note a fetch from `offset`: the follower has all records below.
+
+        A follower that has now all records that were there at its last fetch was caught up then: a follower that is
+        always a fetch behind is not slow.
         """
         if offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now)
@@ -73,13 +76,13 @@ class FollowerProgress:
         self.fetched_ms = now
 
     def asked_since(self, since: int) -> bool:
-        """Whether it has asked for this partition since then, or for others that it asks for together with it."""
+        """Return whether the follower has fetched the partition since `since`, alone or in a fetch session."""
         if self.fetched_ms >= since:
             return True
         return self.watch is not None and self.watch[0].asked_ms >= since and self.watch[0].asks(self.watch[1])
 
     def tell(self) -> None:
-        """There may be something new for it. One that had all has had it for as long as it kept asking."""
+        """Tell the follower's watch of news. A follower without a backlog was caught up as long as it kept asking."""
         if self.watch is not None:
             watch, key = self.watch
             if self.log_end_offset >= self.leader_end_at_fetch:
@@ -88,7 +91,7 @@ class FollowerProgress:
 
 
 class Followers:
-    """The other replicas of a partition, in one epoch of its leader."""
+    """The other replicas of a partition, in one epoch of the leader."""
 
     __slots__ = (
         "_by_id",
@@ -113,7 +116,7 @@ class Followers:
         self.follow(state, log_end_offset, now)
 
     def follow(self, state: PartitionImage, log_end_offset: int, now: int) -> None:
-        """What the metadata says now."""
+        """Take over the state of the metadata."""
         if state.partition_epoch > self._state.partition_epoch:
             self.wished = None
         self._state = state
@@ -126,11 +129,11 @@ class Followers:
         self.review(log_end_offset, now)
 
     def get(self, node_id: int) -> FollowerProgress | None:
-        """What is known of one; None if it is no replica."""
+        """Return the progress of a follower, None for a node without a replica."""
         return self._by_id.get(node_id)
 
     def tell(self) -> None:
-        """There is something new: records, or more of them are committed."""
+        """Tell all followers of new records, or of a new high watermark."""
         for each in self._by_id.values():
             each.tell()
 
@@ -138,12 +141,12 @@ class Followers:
 
     @property
     def maximal_isr(self) -> Isr:
-        """Whoever is in sync, or asked to be."""
+        """Return the ISR with the replicas proposed for the ISR."""
         isr, wished = self._state.isr, self.wished
         return isr if wished is None else tuple(dict.fromkeys((*isr, *wished)))
 
     def review(self, log_end_offset: int, now: int) -> None:
-        """Look who keeps up without being in sync."""
+        """Find the followers that keep up without being in the ISR."""
         since, isr = now - self.max_lag_ms, self._state.isr
         self._catching_up = frozenset(
             node_id
@@ -156,18 +159,19 @@ class Followers:
 
     @property
     def leader_alone_counts(self) -> bool:
-        """Whether what this node has is committed."""
+        """Return whether all records of this node are committed."""
         return self.wished is None and self._state.isr == (self._node_id,) and not self._catching_up
 
     def reached(self, own_end: int) -> int:
-        """Up to where all that count have the records, this node up to `own_end`. -1 if one of them is not heard of."""
+        """Return the offset that all required replicas have reached, this node `own_end`; -1 before a first fetch."""
         followers = self._by_id
         ends = [followers[each].log_end_offset for each in (*self.maximal_isr, *self._catching_up) if each in followers]
         return min([own_end, *ends])
 
     def low_watermark(self, own_start: int) -> int | None:
-        """Return the offset below which no replica has anything whose broker is alive, this node's replica from
-        `own_start` on; None as long as one of them has not told (Kafka: Partition.lowWatermarkIfLeader).
+        """Return the lowest log start offset of replicas on live brokers; None before a first fetch of one of them.
+
+        own_start: the log start offset of this node (Kafka: Partition.lowWatermarkIfLeader).
         """
         starts = [
             each.log_start_offset
@@ -182,9 +186,7 @@ class Followers:
     # -- who should be in sync
 
     def with_newcomer(self, node_id: int, required_end: int) -> Isr | None:
-        """Return the ISR with this follower, if it may join: its log reaches `required_end`, and its broker is as the
-        metadata knows it.
-        """
+        """Return the ISR with the follower, if it may join: its log reaches `required_end`, its broker is eligible."""
         follower = self._by_id[node_id]
         if (
             self.wished is None
@@ -196,7 +198,7 @@ class Followers:
         return None
 
     def any_newcomer(self, required_end: int, now: int) -> Isr | None:
-        """Return the ISR with a follower that may join now, though it could not when it fetched."""
+        """Return the ISR with a follower that may join now, though not at its last fetch."""
         for node_id, follower in self._by_id.items():
             if follower.log_end_offset >= 0 and follower.asked_since(now - _STILL_ASKING_MS):
                 isr = self.with_newcomer(node_id, required_end)
@@ -205,7 +207,7 @@ class Followers:
         return None
 
     def without_laggards(self, now: int, log_end_offset: int) -> Isr | None:
-        """The ISR without those that have not had all there was for `replica.lag.time.max.ms`, if there are any."""
+        """Return the ISR without followers that have lagged for `replica.lag.time.max.ms`, None without laggards."""
         if self.wished is not None:
             return None
         since = now - self.max_lag_ms

@@ -1,11 +1,11 @@
-"""One partition of which this node has a replica.
+"""A partition of which this node has a replica (Kafka: Partition).
 
-Rule: what is true of one partition is decided here and nowhere else: who leads it in which epoch, who is in sync, what
-is committed, and who waits for that. The log below knows bytes and offsets; it is told where the high watermark is.
-No socket and no clock: fetches of followers and the time come in as arguments.
+Rule: the facts of a partition are decided here and nowhere else: leader, leader epoch, ISR, high watermark, and the
+requests that wait for the high watermark. The log below knows bytes and offsets, and is told the high watermark. No
+socket and no clock: fetches of followers and the time come in as arguments.
 
-A record is committed when every replica in sync has it (KIP-101), this one included: where `flush.messages` asks for a
-sync, it has it after that (`PartitionLog.durable_end`). Of the others `replication/followers.py` knows.
+A record is committed when every replica in sync has the record (KIP-101), this replica included: where
+`flush.messages` asks for a sync, after the sync (`PartitionLog.durable_end`). `followers.py` knows the other replicas.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import BatchHeader
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.partitions.followers import Followers, Watch
+    from pykafka_broker.broker.partitions.followers import FollowerProgress, Followers, Watch
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _MAX_LAG_MS = 30_000
 
 
 class NotLeader(ApiError):
-    """Another node leads the partition, or none does. Clients are told who, where their version has a place for it."""
+    """A partition led by another node, or by none; clients are told the leader where their version has a field."""
 
     def __init__(self, leader: int, leader_epoch: int) -> None:
         super().__init__(ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -46,37 +46,37 @@ def _everybody(node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
 
 class _Waiting(NamedTuple):
     offset: int
-    durable: bool  # enough if this replica has it
+    durable: bool  # enough if this replica has the records for good
     future: Future[None]
 
 
-def _end(those: list[_Waiting], error: ApiError | None) -> None:
-    for one in those:
+def _end(waiting: list[_Waiting], error: ApiError | None) -> None:
+    for each in waiting:
         try:
             if error is None:
-                one.future.complete(None)
+                each.future.complete(None)
             else:
-                one.future.fail(error)
-        except Exception:  # a defect of one of them: the others, and whoever moved the partition, go on all the same
+                each.future.fail(error)
+        except Exception:  # a defect of one callback: the others, and the caller, go on all the same
             logger.exception("a defect while going on after a wait")
 
 
 class Replication(Protocol):
-    """What a partition with several replicas asks of its node, and tells it."""
+    """The node's part in a partition with several replicas."""
 
     @property
     def max_lag_ms(self) -> int:
-        """`replica.lag.time.max.ms`."""
+        """Return `replica.lag.time.max.ms`."""
 
     def may_join(self, node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
-        """Whether the replica that broker has in that directory may be in sync, by what the metadata says of it."""
+        """Return whether the metadata allows the broker's replica in the directory to be in sync."""
 
     def wish_isr(self, partition: Partition) -> None:
-        """Ask the controller for the ISR that the partition wishes for."""
+        """Ask the controller for the proposed ISR."""
 
 
 class Partition:
-    """Made by `Replicas` for a partition whose log is loaded. `touch` wakes the requests that watch it."""
+    """A partition with a loaded log, made by `Replicas`. touch: wakes the requests that watch the partition."""
 
     # invariant: high watermark <= durable end of this replica and the log end of every other one in sync
     __slots__ = (
@@ -126,12 +126,13 @@ class Partition:
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """The replicas in sync, by node id."""
+        """Return the node ids of the replicas in sync."""
         return self.state.isr
 
     def update(self, state: PartitionImage, now: int) -> None:
-        """Take over what the metadata says now. What is older than that is passed over: a change may be heard of after
-        a later one has been seen in the image.
+        """Take over the state of the metadata.
+
+        An older state is passed over: a change may arrive after a later change has been seen in the image.
         """
         if state.partition_epoch < self.state.partition_epoch:
             return
@@ -149,7 +150,7 @@ class Partition:
         if begins:
             self.log.begin_leader_epoch(state.leader_epoch)
             self.epoch_start = self.log.log_end_offset
-            self.log.forget_gap()  # what is here is the partition now
+            self.log.forget_gap()  # the leader's log is the partition
         if len(state.replicas) > 1:
             self._follow_replicas(now)
         self.advance()
@@ -167,21 +168,22 @@ class Partition:
         self.followers = Followers(self._node_id, self.state, end, now, max_lag_ms, may_join)
 
     def close(self, error: ApiError) -> None:
-        """It is not served here any more: whoever waits for it is told why."""
+        """End the service of the partition, with an error for the waiting requests."""
         self.is_leader = False
         self._fail(error)
         self.moved()
         self.followers = None
 
     def moved(self) -> None:
-        """There is something new for those who watch it."""
+        """Wake the requests and followers that watch the partition."""
         self._touch(self)
         if self.followers is not None:
             self.followers.tell()
 
     def check_epoch(self, epoch: int) -> None:
-        """KIP-320. Raises FENCED_LEADER_EPOCH or UNKNOWN_LEADER_EPOCH if a client's idea of the leader is older or
-        newer than ours.
+        """Check a client's leader epoch (KIP-320).
+
+        Raises FENCED_LEADER_EPOCH for an older epoch, UNKNOWN_LEADER_EPOCH for a newer one.
         """
         if epoch == NO_EPOCH or epoch == self.leader_epoch:
             return
@@ -191,8 +193,9 @@ class Partition:
     # -- appending
 
     def check_insync(self, wanted: int) -> None:
-        """`min.insync.replicas`, for acks=all; never more than the partition has replicas (KIP-966). Raises
-        NOT_ENOUGH_REPLICAS.
+        """Check `min.insync.replicas` for acks=all; the number of replicas is the most (KIP-966).
+
+        Raises NOT_ENOUGH_REPLICAS.
         """
         if not self._is_insync(wanted):
             raise ApiError(ErrorCode.NOT_ENOUGH_REPLICAS)
@@ -231,31 +234,31 @@ class Partition:
 
     @property
     def knows_committed(self) -> bool:
-        """Return whether the high watermark has come up to where this leader began. That takes a while where followers
-        have to fetch first, or where `flush.messages` asks for a sync of what a crash has left.
+        """Return whether the high watermark has reached the begin of this leader's epoch.
+
+        The high watermark is behind while followers have yet to fetch, or while the records left by a crash are synced
+        for `flush.messages`.
         """
         return self.epoch_start <= self.log.high_watermark
 
     @property
     def _end_of_newcomers(self) -> int:
-        """Return the offset that a follower must have reached to join the ISR: all that is committed, and all that was
-        there when this leader began.
-        """
+        """Return the offset that a follower must reach to join the ISR: all committed records and the epoch's begin."""
         return max(self.log.high_watermark, self.epoch_start)
 
     @property
     def low_watermark(self) -> int:
-        """Below it no replica has anything, but for those on dead brokers; -1 as long as that is not known."""
+        """Return the lowest log start offset of replicas on live brokers; -1 while unknown."""
         own_start = self.log.log_start_offset
         low_watermark = own_start if self.followers is None else self.followers.low_watermark(own_start)
         return -1 if low_watermark is None else low_watermark
 
     def committed(self, offset: int) -> Future[None]:
-        """Return the future of all below `offset` being committed. Its error says why that will not be."""
+        """Return the future of all records below `offset` being committed; its error says why they never will be."""
         return self._wait(offset, durable=False)
 
     def durable(self, offset: int) -> Future[None]:
-        """Return the same for what this replica alone has for good, whatever the others have (acks=1)."""
+        """Return the future of all records below `offset` being durable on this replica (acks=1)."""
         return self._wait(offset, durable=True)
 
     def _wait(self, offset: int, *, durable: bool) -> Future[None]:
@@ -270,15 +273,16 @@ class Partition:
         return future
 
     def _forget(self, future: Future[None]) -> None:
-        self._waiting = [one for one in self._waiting if one.future is not future]
+        self._waiting = [each for each in self._waiting if each.future is not future]
 
     def _is_there(self, waiting: _Waiting) -> bool:
         reached = self.log.durable_end if waiting.durable else self.log.high_watermark
         return reached >= waiting.offset
 
     def advance(self) -> None:
-        """The end of a replica has moved, or who is in sync: move the high watermark, and tell those who wait for it.
-        It never goes back.
+        """Move the high watermark, after a replica's end or the ISR has changed, and complete the waits below.
+
+        The high watermark never goes back.
         """
         log = self.log
         if self.is_leader:
@@ -291,31 +295,34 @@ class Partition:
                 if followers is not None:
                     followers.tell()
         if self._waiting:
-            ready = [one for one in self._waiting if self._is_there(one)]
-            self._waiting = [one for one in self._waiting if not self._is_there(one)]
+            ready = [each for each in self._waiting if self._is_there(each)]
+            self._waiting = [each for each in self._waiting if not self._is_there(each)]
             _end(ready, None)
         self._touch(self)
 
     def lost(self, offset: int, error: ApiError) -> None:
-        """What lies from `offset` on can't be counted on any more."""
+        """Fail the waits for records from `offset` on, which are lost."""
         self._fail(error, beyond=offset)
 
     def _fail(self, error: ApiError, beyond: int = -1) -> None:
-        lost = [one for one in self._waiting if one.offset > beyond]
-        self._waiting = [one for one in self._waiting if one.offset <= beyond]
+        lost = [each for each in self._waiting if each.offset > beyond]
+        self._waiting = [each for each in self._waiting if each.offset <= beyond]
         _end(lost, error)
 
     # -- followers
 
-    def check_follower(self, node_id: int, broker_epoch: int) -> None:
-        """Raises UNKNOWN_LEADER_EPOCH if that is none of the replicas, as Kafka does: it then looks at the metadata
-        again; NOT_LEADER_OR_FOLLOWER if its broker has been here with a newer epoch.
+    def check_follower(self, node_id: int, broker_epoch: int) -> FollowerProgress:
+        """Check that the node has a replica, and that its broker epoch is the newest known.
+
+        Raises UNKNOWN_LEADER_EPOCH for a node without a replica, as Kafka does: the node then looks at the metadata
+        again; NOT_LEADER_OR_FOLLOWER for an older broker epoch.
         """
         follower = None if self.followers is None else self.followers.get(node_id)
         if follower is None:
             raise ApiError(ErrorCode.UNKNOWN_LEADER_EPOCH)
         if NO_EPOCH != broker_epoch < follower.broker_epoch:
             raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        return follower
 
     def fetched_by(
         self,
@@ -327,14 +334,10 @@ class Partition:
         log_start_offset: int = -1,
         watch: tuple[Watch, Hashable] | None = None,
     ) -> None:
-        """A follower asks for what lies from `offset` on, and is to hear of what comes by `watch`. Raises as
-        `check_follower`.
-        """
-        self.check_follower(node_id, broker_epoch)
+        """Note a follower's fetch from `offset`; `watch` tells the follower of news. Raises as `check_follower`."""
+        follower = self.check_follower(node_id, broker_epoch)
         followers = self.followers
-        follower = None if followers is None else followers.get(node_id)
         assert followers is not None
-        assert follower is not None
         follower.broker_epoch = max(broker_epoch, follower.broker_epoch)
         follower.log_start_offset, follower.watch = log_start_offset, watch
         follower.fetched(offset, self.log.log_end_offset, now)
@@ -344,20 +347,20 @@ class Partition:
         self.advance()
 
     def review_followers(self, now: int) -> None:
-        """What is known of other brokers has changed, or what is committed depends on something else."""
+        """Look at ISR and high watermark again, after a change of other brokers or of `min.insync.replicas`."""
         if self.followers is not None:
             self.followers.review(self.log.log_end_offset, now)
             self._wish(self.followers.any_newcomer(self._end_of_newcomers, now))
             self.advance()
 
     def review_isr(self, now: int) -> None:
-        """Look for followers that have fallen behind; from time to time."""
+        """Propose an ISR without followers that have fallen behind; called from time to time."""
         if self.followers is not None:
             self._wish(self.followers.without_laggards(now, self.log.log_end_offset))
             self.review_followers(now)
 
     def isr_refused(self, now: int) -> None:
-        """The wish is given up, until something has changed."""
+        """Give up the proposed ISR, which the controller has refused, until a change."""
         if self.followers is not None:
             self.followers.wished = None
             self.followers.review(self.log.log_end_offset, now)
@@ -369,7 +372,7 @@ class Partition:
             self._replication.wish_isr(self)
 
     def know_committed(self, leader_high_watermark: int) -> None:
-        """The leader has told a follower up to where records are committed."""
+        """Take over the leader's high watermark, as a follower."""
         log = self.log
         known = min(leader_high_watermark, log.log_end_offset)
         if known > log.high_watermark:

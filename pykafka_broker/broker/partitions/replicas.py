@@ -1,8 +1,8 @@
-"""The partitions of which this node has a replica.
+"""The partitions of which this node has a replica (Kafka: ReplicaManager).
 
-Rule: what exists and who leads it follows from the metadata alone, through `follow`, which never raises: what is
-committed is a fact, and what can't be done about it now is logged and tried again. A `Partition` is made when it is
-first asked for, so that ten thousand idle ones cost nothing; nobody is served from a log that is not the topic's own.
+Rule: partitions and their leaders follow from the metadata alone, through `follow`, which never raises: committed
+metadata is a fact, and failed steps are logged and tried again. A `Partition` is made at its first request, so that ten
+thousand idle partitions cost nothing; no request is served from a log that is not the topic's own.
 """
 
 from __future__ import annotations
@@ -38,36 +38,38 @@ _DELETED_AT_ONCE = 200  # partitions, in a millisecond or two
 
 
 class ImageHolder(Protocol):
-    """Whoever has the metadata image of the moment."""
+    """An owner of the current metadata image."""
 
     @property
     def image(self) -> MetadataImage: ...
 
 
 class Replicating(Replication, Protocol):
-    """Who follows and leads partitions with several replicas."""
+    """The replication of partitions with several replicas."""
 
     @property
     def leader_throttle(self) -> Throttle:
-        """What followers that are to catch up slowly are given."""
+        """Return the throttle of followers that are to catch up slowly."""
 
     @property
     def selects_by_rack(self) -> bool:
-        """Whether clients are sent to a replica in their rack."""
+        """Return whether clients are sent to a replica in their rack."""
 
     def changed(self, partition: Partition) -> None:
-        """It is here from now on, or the metadata says something else of it."""
+        """Follow a new partition of this node, or a change of its metadata."""
 
     def gone(self, key: Key) -> None:
-        """It is not here any more."""
+        """Forget a partition that this node does not have any more."""
 
     def synced(self, partition: Partition) -> None:
-        """What it has is there for good now."""
+        """Note that the log of the partition is synced."""
 
 
 class Replicas:
-    """`touch` wakes the requests that watch a partition; `on_made` hears of logs that were made when they were first
-    asked for, so that the metadata can be told their directory.
+    """The replicas of a node.
+
+    touch: wakes the requests that watch a partition. on_made: told of logs made at a first request, so that the
+    metadata learns their directory.
     """
 
     def __init__(
@@ -86,7 +88,7 @@ class Replicas:
         self._touch = touch
         self.slices = slices or Slices(None)
         self._hosted: dict[Key, Partition] = {}
-        self._going: dict[str, deque[tuple[int, Partition | None]]] = {}  # what is still here of deleted topics
+        self._going: dict[str, deque[tuple[int, Partition | None]]] = {}  # partitions of deleted topics, to be deleted
         self._given_up = False
         self.on_made: Callable[[Key], None] | None = None
         self.replication: Replicating | None = None  # a node that is alone has none
@@ -94,9 +96,10 @@ class Replicas:
     # -- what is here
 
     def leader(self, topic: str, number: int, epoch: int = NO_EPOCH) -> Partition:
-        """The partition, which this node leads, and in that epoch if one is named (KIP-320). Raises
-        UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER or, if its log
-        can't be had, KAFKA_STORAGE_ERROR.
+        """Return a partition that this node leads, in leader epoch `epoch` if given (KIP-320).
+
+        Raises UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER or, without
+        a usable log, KAFKA_STORAGE_ERROR.
         """
         found = self._hosted.get((topic, number))
         if found is None or not found.is_leader:
@@ -113,13 +116,13 @@ class Replicas:
         return partition
 
     def readable(self, topic: str, number: int, epoch: int = NO_EPOCH) -> Partition:
-        """The partition, which this node leads or follows, in that epoch of its leader. Raises as `leader` does."""
+        """Return a partition that this node leads or follows, in leader epoch `epoch`. Raises as `leader` does."""
         found = self.replica(topic, number)
         found.check_epoch(epoch)
         return found
 
     def replica(self, topic: str, number: int) -> Partition:
-        """The partition, whoever leads it. Raises as `leader` does."""
+        """Return a partition of this node, whatever its leader. Raises as `leader` does."""
         found = self._hosted.get((topic, number))
         return self._open(topic, number) if found is None else found
 
@@ -134,7 +137,7 @@ class Replicas:
         if self._node_id not in state.replicas:
             raise NotLeader(state.leader, state.leader_epoch)
         log = self._log_of(described, state)
-        state = described.partitions[number]  # it may have been told the log's directory meanwhile
+        state = described.partitions[number]  # the log's directory may have been noted meanwhile
         partition = Partition(log, state, self._node_id, self._touch, self._clock.now, self.replication)
         self._hosted[topic, number] = partition
         if self.replication is not None:
@@ -142,7 +145,7 @@ class Replicas:
         return partition
 
     def hosted(self) -> list[Partition]:
-        """Those that somebody has asked for."""
+        """Return the partitions that have been requested."""
         return list(self._hosted.values())
 
     def is_replicated(self, key: Key) -> bool:
@@ -151,8 +154,9 @@ class Replicas:
         return state is not None and len(state.replicas) > 1
 
     def _log_of(self, topic: TopicImage, state: PartitionImage) -> PartitionLog:
-        """Its log; made now if there was no room for it when the topic was made. One with another topic id is what a
-        topic of that name has left that was deleted while its directory was away.
+        """Return the log of a partition; made now if that failed when the topic was created.
+
+        A log with another topic id is left by a topic of the same name, deleted while the directory was offline.
         """
         logs, number = self._logs, state.partition
         if logs.exists(topic.name, number):
@@ -166,9 +170,10 @@ class Replicas:
         return log
 
     def _place_for(self, topic: str, state: PartitionImage) -> bytes:
-        """The directory that the metadata names. If this node has none of that id any more (another disk stands in its
-        place), and another replica leads and has the records, any one will do. What a move has left unfinished, whose
-        original is gone, is not waited for then.
+        """Return the directory that the metadata names, or UNASSIGNED where any directory will do.
+
+        Any directory will do if this node has no directory of that id any more (another disk stands in its place), and
+        another replica leads and has the records. An unfinished move without its original is then not waited for.
         """
         assigned, directories = state.directory_of(self._node_id), self._logs.directory_map
         if state.leader in (self._node_id, NO_LEADER):
@@ -177,7 +182,7 @@ class Replicas:
         return UNASSIGNED if directories.is_gone(assigned) else assigned
 
     def _waits_for_a_leader(self, topic: str, state: PartitionImage) -> bool:
-        """Whether its log is gone, and another replica will lead that has the records."""
+        """Return whether the log is gone, and another replica with the records will lead."""
         others, directories = {*state.isr, *state.elr} - {self._node_id}, self._logs.directory_map
         is_gone = directories.is_gone(state.directory_of(self._node_id))
         return bool(others) and (is_gone or directories.waits_for_copy((topic, state.partition)))
@@ -185,8 +190,10 @@ class Replicas:
     # -- start
 
     def start(self, loaded: MetadataDelta, new_uuid: Callable[[], bytes]) -> None:
-        """Bring the logs in line with the metadata. `loaded` is what the metadata log has told. A crash may fall
-        between a record and what follows from it: logs that are missing are made, those of deleted topics taken away.
+        """Bring the logs in line with the metadata. loaded: the changes read from the metadata log.
+
+        A crash may fall between a metadata record and its effects: missing logs are made, those of deleted topics
+        deleted.
         """
         logs, topics = self._logs, self._metadata.image.topics
         logs.directory_map.resolve_ambiguous(new_uuid, self._assigned, self._metadata.image.topic_id)
@@ -211,26 +218,26 @@ class Replicas:
                 self._open_replicated((topic, state) for state in topic.partitions.values())
 
     def _open_replicated(self, some: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
-        """Nobody need ask for a partition that has other replicas: it follows its leader, or leads its followers."""
+        """Open the partitions with several replicas without a request: they follow a leader, or lead followers."""
         for topic, state in some:
             if len(state.replicas) > 1 and self._node_id in state.replicas:
                 try:
                     self.replica(topic.name, state.partition)
                 except ApiError as error:
                     directory = self._logs.directory_of((topic.name, state.partition))
-                    told = directory is not None and not directory.online  # with all that is in it
+                    told = directory is not None and not directory.online  # the directory's failure is logged
                     level = logging.DEBUG if told else logging.WARNING
                     logger.log(level, "%s-%d is not replicated here: %s", topic.name, state.partition, error)
 
     def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
-        """Whether there is a log now. `had_another`: there was an earlier topic of that name."""
+        """Make a missing log; return whether there is a log now. had_another: an earlier topic had the name."""
         assigned, number = self._place_for(topic.name, state), state.partition
         logs, now = self._logs, self._clock.now
         try:
             if had_another and logs.exists(topic.name, number):
                 log = logs.get(topic.name, number)
                 if log.topic_id == ZERO_ID and not log.recovery_point:
-                    # A synced record has a synced id beside it. This may be what a power cut left of the earlier topic.
+                    # A power cut may have left the log of the earlier topic: a synced record has a synced id beside it.
                     logs.delete(topic.name, number, now)
             logs.make(topic.name, number, topic.id, now, directory_id=assigned, new=False)
         except ApiError as error:
@@ -252,14 +259,14 @@ class Replicas:
             logger.warning("Not in the metadata and left alone: %s", ", ".join(sorted(strays)))
 
     def _assigned(self, key: Key) -> bytes | None:
-        """The directory that the metadata names, None for a partition that it does not know."""
+        """Return the directory that the metadata names, None for an unknown partition."""
         state = self._metadata.image.partition(*key)
         return None if state is None or self._node_id not in state.replicas else state.directory_of(self._node_id)
 
     # -- the metadata has changed
 
     def follow(self, delta: MetadataDelta) -> None:
-        """Do what these changes ask for. Never raises."""
+        """Apply changes of the metadata. Never raises."""
         for topic in delta.deleted:
             self._delete(topic)
         if delta.new_partitions:
@@ -278,9 +285,7 @@ class Replicas:
             self._open_replicated((topic, state) for topic, state in changes if topic.id in known)
 
     def _delete(self, topic: TopicImage) -> None:
-        """Nobody finds its partitions any more. Those who wait for them are told, and the logs taken away, of many in
-        slices.
-        """
+        """Hide a topic's partitions at once; fail their waiting requests and delete the logs, many in slices."""
         going = self._going.setdefault(topic.name, deque())
         for number in topic.partitions:
             partition = self._hosted.pop((topic.name, number), None)
@@ -299,11 +304,11 @@ class Replicas:
                 self._logs.delete(name, number, self._clock.now)
             if going:
                 yield None
-        if self._going.get(name) is going:  # else it was done at once, and this is one that was made and deleted since
+        if self._going.get(name) is going:  # else a topic of the same name was made and deleted since
             del self._going[name]
 
     def finish(self) -> None:
-        """Nothing goes on any more: what is left of deleted topics goes now."""
+        """Delete the rest of deleted topics at once, at the end of the broker."""
         for name in list(self._going):
             at_once(self._delete_going(name))
 
@@ -318,7 +323,7 @@ class Replicas:
             self._logs.delete(partition.topic, partition.number, self._clock.now)
 
     def _give_back(self, topic: TopicImage, number: int) -> None:
-        """A log that nobody has asked for yet goes too when the partition is others'."""
+        """Delete a log without requests so far whose partition has moved to other nodes."""
         state = self._metadata.image.partition(topic.name, number)
         if state is None or self._node_id in state.replicas or not self._logs.exists(topic.name, number):
             return
@@ -329,25 +334,25 @@ class Replicas:
     def _make_logs(self, made: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
         logs, node_id, image = self._logs, self._node_id, self._metadata.image
         for topic, begun in made:
-            # These changes may hold all that became of it since, as for a node that was away for a while.
+            # The image may be newer than the change, as for a node that was away for a while.
             state = image.partition(topic.name, begun.partition) or begun
             if topic.id not in image.topics_by_id or node_id not in state.replicas:
                 continue
             assigned = self._place_for(topic.name, state)
             try:
                 logs.make(topic.name, state.partition, topic.id, self._clock.now, directory_id=assigned)
-            except ApiError as error:  # whoever asks for the log has it tried again
+            except ApiError as error:  # the first request for the log tries again
                 logger.warning("%s-%d has no log yet: %s", topic.name, state.partition, error)
 
-    # -- the disk has news
+    # -- news of the disk
 
     def offline(self, lost: Iterable[Key]) -> None:
-        """These logs are in a directory that has failed."""
+        """End the service of partitions in a failed directory."""
         for key in lost:
             self._close(key, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, f"{key[0]}-{key[1]} is offline"))
 
     def give_up(self) -> None:
-        """Another broker has all of them now: whoever waits here asks there."""
+        """End the service of all partitions: another broker has taken over, and clients ask there."""
         self._given_up = True
         for name, going in self._going.items():
             self._hosted.update({(name, number): each for number, each in going if each is not None})

@@ -1,26 +1,19 @@
 """A broker that passes for an older release of Kafka.
 
 Rule: clients see the versions, the errors, the features and the config keys of the release, and nothing that came
-later; a request that the release did not serve closes its connection, as with Kafka. A request of a version does here
-what it does for clients of that age: the versions on offer make most of a release. The brokers of a cluster have a
-listener of their own, where nothing is emulated. Imported where a release is emulated.
+later. A request of a version does here what it does for clients of that age: the versions on offer make most of a
+release. Imported where a release is emulated.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
-from pykafka_broker.broker.requests.router import Endpoint, PendingReply, Router
-from pykafka_broker.errors import FrameError
-from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import Fields, Message, Pieces
+from pykafka_broker.protocol.runtime import Fields, Message
 from pykafka_broker.releases.release import Release
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.services import Services
 
 Versions = tuple[int, int]
 
@@ -110,37 +103,3 @@ class Emulation:
             elif isinstance(field, list | Fields):
                 changed |= self._retell(field)
         return changed
-
-
-class EmulatedEndpoint(Endpoint):
-    """An API as a release served it."""
-
-    __slots__ = ("_emulation",)
-
-    def __init__(self, api_key: ApiKey, emulation: Emulation) -> None:
-        super().__init__(api_key)
-        self.min_version, self.max_version = emulation.versions[api_key]
-        self._emulation = emulation
-
-    def encode(self, context: RequestContext, reply: Any) -> Pieces:
-        return super().encode(context, self._emulation.told(reply, self.response_type, context.api_version))
-
-
-class EmulatedRouter(Router):
-    """The router of a broker that passes for a release."""
-
-    def __init__(self, services: Services, emulation: Emulation) -> None:
-        super().__init__(services)
-        self._emulation = emulation
-        self._between_brokers = Router(services)
-
-    def dispatch(self, connection: ConnectionContext, frame: memoryview | bytes) -> Pieces | PendingReply | None:
-        """Serve a frame, as `Router.dispatch` does."""
-        if self._services.emulation_for(connection) is None:
-            return self._between_brokers.dispatch(connection, frame)
-        return super().dispatch(connection, frame)
-
-    def _new_endpoint(self, api_key: int) -> Endpoint:
-        if api_key not in self._emulation.versions:
-            raise FrameError(f"API key {api_key} is unknown to Kafka {self._emulation.release.name}")
-        return EmulatedEndpoint(ApiKey(api_key), self._emulation)

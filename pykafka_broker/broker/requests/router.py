@@ -466,6 +466,6 @@ def new_router(services: Services) -> Router:
     """Return the router for the clients of a broker."""
     if services.emulation is None:
         return Router(services)
-    from pykafka_broker.broker.requests.emulation import EmulatedRouter
+    from pykafka_broker.broker.requests.emulated_router import EmulatedRouter
 
     return EmulatedRouter(services, services.emulation)

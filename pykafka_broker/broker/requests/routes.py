@@ -100,7 +100,7 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.SHARE_GROUP_HEARTBEAT: Route("share_group_heartbeat"),
     ApiKey.SHARE_GROUP_DESCRIBE: Route("group_admin"),
     ApiKey.SHARE_FETCH: Route("share_fetch"),
-    ApiKey.SHARE_ACKNOWLEDGE: Route("share_acknowledge"),
+    ApiKey.SHARE_ACKNOWLEDGE: Route("share_fetch"),
     ApiKey.INITIALIZE_SHARE_GROUP_STATE: Route("share_group_state"),
     ApiKey.READ_SHARE_GROUP_STATE: Route("share_group_state"),
     ApiKey.WRITE_SHARE_GROUP_STATE: Route("share_group_state"),

@@ -58,7 +58,8 @@ class Asking(RealBroker):
 
     def allow(self, *allowed: Right) -> None:
         authorizer = Allows(*allowed)
-        self.broker.services.authorizer = self.broker.metadata.controller.authorizer = authorizer
+        self.broker.services.authorize_by(authorizer)
+        self.broker.metadata.controller.authorizer = authorizer
 
     def be(self, name: str, protocol: str = "SASL_PLAINTEXT", *, by_token: bool = False) -> None:
         self.connection = ConnectionContext(1, protocol, (HOST, PORT), (HOST, 50000), f"User:{name}")

@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from pykafka_broker.broker.api.produce_checks import RecordErrors, prepare
+from pykafka_broker.broker.api.produce_checks import Buffer, Prepared, RecordErrors, check_batch, read_batch
 from pykafka_broker.config import BrokerConfig, TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -18,6 +18,17 @@ from pykafka_broker.records.record import iter_records
 NOW = 1_700_000_000_000
 HOUR = 3_600_000
 BROKER = BrokerConfig({})
+
+
+def prepare(records: Buffer | None, version: int, config: TopicConfig, now: int) -> Prepared:
+    """Do all steps of the check of a Produce request's records."""
+    batch, header = read_batch(records, version)
+    found = check_batch(batch, header, config, now)
+    if isinstance(found, Prepared):
+        return found
+    for _ in found.steps():
+        pass
+    return found.prepared(batch)
 
 
 def config(**overrides: str) -> TopicConfig:

@@ -77,7 +77,7 @@ class Denying:
 
 def authorize_by(node: ControllerNode, authorizer: Any) -> None:
     node.whole.node.authorize_by(authorizer)
-    node.services.authorizer = authorizer
+    node.services.authorize_by(authorizer)
 
 
 def enveloped(

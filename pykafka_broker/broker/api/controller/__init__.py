@@ -1,1 +1,1 @@
-"""Handlers of what is asked of a controller on its own listeners: one file for requests that belong together."""
+"""Handlers of requests on a controller's own listeners: one file for requests that belong together."""
