@@ -29,4 +29,4 @@ class ApiError(Exception):
 
 
 class FrameError(Exception):
-    """A connection whose bytes can't be trusted any more: the connection is closed, and the text is logged once."""
+    """A connection with broken bytes: the connection is closed, and the text is logged once."""

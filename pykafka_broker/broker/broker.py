@@ -1,16 +1,15 @@
-"""The broker: where the parts meet.
+"""The broker: its parts are made, started in their order, and stopped.
 
-Rule: this is where they are made, started in their order and stopped, and nothing else; each knows its own business.
-There is no clock and no socket here: whoever owns those sets `clock` and calls `settle`, `next_deadline` and
-`on_deadline`.
+Rule: each part knows its own business, and the broker nothing else. Parts that not every broker has are a list
+(`FEATURES`): they are imported and made only where the configuration or the roles ask for them. There is no clock and
+no socket here: their owner sets `clock` and calls `settle`, `next_deadline` and `on_deadline`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pykafka_broker.broker.membership.lone_broker import LoneBroker
 from pykafka_broker.broker.metadata.assignments import AssignmentsManager
 from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
 from pykafka_broker.broker.node import Node
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from pykafka_broker.broker.membership.lifecycle import BrokerStartup
-    from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
+    from pykafka_broker.broker.membership.lone_broker import LoneBroker
     from pykafka_broker.broker.requests.metering import Metering
     from pykafka_broker.log.flush import Waiter
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Broker:
-    """A node with all its parts. `services.listeners` are set by the server before `start`."""
+    """A node with all parts. The server sets `services.listeners` before `start`."""
 
     def __init__(
         self,
@@ -60,11 +59,11 @@ class Broker:
     ) -> None:
         self.clock = clock
         self.on_useless: Callable[[], None] | None = None  # the last log directory has failed
-        self._fs = OsFileSystem() if fs is None else fs
+        self.fs = OsFileSystem() if fs is None else fs
         self.node = node = Node(
             config,
             clock,
-            self._fs,
+            self.fs,
             new_uuid=new_uuid,
             submit=submit,
             thread_pool=thread_pool,
@@ -73,46 +72,27 @@ class Broker:
             peers=peers,
             log_listener=_BrokerLogListener(self),
         )
-        if config.authorizer_class_name:
-            from pykafka_broker.security.acls import authorizer_of  # no other start waits for it
-
-            node.authorize_by(authorizer_of(config, node.image))
-        if config.create_topic_policy_class_name or config.alter_config_policy_class_name:
-            from pykafka_broker.security.hooks.policies import HookedPolicies  # nor for that
-
-            if node.local is not None:
-                node.local.controller.policies = HookedPolicies(config)
         self.assignments = AssignmentsManager(node)
-        self._timed: list[Timed] = [node.purgatory, node.logs, self.assignments]
-        self.services = Services(node, new_session_id, self._timed.append)
-        self.startup: BrokerStartup | None = None  # of a broker that is one of several
-        self._lone_broker: LoneBroker | None = None
-        if node.roles.broker and node.roles.alone:
-            self._lone_broker = LoneBroker(node.led_metadata, node.logs)
-            self.assignments.on_change = self._lone_broker.directories_changed
-        elif node.roles.broker:
-            from pykafka_broker.broker.membership.lifecycle import BrokerStartup  # nor for that
-
-            self.startup = BrokerStartup(node, self.assignments)
-            node.logs.topics_are_known = False
-        self._publisher = MetadataPublisher(node, self.assignments)
+        self.timed: list[Timed] = [node.purgatory, node.logs, self.assignments]
+        self.services = Services(node, new_session_id, self.timed.append)
+        self.controller_listeners: Sequence[BoundEndpoint] = ()
+        self.plugins: list[Any] = []  # objects of classes that the configuration names
+        self.startup: BrokerStartup | None = None  # of a broker of a cluster
+        self.lone_broker: LoneBroker | None = None  # of a node alone
+        self.quota_callback: HookedQuotas | None = None
         self._metering: Metering | None = None  # from the first quota on
-        self._quota_hook = _quota_hook(config)
+        self._publisher = MetadataPublisher(node, self.assignments)
         node.subscribe(self._follow_quotas)
-        if node.roles.broker and not node.roles.alone:
-            self.replicate()
+        self._add(FEATURES)
 
-    def replicate(self) -> None:
-        """Replicate: partitions have followers and leaders on other brokers."""
-        from pykafka_broker.broker.replication.node_replication import NodeReplication  # no other start waits for it
-
-        replication = NodeReplication(self.node)
-        self.node.replicas.replication = replication
-        self._timed.append(replication)
+    def _add(self, features: Iterable[Feature]) -> None:
+        for feature in features:
+            if feature.wanted(self):
+                feature.add(self)
 
     @property
     def config(self) -> BrokerConfig:
-        """The settings that hold now."""
+        """The present settings."""
         return self.node.config
 
     # -- life
@@ -120,43 +100,27 @@ class Broker:
     def start(
         self, listeners: Mapping[str, BoundEndpoint] | None = None, controller_listeners: Sequence[BoundEndpoint] = ()
     ) -> None:
-        """Read what is on disk. Afterwards requests can be served; by one broker of several when `startup.on_serving`
-        is called. `listeners` are those of clients, by name.
+        """Read the disk, so that requests can be served afterwards.
+
+        A broker of a cluster serves when `startup.on_serving` is called.
+
+        Args:
+            listeners: the listeners of clients, by name.
         """
         node, services = self.node, self.services
-        services.listeners = listeners or {}
+        services.listeners, self.controller_listeners = listeners or {}, controller_listeners
         node.logs.start(self.clock.now, with_metadata=True)
         metadata = node.metadata
         self._publisher.follows_partitions = self.startup is None
         loaded = metadata.load(self._publisher.follow)
-        self._timed.append(metadata)
+        self.timed.append(metadata)
         self._publisher.follow_broker_configs()
         self._apply_quotas()
-        if node.local is not None:
-            self._lead(node.local, controller_listeners)
+        self._add(FEATURES_AT_START)
         if self.startup is not None:
-            self.startup.join(services, self._publisher, services.listeners.values(), self._timed.append)
-        elif self._lone_broker is not None:
-            self._start_serving(self._lone_broker, loaded)
-
-    def _lead(self, metadata: MetadataLeader, controller_listeners: Sequence[BoundEndpoint]) -> None:
-        """Do what a controller does besides its decisions."""
-        if controller_listeners:
-            self._control_others(metadata, controller_listeners)
-        if self.node.config.delegation_token_secret_key is not None:
-            from pykafka_broker.broker.controller import DelegationTokenExpiry
-
-            self._timed.append(DelegationTokenExpiry(self.node))
-
-    def _control_others(self, metadata: MetadataLeader, listeners: Sequence[BoundEndpoint]) -> None:
-        from pykafka_broker.broker.controller import QuorumController  # few nodes are controllers for others
-        from pykafka_broker.broker.requests.controller_routes import ControllerRouter
-
-        endpoints, router = [_endpoint(each) for each in listeners], ControllerRouter(self.services)
-        controller = QuorumController(self.node, metadata, endpoints, self._fs, dispatch=router.dispatch)
-        self.services.quorum_controller = controller
-        controller.start()
-        self._timed.append(controller.tasks)
+            self.startup.join(services, self._publisher, services.listeners.values(), self.timed.append)
+        elif self.lone_broker is not None:
+            self._start_serving(self.lone_broker, loaded)
 
     def _start_serving(self, lone_broker: LoneBroker, loaded: MetadataDelta) -> None:
         """Serve at once: the broker of a node alone waits for nobody."""
@@ -170,20 +134,20 @@ class Broker:
         services.start_coordinators()
 
     def leave(self, left: Callable[[], None]) -> None:
-        """Let others lead before this broker stops, where there are others. `left` is called when it may."""
+        """Let other brokers lead before the end; `left` is called when the broker may stop."""
         if self.startup is not None:
             self.startup.leave(left)
         else:
             left()
 
     def stop_jobs(self) -> None:
-        """End the jobs beside the loop that would take long, before they are waited for."""
+        """End long jobs beside the loop, before the wait for all jobs."""
         self.node.slices.stop()
         self.node.logs.stop_jobs()
 
     def stop(self) -> None:
         """Write checkpoints and, last of all, the clean-shutdown marker."""
-        self._close_hooks()
+        self._close_plugins()
         if self.startup is not None:
             self.startup.close()
         self.node.replicas.finish()
@@ -193,7 +157,7 @@ class Broker:
 
     @property
     def successor(self) -> Setup:
-        """Return the setup of a broker that takes the place of this one while clients stay connected."""
+        """Return the setup of a successor, whose clients stay connected."""
         node, setup = self.node, self.node.setup
         epochs = (each.leader_epoch for topic in node.image.topics.values() for each in topic.partitions.values())
         return setup._replace(
@@ -203,37 +167,35 @@ class Broker:
         )
 
     def hand_over(self) -> None:
-        """Release the directories: another broker is about to use them."""
+        """Release the directories to another broker."""
         self.on_useless = None
         self.node.logs.hand_over()
 
     def check_listeners_by(self, checks: Sequence[CheckListener]) -> None:
         """Ask `checks` whether settings of a listener may be altered."""
-        local, observed = self.node.local, self.node.observed
+        local, observed = self.node.metadata_leader, self.node.metadata_follower
         if local is not None:
             local.controller.check_listeners = tuple(checks)
         elif observed is not None:
             observed.checks.check_listeners = tuple(checks)
 
-    def give_up(self) -> None:
-        """Answer all requests that wait, as a node that has lost its partitions and coordinators to another node.
+    def fail_requests(self) -> None:
+        """Answer all waiting requests, as a node without partitions and coordinators.
 
         Called after `hand_over`, once requests go to the other broker.
         """
         node = self.node
-        self._close_hooks()
+        self._close_plugins()
         self.services.stop_coordinators()
         node.replicas.give_up()
         node.logs.close_files()
         node.slices.lose(ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         node.purgatory.answer_all(self.clock.now)
 
-    def _close_hooks(self) -> None:
-        """Close the classes that the configuration names: they may hold resources."""
-        local = self.node.local
-        policies = None if local is None else local.controller.policies
-        for hook in (self.services.authorizer, policies, self._quota_hook):
-            close = getattr(hook, "close", None)
+    def _close_plugins(self) -> None:
+        """Close the objects of configured classes: they may hold resources."""
+        for plugin in self.plugins:
+            close = getattr(plugin, "close", None)
             if close is not None:
                 close()
 
@@ -243,18 +205,18 @@ class Broker:
 
     def _apply_quotas(self) -> None:
         quotas = self.node.image.client_quotas
-        if self._metering is None and (quotas or self._quota_hook is not None):
+        if self._metering is None and (quotas or self.quota_callback is not None):
             from pykafka_broker.broker.requests.metering import metering_of  # few brokers have any
 
-            self._metering = metering_of(self.services, self._quota_hook)
+            self._metering = metering_of(self.services, self.quota_callback)
         if self._metering is not None:
             self.services.quotas = self._metering if self._metering.follow(quotas) else None
 
     def directory_failed(self, directory: LogDirectory, lost: list[TopicPartition]) -> None:
-        """Take the partitions of a directory that has failed out of service, and tell the controller."""
+        """Take the partitions of a failed directory out of service, and tell the controller."""
         self.node.replicas.offline(lost)
         self.assignments.on_change()
-        if self.startup is not None and self.node.local is None:
+        if self.startup is not None and self.node.metadata_leader is None:
             self.startup.directory_lost(directory)
         if self.on_useless is not None and not any(each.online for each in self.node.logs.partition_directories):
             self.on_useless()
@@ -262,39 +224,43 @@ class Broker:
     # -- time, driven by the server
 
     def settle(self) -> None:
-        """Answer the requests that waited for what has happened since the last call."""
+        """Answer the waiting requests for everything since the last call."""
         self.node.purgatory.settle(self.clock.now)
 
     def next_deadline(self) -> int | None:
-        """Return when, by `clock.now`, something is due. Called after every request: it must cost next to nothing."""
-        return _earliest(self._timed)
+        """Return when, by `clock.now`, something is due.
+
+        Called after every request: it must cost next to nothing.
+        """
+        return _earliest(self.timed)
 
     def next_deadline_of_clients(self) -> int | None:
-        """Return the same without the upkeep of logs."""
-        return _earliest(machine for machine in self._timed if machine is not self.node.logs)
+        """Return the next deadline without the maintenance of logs."""
+        return _earliest(machine for machine in self.timed if machine is not self.node.logs)
 
     def on_deadline(self) -> None:
-        """Do what is due by now."""
+        """Do everything due by now."""
         now = self.clock.now
-        for machine in list(self._timed):
+        for machine in list(self.timed):
             due = machine.next_deadline()
             if due is not None and due <= now:
                 machine.on_deadline(now)
 
     def look_now(self) -> None:
-        """Look at the logs as is done from time to time, at the next `on_deadline`: retention, compaction."""
+        """Have the logs look for retention and compaction at the next `on_deadline`."""
         self.node.logs.look_now(self.clock.now)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """Tell the coordinators that a client has gone. They act on that at their next deadline."""
-        if "shares" in self.services.__dict__:
-            self.services.shares.connection_closed(connection)
-        if "groups" in self.services.__dict__:
-            self.services.groups.connection_closed(connection)
+        """Tell the coordinators of a closed connection, to act at the next deadline."""
+        for host in self.services.hosts.values():
+            host.connection_closed(connection)
 
 
 class _BrokerLogListener(LogListener):
-    """The listener of a broker's logs. The parts are looked up when an event comes: the logs are made before them."""
+    """The listener of a broker's logs.
+
+    The parts are looked up when an event comes: the logs are made before them.
+    """
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
@@ -324,15 +290,6 @@ def _endpoint(listener: BoundEndpoint) -> tuple[str, str, int, str]:
     return listener.name, host, port, listener.protocol
 
 
-def _quota_hook(config: BrokerConfig) -> HookedQuotas | None:
-    """Raises ConfigError."""
-    if not config.client_quota_callback_class:
-        return None
-    from pykafka_broker.security.hooks.quota_callback import HookedQuotas  # no other start waits for it
-
-    return HookedQuotas(config)
-
-
 def _earliest(machines: Iterable[Timed]) -> int | None:
     earliest: int | None = None
     for machine in machines:
@@ -340,3 +297,110 @@ def _earliest(machines: Iterable[Timed]) -> int | None:
         if due is not None and (earliest is None or due < earliest):
             earliest = due
     return earliest
+
+
+class Feature(NamedTuple):
+    """An optional part of a broker: imported and made only where configuration or roles ask for the part.
+
+    wanted: whether the broker has the part.
+    add: imports the part, makes and connects it.
+    """
+
+    wanted: Callable[[Broker], object]
+    add: Callable[[Broker], None]
+
+
+def _add_authorizer(broker: Broker) -> None:
+    from pykafka_broker.security.acls import authorizer_of
+
+    authorizer = authorizer_of(broker.config, broker.node.image)
+    broker.node.authorize_by(authorizer)
+    broker.services.authorize_by(authorizer)
+    broker.plugins.append(authorizer)
+
+
+def _add_policies(broker: Broker) -> None:
+    from pykafka_broker.security.hooks.policies import HookedPolicies
+
+    if broker.node.metadata_leader is not None:
+        policies = HookedPolicies(broker.config)
+        broker.node.metadata_leader.controller.policies = policies
+        broker.plugins.append(policies)
+
+
+def _add_quota_callback(broker: Broker) -> None:
+    from pykafka_broker.security.hooks.quota_callback import HookedQuotas
+
+    broker.quota_callback = HookedQuotas(broker.config)
+    broker.plugins.append(broker.quota_callback)
+
+
+def _add_emulation(broker: Broker) -> None:
+    from pykafka_broker.broker.requests.emulation import Emulation
+
+    release = broker.services.own.release
+    assert release is not None
+    broker.services.emulation = Emulation(release)
+
+
+def _add_lone_broker(broker: Broker) -> None:
+    from pykafka_broker.broker.membership.lone_broker import LoneBroker
+
+    broker.lone_broker = LoneBroker(broker.node.led_metadata, broker.node.logs)
+    broker.assignments.on_change = broker.lone_broker.directories_changed
+
+
+def _add_startup(broker: Broker) -> None:
+    from pykafka_broker.broker.membership.lifecycle import BrokerStartup
+
+    broker.startup = BrokerStartup(broker.node, broker.assignments)
+    broker.node.logs.topics_are_known = False
+
+
+def add_replication(broker: Broker) -> None:
+    """Replicate: partitions have followers and leaders on other brokers."""
+    from pykafka_broker.broker.replication.node_replication import NodeReplication
+
+    broker.node.replicas.replication = replication = NodeReplication(broker.node)
+    broker.timed.append(replication)
+
+
+def _add_quorum_controller(broker: Broker) -> None:
+    from pykafka_broker.broker.controller import QuorumController
+    from pykafka_broker.broker.requests.controller_routes import ControllerRouter
+
+    endpoints = [_endpoint(each) for each in broker.controller_listeners]
+    dispatch = ControllerRouter(broker.services).dispatch
+    controller = QuorumController(broker.node, broker.node.led_metadata, endpoints, broker.fs, dispatch=dispatch)
+    broker.services.quorum_controller = controller
+    controller.start()
+    broker.timed.append(controller.tasks)
+
+
+def _add_token_expiry(broker: Broker) -> None:
+    from pykafka_broker.broker.controller import DelegationTokenExpiry
+
+    broker.timed.append(DelegationTokenExpiry(broker.node))
+
+
+def _leads(broker: Broker) -> bool:
+    return broker.node.metadata_leader is not None
+
+
+FEATURES = (
+    Feature(lambda broker: broker.config.authorizer_class_name, _add_authorizer),
+    Feature(
+        lambda broker: broker.config.create_topic_policy_class_name or broker.config.alter_config_policy_class_name,
+        _add_policies,
+    ),
+    Feature(lambda broker: broker.config.client_quota_callback_class, _add_quota_callback),
+    Feature(lambda broker: broker.services.own.release is not None, _add_emulation),
+    Feature(lambda broker: broker.node.roles.broker and broker.node.roles.alone, _add_lone_broker),
+    Feature(lambda broker: broker.node.roles.broker and not broker.node.roles.alone, _add_startup),
+    Feature(lambda broker: broker.node.roles.broker and not broker.node.roles.alone, add_replication),
+)
+# Parts of the node that leads the metadata, once the metadata is loaded.
+FEATURES_AT_START = (
+    Feature(lambda broker: _leads(broker) and broker.controller_listeners, _add_quorum_controller),
+    Feature(lambda broker: _leads(broker) and broker.config.delegation_token_secret_key is not None, _add_token_expiry),
+)

@@ -48,8 +48,8 @@ class Node:
     """The base of a broker, or of a controller alone.
 
     config: the settings of now; dynamic settings lie over `static_config`.
-    local: the metadata where this node leads its log, else None.
-    observed: the metadata where another node leads its log, else None.
+    metadata_leader: the metadata where this node leads its log, else None.
+    metadata_follower: the metadata where another node leads its log, else None.
     peers: the other nodes, where there can be any.
     """
 
@@ -88,38 +88,40 @@ class Node:
             cluster_id=setup.cluster_id,
             listener=log_listener,
         )
-        self.local: MetadataLeader | None = None
-        self.observed: MetadataFollower | None = None
+        self.metadata_leader: MetadataLeader | None = None
+        self.metadata_follower: MetadataFollower | None = None
         self.metadata: MetadataSource
         if self.roles.observes:
             from pykafka_broker.broker.metadata.metadata_follower import MetadataFollower  # no other start waits for it
 
             assert peers is not None, "a node whose controllers are others has to reach them"
             self.logs.metadata_is_elsewhere = True
-            self.metadata = self.observed = MetadataFollower(
+            self.metadata = self.metadata_follower = MetadataFollower(
                 config, self.roles, clock, fs, self.logs, peers, new_uuid=new_uuid, submit=submit
             )
         else:
-            self.metadata = self.local = MetadataLeader(config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit)
+            self.metadata = self.metadata_leader = MetadataLeader(
+                config, clock, fs, self.logs, new_uuid=new_uuid, submit=submit
+            )
         self.producer_ids = ProducerIdManager(self.id, lambda: self.broker_epoch, self.metadata.ask)
         self.replicas = Replicas(self.id, self.metadata, self.logs, clock, self.purgatory.touch, self.slices)
         self.subscribers: list[Subscriber] = []
 
     @property
     def led_metadata(self) -> MetadataLeader:
-        """The metadata where this node leads it. Raises NOT_CONTROLLER."""
-        if self.local is None:
+        """The metadata log's leader in the process. Raises NOT_CONTROLLER."""
+        if self.metadata_leader is None:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
-        return self.local
+        return self.metadata_leader
 
     @property
     def image(self) -> MetadataImage:
-        """The metadata as this node knows it now."""
+        """The present metadata."""
         return self.metadata.image
 
     @property
     def broker_epoch(self) -> int:
-        """The epoch with which this node is registered as a broker; -1 if it is not."""
+        """The epoch of the broker's registration; -1 without a registration."""
         broker = self.image.brokers.get(self.id)
         return NO_EPOCH if broker is None else broker.epoch
 
@@ -135,7 +137,7 @@ class Node:
         return BrokerChannels(self)
 
     def other_leader(self, topic: str, partition: int) -> int | None:
-        """Return the other node that leads a partition; None if this node leads the partition, or nobody."""
+        """Return the remote leader of a partition; None without a leader, or for a local leader."""
         state = self.image.partition(topic, partition)
         return None if state is None or state.leader in (self.id, NO_LEADER) else state.leader
 
@@ -144,7 +146,7 @@ class Node:
         self.subscribers.append(subscriber)
 
     def create_missing_topics(self, names: Iterable[str], spend: Spend = unlimited) -> None:
-        """Create topics that a client or a coordinator needs, if possible now; internal topics get their own settings.
+        """Create topics for a client or a coordinator, if possible now; internal topics get their own settings.
 
         Names that can't be topics stay missing without an error, and so do topics above the quota that `spend` counts.
         """
@@ -162,17 +164,18 @@ class Node:
         self.metadata.reconfigure(config)
 
     def authorize_by(self, authorizer: Authorizer) -> None:
-        """Let handlers and the controller of this node ask `authorizer`."""
+        """Ask `authorizer` from now on, in the controller of the node."""
         self.authorizer = authorizer
-        if self.local is not None:
-            self.local.controller.authorizer = authorizer
+        if self.metadata_leader is not None:
+            self.metadata_leader.controller.authorizer = authorizer
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """The topic's settings over the broker's defaults."""
+        """Return the topic's settings over the broker's defaults."""
         return TopicConfig.resolve(self.config, self.topic_overrides(topic))
 
     def topic_overrides(self, topic: str) -> Mapping[str, str]:
-        """The topic's own settings, without what another release of Kafka knew or took and we don't: a broker that
-        refuses to start on it would help nobody.
+        """Return the topic's own settings, without settings of other releases of Kafka.
+
+        A broker that refuses to start on such a setting would help nobody.
         """
         return readable_overrides(self.config, self.image.topic_config(topic))

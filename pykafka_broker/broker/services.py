@@ -1,7 +1,7 @@
-"""What handlers may reach.
+"""The parts of a broker that handlers may reach.
 
-Rule: a handler resolves and authorises what it was asked about, calls one of these, and answers. It never sees a
-socket, another request, or the parts behind these names.
+Rule: a handler resolves and authorises the names in its request, calls a part, and answers. A handler never sees a
+socket, another request, or the inside of a part.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ from pykafka_broker.protocol.runtime import ZERO_UUID
 if TYPE_CHECKING:
     from pykafka_broker.broker.controller import QuorumController
     from pykafka_broker.broker.coordinators.group_host import GroupHost
+    from pykafka_broker.broker.coordinators.shards import CoordinatorShards
     from pykafka_broker.broker.coordinators.share_host import ShareHost
     from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
-    from pykafka_broker.broker.requests.emulation import Emulation
-    from pykafka_broker.config.extensions import OwnSettings
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
 _HOSTS = {TRANSACTION_STATE: "transactions", CONSUMER_OFFSETS: "groups", SHARE_GROUP_STATE: "shares"}
@@ -73,12 +72,24 @@ class Counting(Protocol):
         """Return for how long a new connection is held before the close; 0 for an accepted connection."""
 
 
-_Host = TypeVar("_Host", bound=Timed)
+class CoordinatorHost(Timed, Protocol):
+    """A coordinator on the node."""
+
+    shards: CoordinatorShards
+
+    def connection_closed(self, connection: ConnectionContext) -> None:
+        """Note a closed connection, to act at the next deadline."""
+
+
+_Host = TypeVar("_Host", bound=CoordinatorHost)
 
 
 class Services:
-    """Typed doors to one node. A coordinator's host is made at its first use, so that a broker without groups does not
-    pay for them; `on_made` takes each, to drive its deadlines.
+    """The parts of a node for handlers.
+
+    A coordinator's host is made at its first use, so that a broker without groups does not pay for them.
+
+    on_made: takes each new host, to drive its deadlines.
     """
 
     def __init__(self, node: Node, new_session_id: Callable[[], int], on_made: Callable[[Timed], None]) -> None:
@@ -92,19 +103,18 @@ class Services:
         self.slices = node.slices
         self.authorize_by(node.authorizer)
         self.replies = ReplyCache()
-        # A class of Python that is asked for rights may say something else the next time, though no ACL has changed.
-        self.remembers = not hasattr(self.authorizer, "hook")
         self.fetch_sessions = FetchSessionCache(
             node.config.max_incremental_fetch_session_cache_slots, _SESSION_EVICTION_MS, new_session_id
         )
         self.listeners: Mapping[str, BoundEndpoint] = {}  # by name
         self.own = node.static_config.own
-        self.emulation = _emulation(self.own)
+        self.emulation: Any = None  # `Emulation` of a release, whose module knows the router, or None
         self.quotas: Counting | None = None  # where nobody has one
         self.mute: Callable[[int, int], None] = _nobody_to_mute
         self.time_network: Callable[[int], None] = _nobody_to_time
         self.nanoseconds: Callable[[], int] = _no_time_passes
         self.quorum_controller: QuorumController | None = None  # where this node is a controller for others
+        self.hosts: dict[str, CoordinatorHost] = {}  # the coordinators that are in use, by topic
         self._on_made = on_made
 
     @property
@@ -114,25 +124,26 @@ class Services:
             raise ApiError(ErrorCode.NOT_CONTROLLER)
         return self.quorum_controller
 
-    def _made(self, host: _Host) -> _Host:
+    # -- coordinators
+
+    def _add(self, topic: str, host: _Host) -> _Host:
+        self.hosts[topic] = host
         self._on_made(host)
         return host
-
-    # -- coordinators
 
     @cached_property
     def groups(self) -> GroupHost:
         """Return the host of groups and their offsets."""
         from pykafka_broker.broker.coordinators.group_host import GroupHost
 
-        return self._made(GroupHost(self.node))
+        return self._add(CONSUMER_OFFSETS, GroupHost(self.node))
 
     @cached_property
     def transactions(self) -> TransactionHost:
-        """Transactional ids."""
+        """The transactional ids."""
         from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
 
-        return self._made(TransactionHost(self.node, self.offsets_decided))
+        return self._add(TRANSACTION_STATE, TransactionHost(self.node, self.offsets_decided))
 
     def offsets_decided(self, partition: int, producer_id: int, commit: bool) -> None:
         """Apply a transaction's marker in a partition of `__consumer_offsets`."""
@@ -143,21 +154,21 @@ class Services:
         """Return the host of the state of share groups, and of the share partitions of this node."""
         from pykafka_broker.broker.coordinators.share_host import ShareHost
 
-        return self._made(ShareHost(self.node, lambda group_id: self.groups.settings(group_id)))
+        return self._add(SHARE_GROUP_STATE, ShareHost(self.node, lambda group_id: self.groups.settings(group_id)))
 
     def loading(self) -> list[str]:
-        """Return the topics of coordinators with logs still being read."""
-        return [topic for topic, host in _HOSTS.items() if host in self.__dict__ and getattr(self, host).shards.loading]
+        """Return the topics of coordinators with logs still to be read."""
+        return [topic for topic in _HOSTS if topic in self.hosts and self.hosts[topic].shards.loading]
 
     def stop_coordinators(self) -> None:
-        """End the coordinators' service; clients that wait are told to ask again."""
-        for host in _HOSTS.values():
-            if host in self.__dict__:
-                getattr(self, host).shards.drop_all()
+        """Send waiting clients to the next coordinator."""
+        for host in self.hosts.values():
+            host.shards.drop_all()
 
     def start_coordinators(self) -> None:
-        """Begin to read what their logs hold, now that this node serves; those without a topic wait for their first
-        use. What is led by it in the metadata of before may be led elsewhere meanwhile: nobody looks at that.
+        """Begin to read the coordinators' logs; coordinators without a topic wait for the first use.
+
+        Leaderships in the metadata from before the start may have moved meanwhile, which does no harm.
         """
         self.node.subscribe(self._follow)
         for topic in _HOSTS:
@@ -168,7 +179,7 @@ class Services:
         getattr(self, _HOSTS[topic])
 
     def _follow(self, delta: MetadataDelta) -> None:
-        """Another node has led what this one leads now, and may have left something to be done."""
+        """Start coordinators with new leaderships: another node may have left something to be done."""
         for topic, state in (*delta.changed_partitions, *delta.new_partitions):
             name = topic.name
             if name in _HOSTS and state.leader == self.node_id and not self.logs.is_fresh(name, state.partition):
@@ -198,6 +209,9 @@ class Services:
         self.allows = partial(allows, authorizer)
         self.authorise = partial(authorise, authorizer)
         self.who_may_see = partial(who_may_see, authorizer)
+        # Whether the same request has the same answer while the metadata stays as it is: a class of Python may say
+        # something else the next time.
+        self.remembers = not hasattr(authorizer, "hook")
 
     def audience(self, connection: ConnectionContext) -> Hashable:
         """Return a key of the clients with the same answer to the same request, while the metadata is unchanged."""
@@ -217,8 +231,10 @@ class Services:
         return self.rights(context).operations(resource, name)
 
     def topic(self, context: RequestContext, operation: AclOperation, name: str, topic_id: bytes = ZERO_UUID) -> str:
-        """The name of a topic that is asked for by name, or by id where there is one, and that may be used so. Raises
-        UNKNOWN_TOPIC_ID or TOPIC_AUTHORIZATION_FAILED; whether there is a topic of that name is not asked.
+        """Return the name of a topic, given by name or id, after the check of the client's rights.
+
+        Raises:
+            ApiError: UNKNOWN_TOPIC_ID or TOPIC_AUTHORIZATION_FAILED. Whether a topic of the name exists is not checked.
         """
         if topic_id != ZERO_UUID:
             name = self.topic_name(topic_id)
@@ -228,8 +244,10 @@ class Services:
     def partition(
         self, context: RequestContext, operation: AclOperation, topic: str, number: int, epoch: int = NO_EPOCH
     ) -> Partition:
-        """A partition that this node leads and that may be used so. Raises TOPIC_AUTHORIZATION_FAILED and what
-        `Replicas.leader` raises.
+        """Return a partition led by the node, after the check of the client's rights.
+
+        Raises:
+            ApiError: TOPIC_AUTHORIZATION_FAILED, and what `Replicas.leader` raises.
         """
         self.authorise(context, operation, AclResourceType.TOPIC, topic)
         return self.replicas.leader(topic, number, epoch)
@@ -237,22 +255,22 @@ class Services:
     # -- topics
 
     def topic_name(self, topic_id: bytes) -> str:
-        """Raises UNKNOWN_TOPIC_ID."""
+        """Return the name of a topic. Raises UNKNOWN_TOPIC_ID."""
         topic = self.image.topics_by_id.get(topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic.name
 
     def topic_config(self, topic: str) -> TopicConfig:
-        """The topic's settings over the broker's defaults."""
+        """Return the topic's settings over the broker's defaults."""
         return self.node.topic_config(topic)
 
     def is_internal(self, topic: str) -> bool:
         """Return whether a topic is internal."""
         return topic in INTERNAL_TOPICS
 
-    def emulation_for(self, connection: ConnectionContext) -> Emulation | None:
-        """Return the release that a connection sees. Brokers of a cluster see none, on the listener that is theirs."""
+    def emulation_for(self, connection: ConnectionContext) -> Any:
+        """Return the release for a connection; brokers of a cluster see none on the inter-broker listener."""
         if self.node.roles.alone or connection.listener != inter_broker_listener(self.node):
             return self.emulation
         return None
@@ -303,11 +321,3 @@ def _nobody_to_time(connection_id: int) -> None: ...
 
 def _no_time_passes() -> int:
     return 0
-
-
-def _emulation(own: OwnSettings) -> Emulation | None:
-    if own.release is None:
-        return None
-    from pykafka_broker.broker.requests.emulation import Emulation  # no other start waits for it
-
-    return Emulation(own.release)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Setup(NamedTuple):
-    """The setup of one start.
+    """The setup of a start.
 
     cluster_id: the cluster of the data directories; new ones get this id.
     absent_member_ms: how long a member of a group may stay away whose connection has closed; None: as long as its

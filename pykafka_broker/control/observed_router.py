@@ -23,6 +23,7 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.control.traffic.answers import Change, answer_change, change, refusing, with_records
 from pykafka_broker.control.traffic.exchange import (
     KEPT_REQUEST_BYTES,
+    Exchange,
     Kept,
     Mark,
     kept_part,

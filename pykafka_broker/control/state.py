@@ -314,7 +314,7 @@ class BrokerState:
                 raise Problem(503, f"all is as before, since the data can't be exchanged: {error}") from error
             raise
         finally:
-            old.give_up()
+            old.fail_requests()
         self._running.jobs.submit(_Removal(list(aside.values())))
 
     def _return_to_old_data(

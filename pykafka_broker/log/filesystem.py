@@ -27,7 +27,7 @@ import threading
 from collections import OrderedDict
 from typing import NamedTuple, Protocol
 
-from pykafka_broker import system
+from pykafka_broker import platform
 
 Buffer = bytes | bytearray | memoryview
 # The disk works, but has no room at the moment, or there is no descriptor: appends fail, reads go on.
@@ -161,13 +161,13 @@ class OsFile:
         return self._fd
 
     def read_at(self, length: int, position: int) -> bytes:
-        data = system.read_at(self._fd, length, position)
+        data = platform.read_at(self._fd, length, position)
         if len(data) == length or not data:
             return data
         pieces = [data]
         missing = length - len(data)
         while missing:
-            data = system.read_at(self._fd, missing, position + length - missing)
+            data = platform.read_at(self._fd, missing, position + length - missing)
             if not data:
                 break
             pieces.append(data)
@@ -175,9 +175,9 @@ class OsFile:
         return b"".join(pieces)
 
     def write_at(self, data: Buffer, position: int) -> None:
-        written, size = system.write_at(self._fd, data, position), len(data)
+        written, size = platform.write_at(self._fd, data, position), len(data)
         while written != size:
-            written += system.write_at(self._fd, memoryview(data)[written:], position + written)
+            written += platform.write_at(self._fd, memoryview(data)[written:], position + written)
 
     def size(self) -> int:
         return os.fstat(self._fd).st_size
@@ -186,10 +186,10 @@ class OsFile:
         os.ftruncate(self._fd, size)
 
     def allocate(self, size: int) -> None:
-        system.allocate(self._fd, size)
+        platform.allocate(self._fd, size)
 
     def sync(self) -> None:
-        system.sync_data(self._fd)
+        platform.sync_data(self._fd)
 
 
 def pretend_full(full: bool) -> None:
@@ -213,17 +213,17 @@ class OsFileLock(OsFile):
     __slots__ = ()
 
     def release(self) -> None:
-        system.unlock(self._fd)
+        platform.unlock(self._fd)
 
 
 class OsFileSystem:
     """The operating system's files."""
 
-    holds_folders = system.HOLDS_FOLDERS
+    holds_folders = platform.HOLDS_FOLDERS
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
-        return OsFile(system.open_file(path, flags))
+        return OsFile(platform.open_file(path, flags))
 
     def stat(self, path: str) -> FileStat:
         status = os.stat(path)
@@ -263,17 +263,17 @@ class OsFileSystem:
             return [entry.name for entry in entries if entry.is_dir()]
 
     def sync_directory(self, path: str) -> None:
-        system.sync_directory(path)
+        platform.sync_directory(path)
 
     def sync_all(self, path: str) -> bool:
         return sync_file_system(path)
 
     def disk_usage(self, path: str) -> DiskUsage:
-        return DiskUsage(*system.disk_usage(path))
+        return DiskUsage(*platform.disk_usage(path))
 
     def lock(self, path: str) -> FileLock:
-        file = OsFileLock(system.open_file(path, os.O_RDWR | os.O_CREAT))
-        system.lock(file.fileno())
+        file = OsFileLock(platform.open_file(path, os.O_RDWR | os.O_CREAT))
+        platform.lock(file.fileno())
         return file
 
 
@@ -302,7 +302,7 @@ class DisposableFiles(OsFileSystem):
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
         with self._turn:
             self._check()
-            return _File(system.open_file(path, flags), self)
+            return _File(platform.open_file(path, flags), self)
 
     def rename(self, source: str, target: str) -> None:
         with self._turn:

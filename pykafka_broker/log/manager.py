@@ -45,8 +45,8 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.scan import DamagedLog, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.uncreated_logs import UncreatedLogs
+from pykafka_broker.platform import open_files_limit
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.system import open_files_limit
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,7 @@ from collections.abc import Callable
 from struct import Struct
 from typing import Any
 
-from pykafka_broker import system
+from pykafka_broker import platform
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.runtime import Pieces
 from pykafka_broker.server.event_loop import KEPT_BYTES, BufferPool, EventLoop
@@ -474,7 +474,7 @@ class Channel:
         while out and len(gathered) < _MOST_PIECES and size < _MOST_JOINED_BYTES and not hasattr(out[0], "fileno"):
             size += len(out[0])
             gathered.append(out.popleft())
-        flags = system.MORE if out else 0
+        flags = platform.MORE if out else 0
         return self._send_bytes(gathered[0] if len(gathered) == 1 else b"".join(gathered), flags)
 
     def _send_bytes(self, data: Any, flags: int) -> bool:

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Callable
 from types import FrameType
 
-from pykafka_broker.system import STOP_SIGNALS
+from pykafka_broker.platform import STOP_SIGNALS
 
 
 class StopSignals:

@@ -28,6 +28,7 @@ from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.config import BrokerConfig, ConfigError
 from pykafka_broker.config.values import invalid
 from pykafka_broker.errors import FrameError
+from pykafka_broker.platform import HAS_CPU_TIMER
 from pykafka_broker.security.hooks.loading import HookFailed
 from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
 from pykafka_broker.security.listener_settings import ListenerSettings
@@ -38,7 +39,6 @@ from pykafka_broker.server.connection import ClientConnection, Serving
 from pykafka_broker.server.event_loop import nanoseconds
 from pykafka_broker.server.tls_transport import TlsTransport
 from pykafka_broker.server.transport import Transport
-from pykafka_broker.system import HAS_CPU_TIMER
 
 
 class TooLong(Exception):

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable
 from typing import Protocol
 
-from pykafka_broker import system
+from pykafka_broker import platform
 from pykafka_broker.protocol.runtime import Buffer
 
 READ = 1  # the bits of epoll
@@ -53,7 +53,7 @@ class Transport(Protocol):
 
     @property
     def send(self) -> Callable[[Buffer, int], int]:
-        """Send bytes with `system.MORE` or 0; return how many were taken."""
+        """Send bytes with `platform.MORE` or 0; return how many were taken."""
 
     def send_file(self, piece: FilePiece) -> int:
         """Send a part of a file; return how many bytes were taken, fewer if the socket takes no more now."""
@@ -83,8 +83,8 @@ class PlainTransport:
 
     def send_file(self, piece: FilePiece) -> int:
         """Send without a copy, where the platform can."""
-        if system.SEND_FILE is not None:
-            return system.SEND_FILE(self._fd, piece.fileno(), piece.position, len(piece))
+        if platform.SEND_FILE is not None:
+            return platform.SEND_FILE(self._fd, piece.fileno(), piece.position, len(piece))
         return copy_file(self.send, piece)
 
     def fileno(self) -> int:
@@ -109,7 +109,7 @@ def copy_file(send: Callable[[Buffer, int], int], piece: FilePiece, at_once: int
     """Send a part of a file through memory, `at_once` bytes at a time."""
     done, size = 0, len(piece)
     while done < size:
-        data = system.read_at(piece.fileno(), min(size - done, at_once), piece.position + done)
+        data = platform.read_at(piece.fileno(), min(size - done, at_once), piece.position + done)
         try:
             sent = send(data, 0)
         except BlockingIOError:

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pykafka_broker.system import CONTINUE, CREATION_FLAGS, KILL, PROCESS_GROUP, STOP
+from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, PROCESS_GROUP, STOP
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
 from pykafka_broker.testing.data import BrokerError

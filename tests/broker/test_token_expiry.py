@@ -60,7 +60,7 @@ def test_without_tokens_nothing_is_due(node: RealBroker) -> None:
 
 def test_without_a_secret_key_there_is_no_sweep(tmp_path: Path) -> None:
     node = RealBroker(tmp_path)
-    assert not any(isinstance(machine, DelegationTokenExpiry) for machine in node.broker.whole._timed)
+    assert not any(isinstance(machine, DelegationTokenExpiry) for machine in node.broker.whole.timed)
 
 
 def test_what_the_disk_refuses_is_tried_again(node: RealBroker, monkeypatch: pytest.MonkeyPatch) -> None:

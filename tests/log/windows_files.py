@@ -1,5 +1,5 @@
 """Files as Windows has them. Rule: a folder with an open file in it is neither renamed nor removed, and an open file is
-not replaced; a file that is open may be renamed and removed, since it is opened so that it may (`system.open_file`).
+not replaced; a file that is open may be renamed and removed, since it is opened so that it may (`platform.open_file`).
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 
-from pykafka_broker import system
+from pykafka_broker import platform
 from pykafka_broker.log.filesystem import FileHandle, OsFile, OsFileSystem
 
 
@@ -22,7 +22,7 @@ class WindowsFiles(OsFileSystem):
 
     def open(self, path: str, *, create: bool = False, writable: bool = True) -> FileHandle:
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
-        return _Open(system.open_file(path, flags), self)
+        return _Open(platform.open_file(path, flags), self)
 
     def rename(self, source: str, target: str) -> None:
         if os.path.isdir(source):

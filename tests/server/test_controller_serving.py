@@ -60,7 +60,7 @@ def test_each_listener_has_what_is_asked_there(tmp_path: Path) -> None:
             to_controller.send(BrokerHeartbeatRequest(1, 1), answers.append, 5000)
             await until(lambda: answers)
             assert isinstance(answers[0], BrokerHeartbeatResponse)
-            broker.give_up()
+            broker.fail_requests()
         finally:
             to_client.close()
             to_controller.close()

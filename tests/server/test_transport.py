@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker import system
+from pykafka_broker import platform
 from pykafka_broker.server.channel import Channel, FrameReader
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.transport import READ, WRITE, PlainTransport, as_java_writes, has_come, plain_address
@@ -50,7 +50,7 @@ def test_a_file_is_sent_as_far_as_the_socket_takes_it(
     pair: tuple[socket.socket, socket.socket], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lacking: str
 ) -> None:
     if lacking == "sendfile":
-        monkeypatch.setattr(system, "SEND_FILE", None)
+        monkeypatch.setattr(platform, "SEND_FILE", None)
     ours, theirs = pair
     path = tmp_path / "segment"
     path.write_bytes(CONTENT)

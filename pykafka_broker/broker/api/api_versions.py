@@ -106,8 +106,8 @@ def _emulated_ranges(services: Services) -> list[ApiVersion]:
 
 
 def _ranges(services: Services) -> list[ApiVersion]:
-    if services.node.observed is not None:
-        return _ranges_of_both(services.node.observed)
+    if services.node.metadata_follower is not None:
+        return _ranges_of_both(services.node.metadata_follower)
     return [ApiVersion(api_key, *served_versions(api_key)) for api_key in sorted(ROUTES)]
 
 

@@ -346,9 +346,9 @@ def _altered(
 
     A controller elsewhere does not check settings of single brokers: a broker checks its own settings here, before.
     """
-    if services.node.observed is not None:
+    if services.node.metadata_follower is not None:
         brokers = [each for each in resources if each.resource_type == ConfigResourceType.BROKER]
-        check = partial(form.alter, services.node.observed.checks)
+        check = partial(form.alter, services.node.metadata_follower.checks)
         _, checked = _each(brokers, services.rights(context), form.ops_of, check, form.checked_first)
         refused = [outcome for outcome in checked if outcome[0]]
         outcomes = outcomes + refused

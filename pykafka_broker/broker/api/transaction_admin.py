@@ -21,7 +21,6 @@ too.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from pykafka_broker.broker.coordinators.transaction_markers import write_marker
 from pykafka_broker.broker.partitions.partition import Partition
@@ -30,7 +29,7 @@ from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
 from pykafka_broker.cluster.topic_names import check_topic_name
-from pykafka_broker.coordinators.transactions.coordinator import TransactionFilters, matching_transactions
+from pykafka_broker.coordinators.transactions.coordinator import Markers, TransactionFilters, matching_transactions
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
@@ -63,14 +62,6 @@ from pykafka_broker.steps import Pace
 _LIKE_ITEMS = 40  # a marker takes as long as so many items of `Pace`
 
 
-class _Outcome(NamedTuple):
-    producer_id: int
-    producer_epoch: int
-    commit: bool
-    coordinator_epoch: int
-    transaction_version: int
-
-
 @handles(ApiKey.WRITE_TXN_MARKERS)
 def write_txn_markers(
     services: Services, context: RequestContext, request: WriteTxnMarkersRequest
@@ -92,10 +83,12 @@ def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[Answe
 def _result(
     services: Services, marker: WritableTxnMarker, written: list[tuple[Partition, int]], pace: Pace
 ) -> Steps[WritableTxnMarkerResult]:
-    outcome = _Outcome(
+    markers = Markers(
+        "",
         marker.producer_id,
         marker.producer_epoch,
         marker.transaction_result,
+        frozenset(),
         marker.coordinator_epoch,
         marker.transaction_version,
     )
@@ -106,10 +99,10 @@ def _result(
         for index in topic.partition_indexes:
             code = ErrorCode.NONE
             try:
-                if outcome.producer_epoch < 0:  # no batch can carry such an epoch
+                if markers.producer_epoch < 0:  # no batch can carry such an epoch
                     services.replicas.leader(topic.name, index)
                     raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as with Kafka
-                written.append(write_marker(services.node, topic.name, index, outcome, services.offsets_decided))
+                written.append(write_marker(services.node, topic.name, index, markers, services.offsets_decided))
             except ApiError as error:
                 code = error.code
             partitions.append(WritableTxnMarkerPartitionResult(index, code))

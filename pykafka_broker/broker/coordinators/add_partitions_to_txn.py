@@ -44,9 +44,7 @@ _NOT_ENOUGH_REPLICAS = frozenset(
 
 
 def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> ApiError:
-    """What a producer is told whose records or offsets don't belong to its transaction, in words that its version
-    knows.
-    """
+    """Return the error for records or offsets outside a transaction, in words of the producer's version."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)  # the only name for it on this path
     if error is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
@@ -58,7 +56,7 @@ def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> Api
 
 
 class Joined(NamedTuple):
-    """The verdict of this node's coordinator, which may be told once it is `committed`."""
+    """The verdict of a local coordinator, to be told once `committed`."""
 
     verdict: ErrorCode
     committed: Future[None]
@@ -72,7 +70,7 @@ _ONE = {ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.NETWORK_EXCEPTION}
 
 
 class Question(Future[ErrorCode]):
-    """Whether a partition takes part in a transaction: the verdict of its coordinator."""
+    """The future verdict of the coordinator: whether a partition takes part in a transaction."""
 
     __slots__ = ("_since", "asker", "partition", "until_ms")
 
@@ -84,7 +82,7 @@ class Question(Future[ErrorCode]):
         self._since = _last_end(partition, asker[1])
 
     def holds(self, partition: Partition) -> bool:
-        """Whether the verdict is still about the same transaction."""
+        """Return whether the verdict is still about the same transaction."""
         return self._since == _last_end(partition, self.asker[1])
 
 
@@ -94,8 +92,10 @@ def _last_end(partition: Partition, producer_id: int) -> tuple[int, int]:
 
 
 class JoinRequests(RequestBatcher[Question]):
-    """All questions of this node. `find` tells the other node that coordinates an id, None if this one does, or nobody;
-    `join_here` asks this one.
+    """The requests of a node for verdicts (Kafka: AddPartitionsToTxnManager).
+
+    find: returns the other node that coordinates an id; None if this node does, or nobody.
+    join_here: asks the coordinator of this node.
     """
 
     client_id = "AddPartitionsManager-client-%d"
@@ -109,19 +109,19 @@ class JoinRequests(RequestBatcher[Question]):
         self._join_here = join_here
 
     def ask(self, asker: Asker, partition: Partition) -> Question:
-        """Ask whoever is the coordinator."""
+        """Ask the coordinator, on any node."""
         question = self._question(asker, partition)
         self._dispatch(question)
         return question
 
     def ask_again(self, asker: Asker, partition: Partition) -> Question:
-        """The same for what this node's coordinator has just refused, as the transaction before is not over."""
+        """Ask again in a moment, since the local coordinator refused while the transaction before is not over."""
         question = self._question(asker, partition)
         self._hear(question, ErrorCode.CONCURRENT_TRANSACTIONS)
         return question
 
     def settle(self, asker: Asker, partition: Partition, joined: Joined) -> Question:
-        """What this node's coordinator says, which is to be committed first."""
+        """Return the future of a local verdict, which is to be committed first."""
         question = self._question(asker, partition)
         self._await(question, joined)
         return question
@@ -145,7 +145,7 @@ class JoinRequests(RequestBatcher[Question]):
         joined.committed.add_done_callback(committed)
 
     def _hear(self, question: Question, verdict: ErrorCode) -> None:
-        """Take the verdict, unless the coordinator may say something else in a moment."""
+        """Complete with the verdict, unless the coordinator may say something else in a moment."""
         again_ms = self._node.clock.now + self._node.config.add_partitions_to_txn_retry_backoff_ms
         verify_only = question.asker[3]
         if verdict is ErrorCode.CONCURRENT_TRANSACTIONS and not verify_only and again_ms <= question.until_ms:
@@ -154,13 +154,13 @@ class JoinRequests(RequestBatcher[Question]):
             question.complete(verdict)
 
     def forget_moved(self) -> None:
-        """Nobody waits for a node that is not the coordinator any more."""
+        """End the requests to former coordinators."""
         for broker_id, question in self._unanswered():
             if self._find(question.asker[0]) != broker_id:
                 question.complete(ErrorCode.NOT_COORDINATOR)
 
     def _choose(self, waiting: list[Question]) -> tuple[list[Question], list[Question]]:
-        """One transaction of each id: their answers are told apart by it."""
+        """Choose a transaction of each id: answers are told apart by id."""
         askers: dict[str, Asker] = {}
         now: list[Question] = []
         later: list[Question] = []

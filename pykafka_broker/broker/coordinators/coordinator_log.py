@@ -56,7 +56,7 @@ _REFUSALS = {
 
 
 def as_its_coordinator_tells(error: ApiError) -> ApiError:
-    """The error of a coordinator's log, in the words of the coordinator."""
+    """Return the error of a coordinator's log in the words of the coordinator."""
     return ApiError(_REFUSALS.get(error.code, error.code), error.message)
 
 
@@ -65,9 +65,7 @@ _POWERS = [pow(31, n, 1 << 32) for n in range(256)]
 
 @lru_cache(maxsize=4096)
 def partition_for(key: str, partitions: int) -> int:
-    """Return the partition that holds a group or a transactional id: the absolute Java `hashCode` of the key, modulo
-    the number of partitions.
-    """
+    """Return the partition of a group or a transactional id: the absolute Java `hashCode`, modulo the count."""
     units: Sequence[int] = key.encode() if key.isascii() else _utf16(key)
     while len(units) > len(_POWERS):
         _POWERS.append(_POWERS[-1] * 31 & 0xFFFFFFFF)
@@ -83,8 +81,10 @@ def _utf16(text: str) -> tuple[int, ...]:
 
 
 def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every batch of a log, in order, those too that come while it is read. `CorruptBatch` for one whose CRC or offset
-    is wrong.
+    """Yield every batch of a log, in order, also batches appended meanwhile.
+
+    Raises:
+        CorruptBatch: the CRC or the offset of a batch is wrong.
     """
     offset = log.log_start_offset
     while offset < (end := log.log_end_offset) and (found := log.read(offset, _READ_BYTES, end)) is not None:
@@ -97,8 +97,10 @@ def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def replay_batch(header: BatchHeader, batch: memoryview, replay: Callable[[BatchRecord], object]) -> None:
-    """Replay each record; one without a key is as bad as one with an empty key. `SenselessRecord` for the first that
-    can't be.
+    """Replay each record; a missing key counts as an empty key.
+
+    Raises:
+        SenselessRecord: a record can't be replayed.
     """
     offset = header.base_offset
     try:

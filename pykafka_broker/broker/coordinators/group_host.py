@@ -1,9 +1,9 @@
-"""The group coordinator's host: its logs, and what handlers ask.
+"""The group coordinator's host: its logs, and the requests of handlers.
 
-Rule: what the coordinator decides is appended to the group's partition of `__consumer_offsets` as one batch, replayed
-into it, and answered when it is committed. No member is told that it is none any more, and no offsets, by a node that
-was away and has not heard yet that another one is the coordinator: where there are other replicas, that rests on a
-record that is committed anew, which such a node can't do.
+Rule: a decision of the coordinator is appended to the group's partition of `__consumer_offsets` as one batch, replayed
+into the coordinator, and answered when it is committed. A node that was away may not know yet that another node is the
+coordinator, so it must neither end a member nor tell committed offsets: where there are other replicas, such an answer
+rests on a record that is committed anew, which such a node can't do.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _FINAL = frozenset(
 
 
 class GroupHost:
-    """All partitions of `__consumer_offsets` that this node leads, behind one coordinator."""
+    """All partitions of `__consumer_offsets` led by the node, behind a single coordinator."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -89,7 +89,7 @@ class GroupHost:
         return self._node.image.config(ConfigResourceType.GROUP, group_id)
 
     def settings(self, group_id: str) -> GroupConfig:
-        """The group's settings over the broker's."""
+        """Return the group's settings over the broker's."""
         return self.coordinator.table.group_settings(group_id)
 
     # -- shards
@@ -113,14 +113,14 @@ class GroupHost:
             self.coordinator.replay(decoded, now, record.offset, producer_id)
 
     def loaded(self, number: int, epoch: int) -> None:
-        """The sessions of its members begin."""
+        """Begin the sessions of the shard's members."""
         if self._node.setup.leader_epoch >= 0:
             for group_id in self._groups_of(number):
                 self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], self._node.clock.now)
         self._apply_unasked(self.coordinator.on_loaded(self._groups_of(number), self._node.clock.now))
 
     def unload(self, number: int) -> None:
-        """Whoever waits is sent to another node."""
+        """Send waiting members to another node."""
         self._apply_unasked(self.coordinator.unload(self._groups_of(number)))
 
     def _groups_of(self, number: int) -> list[str]:
@@ -134,39 +134,39 @@ class GroupHost:
     # -- what handlers ask
 
     def refusal(self, group_id: str) -> ErrorCode:
-        """Why this node can't speak for the group; NONE if it can."""
+        """Return why the node can't speak for the group; NONE if nothing is wrong."""
         return self.shards.refusal(group_id)
 
     def require(self, group_id: str) -> None:
-        """Raises the refusal."""
+        """Raise the refusal, if any."""
         self.shards.find(group_id)
 
     def committed(self, *group_ids: str) -> Future[None]:
-        """Return the future of all that is known of these groups being committed."""
+        """Return the future of all known records of the groups being committed."""
         return self.shards.committed(*group_ids)
 
     def confirm_by_append(self, group_id: str, *verdicts: int) -> None:
-        """Append a record that only the group's coordinator can have committed, if one of these error codes is final
-        for a member: the answer waits for it. ApiError if the log refuses.
+        """Append a record only a coordinator can commit, if an error code is final for a member.
+
+        The answer waits for the record. ApiError if the log refuses.
         """
         if not _FINAL.isdisjoint(verdicts):
             self.confirm_offsets_by_append(group_id)
 
     def confirm_offsets_by_append(self, *group_ids: str) -> None:
-        """Append such a record for an answer that tells what these groups have committed. ApiError if the log
-        refuses.
-        """
+        """Append such records for an answer with committed offsets of the groups. ApiError if the log refuses."""
         for group_id in group_ids:
             if self.shards.refusal(group_id) is ErrorCode.NONE:
                 self.shards.confirm(self.shards.number_of(group_id), no_change_record(group_id))
 
     def has_replicas(self, group_id: str) -> bool:
-        """Return whether other nodes have replicas of the group's log, and so may become its coordinator."""
+        """Return whether other nodes have replicas of the group's log, and so may become the coordinator."""
         return self.shards.has_replicas(self.shards.number_of(group_id))
 
     def confirmed(self, group_id: str) -> Steps[None]:
-        """Wait until a record of the group is committed anew, before another node changes something for it: only the
-        group's coordinator gets that far. Raises what `require` and the log raise.
+        """Wait for a new committed record of the group, before another node changes something for the group.
+
+        Only the group's coordinator gets that far. Raises what `require` and the log raise.
         """
         self.require(group_id)
         if self.has_replicas(group_id):
@@ -175,15 +175,15 @@ class GroupHost:
             self.require(group_id)
 
     def caller(self, context: RequestContext, may_see: Callable[[str], bool] | None = None) -> Caller:
-        """Who asks, as groups keep it."""
+        """Return the client in the form of groups."""
         return Caller(context.api_version, context.client_id or "", f"/{context.connection.client_host}", may_see)
 
     def heard(self, context: RequestContext, group_id: str, member_id: str) -> None:
-        """A member has been answered on this connection."""
+        """Note the connection of a member."""
         self.coordinator.disconnected.note_contact(context.connection.id, group_id, member_id)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """Members that were heard of on it may have gone."""
+        """Note a closed connection: members may have gone."""
         self.coordinator.disconnected.on_connection_closed(connection.id, self._node.clock.now)
 
     @overload
@@ -193,17 +193,16 @@ class GroupHost:
     def answer(self, group_id: str, effects: CoordinatorResult[R | None], later: Future[R]) -> Answer[R]: ...
 
     def answer(self, group_id: str, effects: CoordinatorResult[Any], later: Future[Any] | None = None) -> Any:
-        """Return the answer to a request on this group: the reply, once its records are committed, or `later` if the
-        request has to wait for a reply.
-        """
+        """Return the answer to a request on a group: the reply, once committed, or `later` without a reply yet."""
         self.apply(effects)
         if effects.reply is None:
             return later
         self.confirm_by_append(group_id, getattr(effects.reply, "error_code", 0))
-        return when_committed(effects.reply, self.committed(group_id))
+        committed = self.committed(group_id)
+        return effects.reply if committed.succeeded else when_committed(effects.reply, committed)
 
     def apply(self, effects: CoordinatorResult[Any]) -> None:
-        """Append, replay, and answer those who waited. If the log refuses, they are told so and nothing has changed."""
+        """Append, replay, and answer waiting requests. If the log refuses, nothing changes and the requests fail."""
         if effects.records:
             try:
                 self._append(self.shards.number_of(effects.key), effects)
@@ -218,14 +217,14 @@ class GroupHost:
     def _append(
         self, shard: int, effects: CoordinatorResult[Any], producer_id: int = NO_PRODUCER_ID, producer_epoch: int = -1
     ) -> None:
-        """Append the records to the log of the shard, and replay them."""
+        """Append the records to the log of the shard, and replay the records."""
         now = self._node.clock.now
         appended = self.shards.append(shard, effects.records, producer_id=producer_id, producer_epoch=producer_epoch)
         for offset, record in enumerate(effects.records, appended.base_offset):
             self.coordinator.replay(record, now, offset, producer_id)
 
     def listed(self) -> GroupCoordinator:
-        """The coordinator, once all of its logs have been read. Raises COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the coordinator, after the load of all logs. Raises COORDINATOR_LOAD_IN_PROGRESS."""
         if self.shards.loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return self.coordinator
@@ -233,8 +232,9 @@ class GroupHost:
     # -- offsets
 
     def commit_offsets(self, request: OffsetCommitRequest, context: RequestContext) -> Any:
-        """The answer, once it is committed; ApiError if this node can't take them. The short form of `answer`, for what
-        is asked more often than all else: nobody else waits for a commit.
+        """Return the answer to an OffsetCommit; ApiError if the node can't commit.
+
+        The short form of `answer`, for the most frequent request: nobody else waits for a commit.
         """
         shards, now = self.shards, context.now
         number = shards.find(request.group_id)
@@ -246,7 +246,7 @@ class GroupHost:
         return when_committed(effects.reply, shards.shards_committed((number,)))
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
-        """Offsets that count once the producer's commit marker is there; ApiError if this node can't take them."""
+        """Commit offsets as part of a transaction; ApiError if the node can't commit."""
         self.require(request.group_id)
         effects = self.coordinator.offset_requests.txn_commit(request, self.caller(context), context.now)
         if effects.records:
@@ -256,7 +256,7 @@ class GroupHost:
         return effects.reply
 
     def end_transaction(self, number: int, producer_id: int, committed: bool) -> None:
-        """A marker has been written to this partition of `__consumer_offsets`."""
+        """Apply a marker in a partition of `__consumer_offsets`."""
         if self.shards.is_ready(number):  # if not, the marker is still to be read
             self._replay_marker(number, producer_id, committed)
 
@@ -274,7 +274,7 @@ class GroupHost:
             self._apply_unasked(self.coordinator.on_topics_deleted(deleted))
 
     def _apply_unasked(self, several: Iterable[CoordinatorResult[Any]]) -> None:
-        """What no request waits for: if the log refuses it, there is nobody to tell."""
+        """Apply results without a request: if the log refuses, nobody is told."""
         for effects in several:
             try:
                 self.apply(effects)
@@ -284,7 +284,7 @@ class GroupHost:
     # -- time
 
     def next_deadline(self) -> int | None:
-        """When a group has something to do, or logs are to be read on."""
+        """Return when a group has something to do, or logs are to be read on."""
         due, reading = self.coordinator.next_deadline(), self.shards.next_deadline()
         return due if reading is None else reading if due is None else min(due, reading)
 

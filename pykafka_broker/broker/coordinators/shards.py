@@ -1,14 +1,13 @@
-"""Which coordinators live on this node, and how their logs become what they know.
+"""The coordinators on this node, and how their state comes out of their logs.
 
 Rule: a coordinator speaks for a key only where this node leads the key's partition and has read its log to the end: a
 shard. Leadership alone begins a load and ends a shard, no question does. A load is read a slice at a time between
-requests; who asks meanwhile is told COORDINATOR_LOAD_IN_PROGRESS. A shard whose log can't be read is out of service
-alone, says why once, and tries again where time may help. A decision is appended, replayed at once, and told to nobody
-before it is committed (`committed`), or not within `offsets.commit.timeout.ms` or its like. What a node that was away
-must not tell, since another may have become the coordinator meanwhile, waits for a record that is committed anew
-(`confirm`).
+requests; meanwhile the answer is COORDINATOR_LOAD_IN_PROGRESS. A shard whose log can't be read is out of service
+alone, logs why once, and tries again where time may help. A decision is appended, replayed at once, and told to nobody
+before it is committed (`committed`), or not within `offsets.commit.timeout.ms` or its like. An answer that a node must
+not give if another node has become the coordinator meanwhile waits for a record that is committed anew (`confirm`).
 
-The same for groups, transactions and shares: the host says what a batch means.
+The same for groups, transactions and shares: the host knows the meaning of a batch.
 """
 
 from __future__ import annotations
@@ -41,22 +40,20 @@ _RETRY_MS = 1_000
 
 
 class ShardHost(Protocol):
-    """Whoever knows what is in the logs."""
+    """The reader and writer of a shard's records."""
 
     def load(self, number: int, partition: Partition) -> Iterator[int]:
-        """Replay one batch after the other; yields the size of each."""
+        """Replay batch after batch; yields the size of each."""
 
     def loaded(self, number: int, epoch: int) -> None:
-        """The shard may be asked from now on; this node leads it in that epoch. What was never written to is not
-        loaded before.
-        """
+        """Speak for a shard from now on. A shard without records is not loaded before."""
 
     def unload(self, number: int) -> None:
-        """Forget what belongs to this shard: another node leads it, or it is gone."""
+        """Forget a shard: another node leads, or the partition is gone."""
 
 
 class Shard:
-    """One partition of a coordinator's topic that this node leads in `epoch`."""
+    """A partition of a coordinator's topic, led by the node in `epoch`."""
 
     __slots__ = ("confirmed", "epoch", "for_good", "loading", "number", "partition", "problem", "ready", "told")
 
@@ -73,7 +70,7 @@ class Shard:
 
 
 class _Late(NamedTuple):
-    """A wait for a commit, and when it has lasted long enough."""
+    """A wait for a commit with a deadline."""
 
     at: int
     order: int  # of two with the same deadline the older one comes first
@@ -82,8 +79,9 @@ class _Late(NamedTuple):
 
 
 class CoordinatorShards:
-    """The shards of one coordinator on this node, by partition of its topic. `timeout_ms`: how long an answer that
-    tells of these keys waits for records to be committed.
+    """The shards of a coordinator on the node, by partition of the topic (Kafka: CoordinatorRuntime).
+
+    timeout_ms: returns how long an answer that tells of some keys waits for records to be committed.
     """
 
     def __init__(
@@ -108,15 +106,15 @@ class CoordinatorShards:
 
     @property
     def count(self) -> int:
-        """How many partitions the topic has; 0 if it is not there."""
+        """The number of partitions of the topic; 0 without the topic."""
         return self._count
 
     def number_of(self, key: str) -> int:
-        """The shard of a key; only where the topic is there."""
+        """Return the shard of a key; only with a topic."""
         return partition_for(key, self._count)
 
     def find(self, key: str) -> int:
-        """The shard of a key, which can be asked. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
+        """Return the shard of a key. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
         if self._count:
             number = partition_for(key, self._count)
             shard = self._shards.get(number)
@@ -125,7 +123,7 @@ class CoordinatorShards:
         raise ApiError(self.refusal(key))
 
     def refusal(self, key: str) -> ErrorCode:
-        """Why this node can't speak for the key; NONE if it can."""
+        """Return why the node can't speak for a key; NONE if nothing is wrong."""
         if not self._count:
             return ErrorCode.NOT_COORDINATOR
         shard = self._shards.get(partition_for(key, self._count))
@@ -136,7 +134,7 @@ class CoordinatorShards:
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
     def is_ready(self, number: int) -> bool:
-        """Whether this shard may be asked."""
+        """Return whether a shard is loaded."""
         shard = self._shards.get(number)
         return shard is not None and shard.ready
 
@@ -146,7 +144,7 @@ class CoordinatorShards:
         return bool(self._loading)
 
     def partition(self, number: int) -> Partition:
-        """The partition behind a shard. ApiError, in the coordinator's words, if it can't be had."""
+        """Return the partition behind a shard. ApiError in the coordinator's words for a missing partition."""
         shard = self._shards.get(number)
         if shard is not None and shard.partition is not None and shard.partition.is_leader:
             return shard.partition
@@ -168,9 +166,10 @@ class CoordinatorShards:
         producer_id: int = NO_PRODUCER_ID,
         producer_epoch: int = -1,
     ) -> AppendInfo:
-        """Append a decision's records as one batch, transactional if a producer is named. A refusal is told as its
-        coordinator tells it: so is a batch above `max.message.bytes`, but for one that only forgets, which may be
-        several.
+        """Append a decision's records as a batch, transactional if a producer is named.
+
+        A refusal is told in the coordinator's words, also of a batch above `max.message.bytes`; but tombstones alone
+        may become several batches.
         """
         wall = self._node.clock.wall
         batch, header = build_keyed_batch(
@@ -197,19 +196,23 @@ class CoordinatorShards:
         return first
 
     def committed(self, *keys: str) -> Future[None]:
-        """Return the future of all that is known of these keys being committed; `TooLate` if that takes too long. More
-        keys than shards are likely to be in all of them.
+        """Return the future of all known records of the keys being committed.
+
+        The future fails with `TooLate` after the time-out. More keys than shards are likely to be in all shards.
         """
         if len(keys) > self._count:
             return self.shards_committed(self._shards, keys)
         return self.shards_committed({partition_for(key, self._count) for key in keys}, keys) if self._count else DONE
 
     def all_committed(self) -> Future[None]:
-        """Return the same for an answer that tells of everything."""
+        """Return the future of all known records being committed."""
         return self.shards_committed(self._shards)
 
     def shards_committed(self, numbers: Iterable[int], keys: Iterable[str] = ()) -> Future[None]:
-        """Return the same for an answer that tells of these shards, or of these keys in them."""
+        """Return the future of all known records of the shards being committed.
+
+        keys: the keys in the answer, for the time-out.
+        """
         behind = self.uncommitted(numbers)
         if not behind:
             return DONE
@@ -226,7 +229,7 @@ class CoordinatorShards:
         return answer
 
     def uncommitted(self, numbers: Iterable[int]) -> tuple[tuple[Partition, int], ...]:
-        """Return the partitions of these shards with records that are not committed yet, and where their logs end."""
+        """Return the partitions of the shards with uncommitted records, with log end offsets."""
         behind = []
         for number in numbers:
             shard = self._shards.get(number)
@@ -237,15 +240,18 @@ class CoordinatorShards:
         return tuple(behind)
 
     def has_replicas(self, number: int) -> bool:
-        """Whether other nodes have replicas of a shard's log, and so may become its coordinator. A refusal is told as
-        its coordinator tells it.
+        """Return whether other nodes have replicas of a shard's log, and so may become the coordinator.
+
+        Raises a refusal in the coordinator's words.
         """
         return len(self.partition(number).state.replicas) > 1
 
     def confirm(self, number: int, record: CoordinatorRecord) -> None:
-        """Have what answers rest on committed anew, by a record that changes nothing: only who still leads the log can
-        do that. One is enough for all that is asked in the same turn. Nothing happens where there are no other
-        replicas, nor where there are too few in sync: nobody could be told anything then.
+        """Have the base of answers committed anew, by a record without effect.
+
+        Only a node that still leads the log can do that. One record is enough for all requests of the same turn.
+        Nothing happens where there are no other replicas, nor where there are too few in sync: nobody could be told
+        anything then.
         """
         if not self.has_replicas(number):
             return
@@ -269,7 +275,7 @@ class CoordinatorShards:
     # -- leadership
 
     def start(self) -> None:
-        """Begin with what this node leads."""
+        """Begin with the present leaderships."""
         topic = self._node.image.topics.get(self.topic)
         if topic is None:
             return
@@ -279,7 +285,7 @@ class CoordinatorShards:
         self.read_on(FIRST_SLICE_BYTES)
 
     def follow(self, delta: MetadataDelta) -> None:
-        """Load what this node leads now, and forget what it does not lead any more."""
+        """Load new leaderships, and forget lost leaderships."""
         if any(topic.name == self.topic for topic in delta.deleted):
             self.drop_all()
         topic = self._node.image.topics.get(self.topic)
@@ -309,7 +315,7 @@ class CoordinatorShards:
             self._host.unload(shard.number)
 
     def drop_all(self) -> None:
-        """This node speaks for none any more."""
+        """Drop all shards."""
         for shard in list(self._shards.values()):
             self._drop(shard)
         self._count = 0
@@ -330,18 +336,18 @@ class CoordinatorShards:
             self._read(shard, 1)
 
     def read_on(self, budget: int) -> None:
-        """Read another slice of what is being loaded, one shard after the other."""
+        """Read another slice of the loading shards, shard after shard."""
         while self._loading and budget > 0:
             budget = self._read(self._loading[0], budget)
 
     def read_to_end(self, number: int) -> None:
-        """Read all of one shard now, if it is being read."""
+        """Read the rest of a shard now, if the shard is loading."""
         shard = self._shards.get(number)
         if shard is not None and shard.loading is not None:
             self._read(shard, 1 << 62)
 
     def _read(self, shard: Shard, budget: int) -> int:
-        """Read on in one shard; what is left of the budget."""
+        """Read on in a shard; returns the rest of the budget."""
         assert shard.loading is not None
         try:
             for size in shard.loading:
@@ -359,7 +365,7 @@ class CoordinatorShards:
         return budget
 
     def _is_there(self, shard: Shard) -> bool:
-        """Its leadership may end while it is read: the disk fails, and that is in the metadata at once."""
+        """Return whether a shard still exists: a failing disk ends a leadership in the middle of a load."""
         return self._shards.get(shard.number) is shard
 
     def _is_loaded(self, shard: Shard) -> None:
@@ -391,7 +397,7 @@ class CoordinatorShards:
     # -- time
 
     def next_deadline(self) -> int | None:
-        """At once while there is something to read."""
+        """Return the next deadline; at once while a shard is loading."""
         if self._loading:
             return 0
         expected = self._expected
@@ -412,4 +418,4 @@ class CoordinatorShards:
 
 
 def _nothing_more(committed: None) -> None:
-    """Follow a commit, so that an answer can give up the wait for it."""
+    """Follow a commit, for an answer with a shorter wait."""

@@ -9,6 +9,7 @@ and asked again for some seconds; any other answer is final.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from pykafka_broker.broker.coordinators.share_partitions import NotYet, SharePar
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.broker.waiting.future import DONE, PARTITIONS_A_SLICE, Future, Steps, all_of
+from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Steps, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
@@ -62,7 +63,7 @@ _RETRY_MS = 100  # doubled each time
 
 
 class Kind(NamedTuple):
-    """A kind of request: its class, the class of its part for a topic, and of its part for a partition."""
+    """A kind of request: the classes of the request, of a topic's part, and of a partition's part."""
 
     request: Callable[[str, list[Any]], Message]
     topic: Callable[[bytes, list[Any]], Any]
@@ -77,7 +78,7 @@ SUMMARY = Kind(summary.ReadShareGroupStateSummaryRequest, summary.ReadStateSumma
 
 
 class StateRequest(Future[Any]):
-    """The future of the share coordinator's answer about one share partition, or of the ApiError that refuses it."""
+    """The future of the share coordinator's answer about a share partition."""
 
     __slots__ = ("asked", "key", "kind", "tries")
 
@@ -90,7 +91,7 @@ class StateRequest(Future[Any]):
 
 
 class _Try:
-    """A question on its way to one broker, which may turn out to be the wrong one."""
+    """A request on the way to a broker, which may turn out to be the wrong broker."""
 
     __slots__ = ("given_up", "question")
 
@@ -100,7 +101,10 @@ class _Try:
 
 
 class StateRequests(RequestBatcher[_Try]):
-    """All of one node. `find` tells the other node that keeps a state; None if this one does, or none."""
+    """The requests of a node for states at other nodes (Kafka: PersisterStateManager).
+
+    find: returns the other node that keeps a state; None if this node does, or nobody.
+    """
 
     client_id = "Persister-client-%d"
 
@@ -109,7 +113,7 @@ class StateRequests(RequestBatcher[_Try]):
         self._find = find
 
     def ask(self, kind: Kind, key: ShareKey, *fields: Any) -> StateRequest:
-        """`fields` are those of the partition's part behind its number."""
+        """Send a request about a share partition. `fields`: the partition's part after the index."""
         question = StateRequest(kind, key, kind.partition(key.partition, *fields))
         self._dispatch(question)
         return question
@@ -122,14 +126,14 @@ class StateRequests(RequestBatcher[_Try]):
             self.send(broker_id, _Try(question))
 
     def forget_moved(self) -> None:
-        """Nobody waits for a node that does not keep the state any more."""
+        """End the requests to former coordinators."""
         for broker_id, one in self._unanswered():
             if not one.given_up and self._find(one.question.key) != broker_id:
                 one.given_up = True
                 self._failed(one.question, ApiError(ErrorCode.NOT_COORDINATOR), is_known=False)
 
     def _choose(self, waiting: list[_Try]) -> tuple[list[_Try], list[_Try]]:
-        """Those of one kind and group, in the order of each share partition."""
+        """Choose requests of a kind and group, in the order of each share partition."""
         now: list[_Try] = []
         later: list[_Try] = []
         seen: set[ShareKey] = set()
@@ -162,9 +166,10 @@ class StateRequests(RequestBatcher[_Try]):
                 question.complete(found)
 
     def _failed(self, question: StateRequest, error: ApiError, *, is_known: bool = True) -> None:
-        """Ask again later, or tell the error. A request to initialize a state whose outcome is not known is not sent
-        again: the first copy may arrive after the second one, and reset what members have accepted in between. The next
-        attempt has an epoch that fences it.
+        """Ask again later, or fail the request.
+
+        A request to initialize a state whose outcome is not known is not sent again: the first copy may arrive after
+        the second one, and reset what members have accepted in between. The next attempt has an epoch that fences it.
         """
         question.tries += 1
         may_ask_again = is_known or question.kind is not INITIALIZE
@@ -183,7 +188,7 @@ def _results(answer: Any) -> Iterable[tuple[tuple[bytes, int], Any]]:
 
 
 class EndOffset(Future[int]):
-    """The high watermark of a partition at its leader; `UNKNOWN` if the leader does not say."""
+    """The future high watermark of a partition at the leader; `UNKNOWN` without an answer."""
 
     __slots__ = ("partition",)
 
@@ -193,7 +198,7 @@ class EndOffset(Future[int]):
 
 
 class EndOffsetRequests(RequestBatcher[EndOffset]):
-    """The requests of a node for end offsets of partitions that other brokers lead (ListOffsets)."""
+    """The requests of a node for end offsets at other brokers (ListOffsets)."""
 
     client_id = "end-offsets-%d"
     versions = (1, 11)
@@ -204,7 +209,7 @@ class EndOffsetRequests(RequestBatcher[EndOffset]):
         return end
 
     def forget_moved(self) -> None:
-        """End the questions to brokers that do not lead the partition any more."""
+        """End the requests to former leaders."""
         for leader, end in self._unanswered():
             state = self._node.image.partition(*end.partition)
             if not end.done and (state is None or state.leader != leader):
@@ -236,49 +241,13 @@ class EndOffsetRequests(RequestBatcher[EndOffset]):
                 end.complete(found.get(end.partition, UNKNOWN))
 
 
-class TopicWaiters:
-    """The waits for one topic."""
-
-    def __init__(self, node: Node, name: str) -> None:
-        self._node = node
-        self._name = name
-        self._waiting: list[tuple[int, Future[None]]] = []
-
-    @property
-    def _is_there(self) -> bool:
-        return self._name in self._node.image.topics
-
-    def wait(self) -> Future[None]:
-        """Return a future that is done when the topic is there, or after 15 seconds."""
-        if self._is_there:
-            return DONE
-        future: Future[None] = Future()
-        self._waiting.append((self._node.clock.now + _TOPIC_WAIT_MS, future))
-        return future
-
-    def on_metadata(self) -> None:
-        if self._waiting and self._is_there:
-            self._tell(len(self._waiting))
-
-    def next_deadline(self) -> int | None:
-        return self._waiting[0][0] if self._waiting else None
-
-    def on_deadline(self, now: int) -> None:
-        self._tell(sum(due <= now for due, _ in self._waiting))
-
-    def _tell(self, count: int) -> None:
-        told, self._waiting = self._waiting[:count], self._waiting[count:]
-        for _, future in told:
-            future.complete(None)
-
-
 def is_enabled(features: Mapping[str, int]) -> bool:
-    """Whether this cluster offers share groups."""
+    """Return whether the cluster offers share groups."""
     return features.get(SHARE_VERSION, 0) >= 1
 
 
 class Summary(NamedTuple):
-    """How far a group is in a partition."""
+    """The progress of a group in a partition."""
 
     leader_epoch: int
     start_offset: int
@@ -286,7 +255,7 @@ class Summary(NamedTuple):
 
 
 class _Told(NamedTuple):
-    """A state, as another node has told it."""
+    """A state, as told by another node."""
 
     start_offset: int
     runs: list[StateRun]
@@ -294,7 +263,7 @@ class _Told(NamedTuple):
 
 
 class _Reading:
-    """A state that another node is asked for, for the leader of that epoch. A refusal holds for a while."""
+    """A request for a state at another node, for a leader epoch. A refusal holds for a while."""
 
     __slots__ = ("epoch", "question", "refused_until")
 
@@ -309,8 +278,11 @@ def _warn_of_beginning(key: ShareKey, name: str, error: ApiError) -> None:
 
 
 class ShareHost:
-    """All that this node knows of share groups but their members, who are with the group coordinator. `settings` are
-    those of a group.
+    """The share coordinator's shards and the share partitions of the node.
+
+    The members are with the group coordinator.
+
+    settings: returns the settings of a group.
     """
 
     def __init__(self, node: Node, settings: Callable[[str], GroupConfig]) -> None:
@@ -322,7 +294,7 @@ class ShareHost:
         self.shards = CoordinatorShards(
             node, SHARE_GROUP_STATE, self, timeout_ms=lambda _: node.config.share_coordinator_write_timeout_ms
         )
-        self._topic = TopicWaiters(node, SHARE_GROUP_STATE)
+        self._topic_waits: list[tuple[int, Future[None]]] = []  # for the topic of states
         self._requests = StateRequests(node, self.other_coordinator)
         self._end_offsets = EndOffsetRequests(node)
         self._reading: dict[ShareKey, _Reading] = {}
@@ -355,10 +327,10 @@ class ShareHost:
             state.written = min(state.written, known_at)
 
     def loaded(self, number: int, epoch: int) -> None:
-        """There is nothing more to do: share partitions come up when somebody reads."""
+        """Do nothing: share partitions come up at the first read."""
 
     def unload(self, number: int) -> None:
-        """Another node keeps the state of these share partitions."""
+        """Forget the states of a shard on another node."""
         for key in [key for key in self.coordinator.states if self._number_of(key) == number]:
             del self.coordinator.states[key]
             self.partitions.drop(key)
@@ -367,7 +339,7 @@ class ShareHost:
         return self.shards.number_of(key.coordinator_key())
 
     def committed(self, keys: Iterable[ShareKey]) -> Future[None]:
-        """Return the future of all that is known of these share partitions being committed."""
+        """Return the future of all known records of the share partitions being committed."""
         made = self._node.metadata.committed()  # their topic may have been made a moment ago
         return all_of(made, self.shards.committed(*(key.coordinator_key() for key in keys)))
 
@@ -383,8 +355,10 @@ class ShareHost:
         return effects.reply
 
     def known(self, key: ShareKey) -> ShareCoordinator:
-        """The coordinator, which knows all of this share partition; its topic is made if there is none. Raises
-        COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
+        """Return the coordinator with the whole state of a share partition; creates a missing topic.
+
+        Raises:
+            ApiError: COORDINATOR_NOT_AVAILABLE or NOT_COORDINATOR.
         """
         if not self.shards.count:
             self._node.create_missing_topics([SHARE_GROUP_STATE])
@@ -397,11 +371,11 @@ class ShareHost:
     # -- states that another node may keep
 
     def other_coordinator(self, key: ShareKey) -> int | None:
-        """The other node that keeps this state; None if this one does, or nobody."""
+        """Return the remote keeper of a state; None without a keeper, or for a local keeper."""
         return self._node.other_leader(SHARE_GROUP_STATE, self._number_of(key)) if self.shards.count else None
 
     def read(self, key: ShareKey, leader_epoch: int) -> Stored:
-        """The state, for the leader of the partition. Raises `NotYet`."""
+        """Return the state, for the leader of the partition. Raises `NotYet`."""
         if self.other_coordinator(key) is None:
             self._reading.pop(key, None)
             return self.read_here(key, leader_epoch)
@@ -420,13 +394,16 @@ class ShareHost:
         return _Told(answer.start_offset, runs, answer.state_epoch)
 
     def read_here(self, key: ShareKey, leader_epoch: int) -> ShareState:
-        """The state that this node keeps. ApiError if it does not."""
+        """Return a state of this node. ApiError if another node keeps the state."""
         coordinator = self.known(key)
         anew = self.shards.has_replicas(self._number_of(key))
         return self.apply(coordinator.read(key, leader_epoch, anew=anew))
 
     def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Future[Any] | None:
-        """Keep a change, or have it kept. Raises `StateFenced`, and what `known` and `apply` raise."""
+        """Keep a change, or have another node keep the change.
+
+        Raises `StateFenced`, and what `known` and `apply` raise.
+        """
         start, count, runs = change
         if self.other_coordinator(key) is not None:
             batches = [write.StateBatch(*run) for run in runs]
@@ -440,13 +417,21 @@ class ShareHost:
         return None
 
     def _topic_made(self) -> Steps[None]:
-        """Have the topic of states made if there is none; in a cluster that takes its time."""
+        """Have a missing topic of states created, and wait."""
         if not self.shards.count:
             self._node.create_missing_topics([SHARE_GROUP_STATE])
-            yield self._topic.wait()
+            if SHARE_GROUP_STATE not in self._node.image.topics:
+                created: Future[None] = Future()
+                self._topic_waits.append((self._node.clock.now + _TOPIC_WAIT_MS, created))
+                yield created
+
+    def _end_topic_waits(self, now: float) -> None:
+        """End the waits for the topic of states with deadlines up to `now`."""
+        while self._topic_waits and self._topic_waits[0][0] <= now:
+            self._topic_waits.pop(0)[1].complete(None)
 
     def begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> Steps[None]:
-        """Let a group read a partition from here on, wherever its state is kept."""
+        """Let a group read a partition from an offset on, on any node."""
         yield from self._topic_made()
         if self.other_coordinator(key) is None:
             self.initialize(key, state_epoch, start_offset)
@@ -455,7 +440,7 @@ class ShareHost:
             self.partitions.drop(key)
 
     def forget(self, key: ShareKey) -> Steps[None]:
-        """Forget how far a group is, wherever its state is kept."""
+        """Forget a group's progress in a partition, on any node."""
         yield from self._topic_made()
         if self.other_coordinator(key) is None:
             self.delete(key)
@@ -464,7 +449,7 @@ class ShareHost:
             self.partitions.drop(key)
 
     def summary(self, key: ShareKey) -> Steps[Summary | None]:
-        """How far a group is; None if it has no state there."""
+        """Return a group's progress in a partition; None without a state."""
         yield from self._topic_made()
         if self.other_coordinator(key) is None:
             state = self.known(key).summary(key)
@@ -475,7 +460,7 @@ class ShareHost:
         return Summary(answer.leader_epoch, answer.start_offset, answer.delivery_complete_count)
 
     def end_offset(self, topic: str, number: int) -> Steps[int]:
-        """Up to where a partition is committed; -1 if its leader is another node and does not say."""
+        """Return the high watermark of a partition; -1 if a leader on another node does not answer."""
         asked, offset = self._node.id, -1
         while offset < 0:
             state = self._node.image.partition(topic, number)
@@ -490,19 +475,17 @@ class ShareHost:
     # -- states that this node keeps
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
-        """Let a group read a partition from here on. Whoever reads it finds the new state."""
+        """Let a group read a partition from an offset on. The next read finds the new state."""
         self.apply(self.known(key).initialize(key, state_epoch, start_offset, self._node.clock.now))
         self.partitions.drop(key)
 
     def delete(self, key: ShareKey) -> None:
-        """Forget how far a group is."""
+        """Forget a group's progress in a partition."""
         self.apply(self.known(key).delete(key))
         self.partitions.drop(key)
 
     def initialize_topics(self, group_id: str, state_epoch: int, topics: Topics) -> Steps[Topics]:
-        """Initialize partitions that a group begins to read. Returns those for which that is committed; of the others
-        the log is told.
-        """
+        """Initialize new partitions of a group. Returns the committed part; the log names the rest."""
         at_once = sum(len(numbers) for _, numbers in topics.values()) <= _AT_ONCE
         begun: list[tuple[ShareKey, str, StateRequest | None]] = []
         for topic_id, (name, numbers) in topics.items():
@@ -526,14 +509,14 @@ class ShareHost:
         return {topic_id: (name, frozenset(numbers)) for topic_id, (name, numbers) in done.items()}
 
     def _begin(self, key: ShareKey, state_epoch: int) -> StateRequest | None:
-        """Initialize a partition that a group has never read, or return the question that asks another node to."""
+        """Initialize a partition for a new group, or return the request to another node."""
         if self.other_coordinator(key) is not None:
             return self._requests.ask(INITIALIZE, key, state_epoch, UNINITIALIZED)
         self.initialize(key, state_epoch, UNINITIALIZED)
         return None
 
     def forget_topics(self, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
-        """Forget how far a group is with these partitions; returns whose states went."""
+        """Forget a group's progress in partitions; returns the keys of forgotten states."""
         gone = [
             ShareKey(group_id, topic_id, partition)
             for topic_id, (_, partitions) in topics.items()
@@ -547,22 +530,24 @@ class ShareHost:
     # -- sessions
 
     def close_session(self, member: Member, now: int) -> None:
-        """A session ends, and what its member has is free for others. Raises SHARE_SESSION_NOT_FOUND."""
+        """Close a session, and free the member's records for others. Raises SHARE_SESSION_NOT_FOUND."""
         session = self.sessions.close(member)
         self.partitions.release(session, now)
         self._let_go(member[0])
 
     def open_session(self, member: Member, connection_id: int) -> ShareSession:
-        """Begin a member's session. It reads what its group's states are by now: the group may have been told to begin
-        elsewhere since the last of its members was here.
+        """Begin a member's session, and read the present states of the group.
+
+        The group may have been told to begin elsewhere since the last of its members was here.
         """
         session = self.sessions.open(member, connection_id)
         self._let_go(member[0])
         return session
 
     def _let_go(self, group_id: str) -> None:
-        """Forget what this node knows of a group's states that other nodes keep, unless a member has records of it:
-        nobody tells this node when they change.
+        """Forget a group's states from other nodes, except under a member's locks.
+
+        No other node tells this node when a state changes.
         """
         is_read = self.sessions.has_group(group_id)
         for key in [key for key in self._reading if key.group_id == group_id]:
@@ -572,7 +557,7 @@ class ShareHost:
                 self.partitions.drop_once_written(key, lambda: self._let_go(group_id))
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """Its sessions end at the next deadline, which is now."""
+        """End the sessions of a connection at the next deadline, which is now."""
         if self.sessions.of_connection(connection.id):
             self._gone.append(connection.id)
 
@@ -580,7 +565,8 @@ class ShareHost:
 
     def _on_metadata(self, delta: MetadataDelta) -> None:
         self.shards.follow(delta)
-        self._topic.on_metadata()
+        if SHARE_GROUP_STATE in self._node.image.topics:
+            self._end_topic_waits(math.inf)
         if delta.changed_partitions or delta.deleted:
             self._requests.forget_moved()
             self._end_offsets.forget_moved()
@@ -595,7 +581,7 @@ class ShareHost:
             self._node.slices.unasked(steps)
 
     def _forget_deleted(self, topic_ids: set[bytes]) -> Steps[None]:
-        """These topics are gone: so is what groups have read of them."""
+        """Forget all groups' progress in deleted topics."""
         keys = [key for key in self.coordinator.states if key.topic_id in topic_ids]
         for number, key in enumerate(keys, 1):
             try:
@@ -608,16 +594,16 @@ class ShareHost:
     # -- time
 
     def next_deadline(self) -> int | None:
-        """At once while there is something to release."""
+        """Return the next deadline; at once with closed connections."""
         if self._gone:
             return 0
-        parts = (self.shards, self.partitions, self._topic, self._requests)
-        own = [part.next_deadline() for part in parts]
-        return min([due for due in (*own, self._tidy_at) if due is not None], default=None)
+        own = [part.next_deadline() for part in (self.shards, self.partitions, self._requests)]
+        waits = [self._topic_waits[0][0]] if self._topic_waits else []
+        return min([due for due in (*own, *waits, self._tidy_at) if due is not None], default=None)
 
     def on_deadline(self, now: int) -> None:
         self.shards.on_deadline(now)
-        self._topic.on_deadline(now)
+        self._end_topic_waits(now)
         while self._gone:
             for member in self.sessions.of_connection(self._gone.pop()):
                 self.close_session(member, now)
@@ -627,7 +613,7 @@ class ShareHost:
             self._tidy(now)
 
     def _tidy(self, now: int) -> None:
-        """Write snapshots of what has been idle, and drop what lies before the oldest snapshot of each log."""
+        """Write snapshots of idle states, and cut each log below the oldest snapshot."""
         config = self._node.config
         self._tidy_at = now + config.share_coordinator_state_topic_prune_interval_ms
         cold = now - config.share_coordinator_cold_partition_snapshot_interval_ms

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME
 from pykafka_broker.broker.node import Node
@@ -32,6 +32,9 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.steps import at_once
 
+if TYPE_CHECKING:
+    from pykafka_broker.broker.coordinators.share_host import ShareHost
+
 log = logging.getLogger(__name__)
 
 _RETRY_MS = 1_000
@@ -40,8 +43,7 @@ EARLIEST, LATEST = "earliest", "latest"
 
 
 class ReadBatches:
-    """What one read of a log has found. Markers of transactions are handed out like records, as Kafka does it; clients
-    know them."""
+    """The batches of a read, with markers of transactions handed out like records, as Kafka does."""
 
     __slots__ = ("_data", "_places", "batches")
 
@@ -63,7 +65,7 @@ class ReadBatches:
         return len(self._data)
 
     def between(self, first: int, last: int) -> memoryview:
-        """The batches that hold these offsets."""
+        """Return the batches with offsets from `first` to `last`."""
         start, end = 0, 0
         for batch, (_, ends) in zip(self.batches, self._places, strict=True):
             if batch.last < first:
@@ -74,18 +76,18 @@ class ReadBatches:
 
 
 class StateFenced(ApiError):
-    """The coordinator refuses a change: this node does not know the state that there is."""
+    """A change refused by the coordinator: the node does not know the present state."""
 
 
 class NotYet(ApiError):
-    """Another node is being asked; whoever watches the share partition is told when it has answered."""
+    """A state not known yet: another node is asked, and watchers hear of the answer."""
 
     def __init__(self) -> None:
         super().__init__(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 class Stored(Protocol):
-    """What the coordinator knows."""
+    """The state of a share partition at the coordinator."""
 
     @property
     def start_offset(self) -> int: ...
@@ -98,15 +100,17 @@ class Stored(Protocol):
 
 
 class Acknowledged(NamedTuple):
-    """Acknowledgements that were taken: `show` makes them visible, but of those that another node is told of, who show
-    when it has them.
+    """The outcome of accepted acknowledgements.
+
+    show: makes them visible; where another node keeps the state, they show when it has them.
+    writing: the write to the other node, if any.
     """
 
     show: Callable[[], None]
     writing: Future[Any] | None
 
     def refusal(self) -> ApiError | None:
-        """Why they are not kept after all, once that is known."""
+        """Return why the acknowledgements are not kept after all, once known."""
         error = None if self.writing is None else self.writing.error
         assert error is None or isinstance(error, ApiError)
         if error is None or error.code in ANOTHER_TIME:
@@ -114,20 +118,10 @@ class Acknowledged(NamedTuple):
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
 
 
-class StateKeeper(Protocol):
-    """Whoever keeps the states of share partitions."""
-
-    def read(self, key: ShareKey, leader_epoch: int) -> Stored:
-        """Its state; raises `NotYet` while another node is asked, and what is wrong with it."""
-
-    def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Future[Any] | None:
-        """Keep a change; None if it is kept, else the answer of the node that keeps it. Raises what is wrong."""
-
-
 class SharePartitions:
-    """All of them, by group, topic id and partition."""
+    """The share partitions of a node (Kafka: SharePartitionManager)."""
 
-    def __init__(self, node: Node, host: StateKeeper, settings: Callable[[str], GroupConfig]) -> None:
+    def __init__(self, node: Node, host: ShareHost, settings: Callable[[str], GroupConfig]) -> None:
         self._node = node
         self._host = host
         self.settings = settings
@@ -139,8 +133,9 @@ class SharePartitions:
     # -- life
 
     def get(self, key: ShareKey) -> SharePartition:
-        """Bring it up if need be, anew in each leader epoch: another leader may have gone on with it in between.
-        ApiError if it can't be read.
+        """Return a share partition, made anew in each leader epoch. ApiError if the state can't be read.
+
+        Another leader may have changed the state between two epochs of this node.
         """
         partition = self.partition_of(key)
         epoch = partition.leader_epoch
@@ -155,7 +150,7 @@ class SharePartitions:
         return found
 
     def _first_offset(self, group_id: str, partition_log: PartitionLog) -> int:
-        """Where a group begins that has never read the partition (share.auto.offset.reset)."""
+        """Return the first offset for a new group (share.auto.offset.reset)."""
         reset = self.settings(group_id).share_auto_offset_reset
         if reset == EARLIEST:
             return partition_log.log_start_offset
@@ -166,14 +161,14 @@ class SharePartitions:
         return partition_log.high_watermark
 
     def drop(self, key: ShareKey) -> None:
-        """Its state has been changed from outside: whoever waits for it looks again."""
+        """Drop a share partition after a change of the state elsewhere; waiting reads look again."""
         partition = self._partitions.pop(key, None)
         if partition is not None:
             del self._made_in[key]
             self._node.purgatory.touch(key)
 
     def drop_once_written(self, key: ShareKey, again: Callable[[], None]) -> None:
-        """Drop it, or look `again` when the change that is on its way is there."""
+        """Drop a share partition, or call `again` after the write under way."""
         writing = self._writing.get(key)
         if writing is None:
             self.drop(key)
@@ -181,7 +176,7 @@ class SharePartitions:
             writing.add_done_callback(lambda _: again())
 
     def has_locks(self, key: ShareKey) -> bool:
-        """Return whether a member has records of it."""
+        """Return whether a member has records of a share partition."""
         return self._partitions[key].has_locks
 
     def of_group(self, group_id: str) -> list[ShareKey]:
@@ -192,19 +187,19 @@ class SharePartitions:
             self.drop(key)
 
     def drop_lost(self, lost: Collection[tuple[bytes, int]]) -> None:
-        """Others lead these partitions, by topic id and number."""
+        """Drop the share partitions of lost leaderships, by topic id and index."""
         for key in [key for key in self._partitions if (key.topic_id, key.partition) in lost]:
             self.drop(key)
 
     def partition_of(self, key: ShareKey) -> Partition:
-        """The partition that is read. Raises UNKNOWN_TOPIC_ID and what `Replicas.leader` raises."""
+        """Return the partition to read. Raises UNKNOWN_TOPIC_ID and the errors of `Replicas.leader`."""
         topic = self._node.image.topics_by_id.get(key.topic_id)
         if topic is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
         return self._node.replicas.leader(topic.name, key.partition)
 
     def log_of(self, key: ShareKey) -> PartitionLog:
-        """Its log."""
+        """Return the partition's log."""
         return self.partition_of(key).log
 
     def limits(self, group_id: str) -> SharePartitionLimits:
@@ -219,23 +214,21 @@ class SharePartitions:
     # -- reading
 
     def upper(self, key: ShareKey) -> int:
-        """Up to where the group may read."""
+        """Return the offset below which a group may read."""
         partition_log = self.log_of(key)
         if self.settings(key.group_id).share_isolation_level == READ_COMMITTED:
             return partition_log.last_stable_offset
         return partition_log.high_watermark
 
     def size(self, key: ShareKey, partition: SharePartition) -> int:
-        """Return how many bytes there are to be had; MORE_THAN_A_SEGMENT where they go on in another segment."""
+        """Return the number of readable bytes; MORE_THAN_A_SEGMENT at the end of a segment."""
         partition_log, upper, offset = self.log_of(key), self.upper(key), partition.next_fetch_offset
         if not partition_log.log_start_offset <= offset < upper:
             return 0
         return partition_log.bytes_between(offset, upper)
 
     def read(self, key: ShareKey, partition: SharePartition, max_bytes: int, min_one: bool) -> ReadBatches | None:
-        """Return the batches from the next offset on, None if there are none. `min_one`: the first of them may be
-        larger than `max_bytes`.
-        """
+        """Return the batches from the next offset on; None without batches. `min_one`: allow a larger first batch."""
         partition_log, upper = self.log_of(key), self.upper(key)
         if partition.next_fetch_offset < partition_log.log_start_offset:
             partition.log_starts_at(partition_log.log_start_offset)
@@ -256,18 +249,21 @@ class SharePartitions:
         )
 
     def acquired(self, partition: SharePartition) -> None:
-        """Locks have been given out."""
+        """Note new locks."""
         self._await(partition.due)
 
     # -- acknowledging
 
     def before(self, key: ShareKey) -> Future[None]:
-        """Return the future of what has to be over before anything is acknowledged."""
+        """Return the future of writes to finish before an acknowledgement."""
         writing = self._writing.get(key)
         return DONE if writing is None else writing.settled()
 
     def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> Acknowledged:
-        """Raises what is wrong; then nothing has changed. Nobody has records of a partition that nobody has read."""
+        """Acknowledge records of a member.
+
+        Raises ApiError; then nothing has changed. Nobody has records of a partition that nobody has read.
+        """
         epoch = self.partition_of(key).leader_epoch
         partition = self._partitions.get(key)
         if partition is None or self._made_in[key] != epoch:
@@ -287,8 +283,10 @@ class SharePartitions:
         return show
 
     def release(self, session: ShareSession, now: int) -> None:
-        """Free what the member has in the partitions of its session. What it has in those that it has left stays its
-        own until the locks end, as with Kafka."""
+        """Free a member's records in the partitions of the session.
+
+        What it has in partitions that it has left stays its own until the locks end, as with Kafka.
+        """
         group_id, member_id = session.member
         keys = [ShareKey(group_id, *each) for each in session.partitions]
         for key, partition in [(key, self._partitions[key]) for key in keys if key in self._partitions]:
@@ -298,7 +296,7 @@ class SharePartitions:
     def _free(
         self, key: ShareKey, partition: SharePartition, free: Callable[..., Callable[[], None] | None], now: int
     ) -> None:
-        """What nobody waits for an answer to: if it can't be stored the locks still end some time."""
+        """Free records without a waiting request: if the change can't be stored, the locks still end some time."""
         writing = self._writing.get(key)
         if writing is not None:
             writing.add_done_callback(lambda _: self._free_later(key, partition, free))
@@ -334,7 +332,7 @@ class SharePartitions:
         return store
 
     def _once_written(self, key: ShareKey, partition: SharePartition, show: Callable[[], None]) -> Future[Any] | None:
-        """Have it show when another node has the change; None if none is asked."""
+        """Show a change after the write at another node; returns None without a write."""
         writing = self._writing.get(key)
         if writing is None:
             return None
@@ -363,7 +361,7 @@ class SharePartitions:
         return self._due
 
     def on_deadline(self, now: int) -> None:
-        """Take records back that were locked for too long."""
+        """Free records with expired locks."""
         if self._due is None or now < self._due:
             return
         self._due = None

@@ -1,10 +1,10 @@
-"""The transaction coordinator's host: its log, and what handlers ask.
+"""The transaction coordinator's host: its log, and the requests of handlers.
 
-Rule: a decision is appended to `__transaction_state`, replayed, and answered when it is committed. What follows from an
-outcome is the business of `TransactionEnds`; a crash in between is made good when the log is loaded again. Nor is
-anything written for a producer before it is committed that the partition takes part. No producer is told that it is at
-its end by a node that was away and has not heard yet that another one is the coordinator: where there are other
-replicas, what that rests on is committed anew before, which such a node can't do.
+Rule: a decision is appended to `__transaction_state`, replayed, and answered when it is committed. The markers of an
+outcome are the business of `TransactionMarkerManager`; a crash in between is made good when the log is loaded again.
+Nothing is written for a producer before it is committed that the partition takes part. A node that was away may not
+know yet that another node is the coordinator, so it must not end a producer: where there are other replicas, the base
+of a final verdict is committed anew before, which such a node can't do.
 """
 
 from __future__ import annotations
@@ -27,9 +27,14 @@ from pykafka_broker.broker.coordinators.coordinator_log import (
     replay_batch,
 )
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
-from pykafka_broker.broker.coordinators.transaction_markers import Ending, OffsetsDecided, TransactionEnds
+from pykafka_broker.broker.coordinators.transaction_markers import (
+    OffsetsDecided,
+    PendingCompletion,
+    TransactionMarkerManager,
+)
 from pykafka_broker.broker.node import Node
 from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
@@ -60,7 +65,7 @@ _FINAL = frozenset(
 
 
 class TransactionHost:
-    """All transactional ids that this node coordinates: one coordinator for each shard."""
+    """All transactional ids coordinated by the node: a coordinator for each shard."""
 
     def __init__(self, node: Node, offsets_decided: OffsetsDecided) -> None:
         self._node = node
@@ -68,7 +73,7 @@ class TransactionHost:
         self._coordinators: dict[int, TransactionCoordinator] = {}
         self._due_ms: int | None = None
         self.shards = CoordinatorShards(node, TRANSACTION_STATE, self, timeout_ms=self._commit_timeout_ms)
-        self._ends = TransactionEnds(node, self.shards, offsets_decided, self._record_end, self._await)
+        self._markers = TransactionMarkerManager(node, self.shards, offsets_decided, self._record_end, self._await)
         self._questions = JoinRequests(node, self._other_coordinator, self._join_here)
         node.subscribe(self._on_metadata)
         self.shards.start()
@@ -76,7 +81,7 @@ class TransactionHost:
     # -- shards
 
     def load(self, number: int, partition: Partition) -> Iterator[int]:
-        """Read batch after batch; yields the size of each. Of each transactional id only the newest record counts."""
+        """Read batch after batch, and replay the newest record of each transactional id; yields the size of each."""
         newest: dict[bytes, BatchRecord] = {}
 
         def note(record: BatchRecord) -> None:
@@ -97,18 +102,18 @@ class TransactionHost:
         coordinator.on_loaded(self._node.clock.now)
 
     def loaded(self, number: int, epoch: int) -> None:
-        """Write the markers that a crash or a change of leaders has kept from being written."""
+        """Write the markers delayed by a crash or a change of leaders."""
         coordinator = self._coordinators.get(number)
         if coordinator is None:
             coordinator = self._coordinators[number] = self._new_coordinator(epoch)
-        self._ends.go_on(number, coordinator)
+        self._markers.write_due(number, coordinator)
         self._await(coordinator.next_deadline())
 
     def unload(self, number: int) -> None:
-        """Another node goes on with its transactions."""
+        """Forget the transactions of a shard on another node."""
         coordinator = self._coordinators.pop(number, None)
         if coordinator is not None:
-            self._ends.forget(coordinator.transactions)
+            self._markers.forget(coordinator.transactions)
 
     def _new_coordinator(self, epoch: int) -> TransactionCoordinator:
         next_id, now = self._node.producer_ids.next_id, self._node.clock.now
@@ -121,7 +126,7 @@ class TransactionHost:
                 coordinator.settings = self._settings
         self.shards.follow(delta)
         if delta.changed_partitions or delta.deleted:
-            self._ends.follow()
+            self._markers.follow()
             self._questions.forget_moved()
 
     def _current_settings(self) -> TransactionSettings:
@@ -138,27 +143,27 @@ class TransactionHost:
     # -- what there is
 
     def _find(self, transactional_id: str) -> tuple[int, TransactionCoordinator]:
-        """The shard and its coordinator; ApiError if this node can't speak for the transactional id."""
+        """Return the shard and the coordinator of a transactional id; ApiError if the node can't speak for the id."""
         number = self.shards.find(transactional_id)
         self.shards.partition(number)  # its log has to be there
         return number, self._coordinators[number]
 
     def committed(self, transactional_id: str, error: ErrorCode = ErrorCode.NONE) -> Future[None]:
-        """Return the future of all that is known of a transactional id being committed: its records, and the markers of
-        its end.
+        """Return the future of all known records and end markers of a transactional id being committed.
 
-        CONCURRENT_TRANSACTIONS claims nothing, since its client comes back: where other brokers have to act before
-        the records are committed, it is told at once.
+        CONCURRENT_TRANSACTIONS claims nothing, since its client comes back: where other brokers have to act before the
+        records are committed, it is told at once.
         """
-        markers = self._ends.committed(transactional_id)
+        markers = self._markers.committed(transactional_id)
         comes_back = error is ErrorCode.CONCURRENT_TRANSACTIONS
         if comes_back and self.shards.has_replicas(self.shards.number_of(transactional_id)):
             return markers
         return all_of(self.shards.committed(transactional_id), markers)
 
     def _commit_timeout_ms(self, transactional_ids: Iterable[str]) -> int:
-        """Return how long answers wait for records to be committed: for the time-out of the transaction, as in Kafka.
-        Its client may ask again after that (COORDINATOR_NOT_AVAILABLE).
+        """Return how long answers wait for records to be committed: the time-out of the transaction, as in Kafka.
+
+        The client may ask again after that (COORDINATOR_NOT_AVAILABLE).
         """
         longest = self._settings.max_timeout_ms
         known = [self._timeout_ms(name) for name in transactional_ids]
@@ -170,33 +175,33 @@ class TransactionHost:
         return self._settings.max_timeout_ms if transaction is None else transaction.timeout_ms
 
     def all_committed(self) -> Future[None]:
-        """Return the same for an answer that tells of all of them."""
+        """Return the future of all known records being committed."""
         return self.shards.all_committed()
 
     def transactions(self) -> list[tuple[str, TransactionMetadata]]:
-        """Every transactional id. Raises COORDINATOR_LOAD_IN_PROGRESS while they are being loaded."""
+        """Return every transaction by id. Raises COORDINATOR_LOAD_IN_PROGRESS during a load."""
         if self.shards.loading:
             raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return [item for coordinator in self._coordinators.values() for item in coordinator.transactions.items()]
 
     def transaction(self, transactional_id: str) -> TransactionMetadata | None:
-        """One of them; ApiError if this node can't say."""
+        """Return the transaction of an id, if any; ApiError if the node can't speak for the id."""
         return self._find(transactional_id)[1].transactions.get(transactional_id)
 
     def unwritten(self, transactional_id: str, transaction: TransactionMetadata) -> frozenset[TopicPartition]:
-        """The partitions that take part and have no marker yet."""
-        return transaction.partitions - self._ends.done(transactional_id)
+        """Return the partitions still without a marker."""
+        return transaction.partitions - self._markers.done(transactional_id)
 
     # -- what handlers ask
 
     def new_producer_id(self) -> int:
-        """One that nobody has had."""
+        """Return an unused producer id."""
         return self._node.producer_ids.next_id()
 
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
     ) -> ProducerReply:
-        """InitProducerId with a transactional id. ApiError if this node can't say."""
+        """Return a producer id and epoch for a transactional id. ApiError if the node can't speak for the id."""
         number, coordinator = self._find(transactional_id)
         effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
         self.confirm_by_append(transactional_id, effects.reply.error)
@@ -222,13 +227,14 @@ class TransactionHost:
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, ErrorCode]:
-        """Do these partitions take part? Nothing changes; a final verdict is told after `confirm_by_append`."""
+        """Return a verdict for each partition; `confirm_by_append` has to follow a final verdict."""
         coordinator = self._find(transactional_id)[1]
         return coordinator.verify_partitions(transactional_id, producer_id, producer_epoch, partitions)
 
     def confirm_by_append(self, transactional_id: str, *verdicts: ErrorCode | None) -> None:
-        """Commit what is known anew if one of these verdicts is final, so that the answer waits for that: only who
-        still is the coordinator can. ApiError if the log refuses.
+        """Commit the known state anew for a final verdict, so that the answer waits for the commit.
+
+        Only a node that is still the coordinator can commit. ApiError if the log refuses.
         """
         number, coordinator = self._find(transactional_id)
         if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(number).state.replicas) > 1:
@@ -246,7 +252,7 @@ class TransactionHost:
         return self._run(number, coordinator, effects, now)
 
     def asks_produce(self, producer_id: int, producer_epoch: int, partition: Partition, version: int) -> bool:
-        """Whether transactional records of this producer need a verdict (`join`) before they are written (KIP-890).
+        """Return whether transactional records need a verdict (`join`) before the write (KIP-890).
 
         A new producer joins by producing; of an older one the partition must have been added before. While a
         transaction of that epoch is open in the partition nobody needs to be asked.
@@ -263,7 +269,7 @@ class TransactionHost:
         partition: Partition,
         implicit: bool,
     ) -> Joined | Question:
-        """Add a partition (KIP-890), or look whether it was added: here, or at the node whose business it is."""
+        """Add a partition (KIP-890), or verify an added partition, at the coordinator on any node."""
         asker = (transactional_id, producer_id, producer_epoch, not implicit)
         if self._other_coordinator(transactional_id) is not None:
             return self._questions.ask(asker, partition)
@@ -271,7 +277,7 @@ class TransactionHost:
         if joined.verdict in _FINAL and not joined.committed.succeeded:
             return self._questions.settle(asker, partition, joined)
         concurrent = joined.verdict is ErrorCode.CONCURRENT_TRANSACTIONS
-        if concurrent and implicit and self._ends.is_elsewhere(transactional_id):
+        if concurrent and implicit and self._markers.is_elsewhere(transactional_id):
             return self._questions.ask_again(asker, partition)
         return joined
 
@@ -289,7 +295,7 @@ class TransactionHost:
             return Joined(error.code, DONE)
 
     def _other_coordinator(self, transactional_id: str) -> int | None:
-        """The other node that speaks for this id; None if that is this one, or nobody."""
+        """Return the remote coordinator of an id; None without a coordinator, or for a local coordinator."""
         count = self.shards.count
         return self._node.other_leader(TRANSACTION_STATE, partition_for(transactional_id, count)) if count else None
 
@@ -298,7 +304,7 @@ class TransactionHost:
     def _run(self, number: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R], now: int) -> R:
         if effects.records:
             self._commit(number, coordinator, effects)
-            self._ends.go_on(number, coordinator)
+            self._markers.write_due(number, coordinator)
             self._await(coordinator.next_deadline())
         return effects.reply
 
@@ -313,28 +319,29 @@ class TransactionHost:
         for record in effects.records:
             coordinator.replay(record)
 
-    def _record_end(self, ending: Ending) -> None:
+    def _record_end(self, ending: PendingCompletion) -> None:
         effects = ending.coordinator.markers_written(ending.name, self._node.clock.now)
         self._commit(ending.number, ending.coordinator, effects)
+
+    def connection_closed(self, connection: ConnectionContext) -> None:
+        """Do nothing: a transaction outlives the connection, until the time-out."""
 
     # -- time
 
     def next_deadline(self) -> int | None:
-        """When a transaction or a transactional id may be due, a marker that was refused is tried again, or a log is to
-        be read on.
-        """
+        """Return when a transaction, a refused marker or the rest of a log is due."""
         due, asking, reading = self._due_ms, self._questions.next_deadline(), self.shards.next_deadline()
         if asking is not None and (due is None or asking < due):
             due = asking
         return due if reading is None else reading if due is None else min(reading, due)
 
     def _await(self, due: int | None) -> None:
-        """Something is due then; what is due earlier stays. Being woken for nothing is harmless."""
+        """Note a deadline; an earlier deadline stays. A wake-up for nothing is harmless."""
         if due is not None and (self._due_ms is None or due < self._due_ms):
             self._due_ms = due
 
     def on_deadline(self, now: int) -> None:
-        """Do what is due, and try markers again that were refused."""
+        """Expire transactions, and try refused markers again."""
         self.shards.on_deadline(now)
         self._questions.on_deadline(now)
         if self._due_ms is None or now < self._due_ms:
@@ -347,5 +354,5 @@ class TransactionHost:
                 self._run(number, coordinator, coordinator.on_deadline(now), now)
             except ApiError as error:
                 log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, number, error)
-            self._ends.go_on(number, coordinator)
+            self._markers.write_due(number, coordinator)
             self._await(coordinator.next_deadline())

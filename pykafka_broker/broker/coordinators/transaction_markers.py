@@ -16,7 +16,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Protocol
 
 from pykafka_broker.broker.channels import RequestBatcher, error_code_of
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
@@ -43,52 +42,31 @@ from pykafka_broker.records.header import set_max_timestamp
 OffsetsDecided = Callable[[int, int, bool], None]  # partition of `__consumer_offsets`, producer id, committed
 
 
-class Outcome(Protocol):
-    """What a marker says."""
-
-    @property
-    def producer_id(self) -> int: ...
-
-    @property
-    def producer_epoch(self) -> int: ...
-
-    @property
-    def commit(self) -> bool: ...
-
-    @property
-    def coordinator_epoch(self) -> int: ...
-
-    @property
-    def transaction_version(self) -> int: ...
-
-
 def write_marker(
-    node: Node, topic: str, number: int, outcome: Outcome, offsets_decided: OffsetsDecided
+    node: Node, topic: str, number: int, markers: Markers, offsets_decided: OffsetsDecided
 ) -> tuple[Partition, int]:
-    """Append one marker; where it stands, and the offset behind it. ApiError if the partition is not there or refuses
-    it.
-    """
+    """Append a marker; returns the partition and the offset after the marker. ApiError if the partition refuses."""
     partition, wall = node.replicas.leader(topic, number), node.clock.wall
     batch = build_end_transaction_marker(
-        commit=outcome.commit,
-        producer_id=outcome.producer_id,
-        producer_epoch=outcome.producer_epoch,
-        coordinator_epoch=outcome.coordinator_epoch,
+        commit=markers.commit,
+        producer_id=markers.producer_id,
+        producer_epoch=markers.producer_epoch,
+        coordinator_epoch=markers.coordinator_epoch,
         timestamp=wall,
     )
     if partition.log.config.message_timestamp_type == "LogAppendTime":
         set_max_timestamp(batch, wall, log_append_time=True)
-    appended = partition.append(batch, wall, origin=Origin.COORDINATOR, transaction_version=outcome.transaction_version)
+    appended = partition.append(batch, wall, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version)
     if topic == CONSUMER_OFFSETS:
-        offsets_decided(number, outcome.producer_id, outcome.commit)
+        offsets_decided(number, markers.producer_id, markers.commit)
     return partition, appended.last_offset + 1
 
 
 Answered = Callable[[TopicPartition, ErrorCode], None]
 
 
-class Order:
-    """The partitions of one transaction whose marker one broker is to write."""
+class MarkerRequest:
+    """The partitions of a transaction to be marked by a broker."""
 
     __slots__ = ("answered", "markers", "partitions")
 
@@ -98,7 +76,7 @@ class Order:
         self.answered = answered
 
     def drop(self) -> None:
-        """Nobody wants to know any more; what has not left does not leave."""
+        """Drop the partitions without an answer; an unsent part is not sent."""
         self.partitions.clear()
 
     def answer(self, partition: TopicPartition, code: ErrorCode) -> None:
@@ -111,59 +89,54 @@ class Order:
             self.answer(each, code)
 
 
-class MarkerSender(RequestBatcher[Order]):
-    """All that this node's coordinators have for other brokers."""
+class MarkerSender(RequestBatcher[MarkerRequest]):
+    """The markers of the node's coordinators for other brokers."""
 
     client_id = "broker-%d-txn-marker-sender"
 
-    @staticmethod
-    def order(markers: Markers, partitions: Iterable[TopicPartition], answered: Answered) -> Order:
-        """Something to send; `answered` hears of each partition."""
-        return Order(markers, partitions, answered)
-
     def forget_moved(self) -> None:
-        """Answer for partitions that their broker does not lead any more: it need not be heard."""
+        """Answer for partitions with a new leader: the former leader need not be heard."""
         image = self._node.image
-        for broker_id, order in self._unanswered():
-            for each in sorted(order.partitions):
+        for broker_id, request in self._unanswered():
+            for each in sorted(request.partitions):
                 state = image.partition(*each)
                 if state is None or state.leader != broker_id:
-                    order.answer(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+                    request.answer(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
-    def _choose(self, waiting: list[Order]) -> tuple[list[Order], list[Order]]:
-        """One of each producer: their answers are told apart by it."""
-        orders: dict[int, Order] = {}
+    def _choose(self, waiting: list[MarkerRequest]) -> tuple[list[MarkerRequest], list[MarkerRequest]]:
+        """Choose a request of each producer: answers are told apart by producer."""
+        requests: dict[int, MarkerRequest] = {}
         later = []
-        for order in waiting:
-            if order.partitions and orders.setdefault(order.markers.producer_id, order) is not order:
-                later.append(order)
-        return list(orders.values()), later
+        for request in waiting:
+            if request.partitions and requests.setdefault(request.markers.producer_id, request) is not request:
+                later.append(request)
+        return list(requests.values()), later
 
-    def _request(self, wanted: list[Order]) -> Message:
-        return WriteTxnMarkersRequest([_marker(order) for order in wanted])
+    def _request(self, wanted: list[MarkerRequest]) -> Message:
+        return WriteTxnMarkersRequest([_marker(request) for request in wanted])
 
-    def _complete(self, wanted: list[Order], answer: Message | LinkError) -> None:
+    def _complete(self, wanted: list[MarkerRequest], answer: Message | LinkError) -> None:
         if isinstance(answer, WriteTxnMarkersResponse):
             results = {result.producer_id: result for result in answer.markers}
-            for order in wanted:
-                result = results.get(order.markers.producer_id)
+            for request in wanted:
+                result = results.get(request.markers.producer_id)
                 if result is not None:
-                    _tell(order, result)
-        for order in wanted:  # what was not answered
-            order.fail(ErrorCode.NETWORK_EXCEPTION)
+                    _tell(request, result)
+        for request in wanted:  # what was not answered
+            request.fail(ErrorCode.NETWORK_EXCEPTION)
 
 
-def _tell(order: Order, result: WritableTxnMarkerResult) -> None:
+def _tell(request: MarkerRequest, result: WritableTxnMarkerResult) -> None:
     for topic in result.topics:
         for one in topic.partitions:
-            order.answer((topic.name, one.partition_index), error_code_of(one.error_code))
+            request.answer((topic.name, one.partition_index), error_code_of(one.error_code))
 
 
-def _marker(order: Order) -> WritableTxnMarker:
+def _marker(request: MarkerRequest) -> WritableTxnMarker:
     topics: dict[str, list[int]] = {}
-    for topic, partition in sorted(order.partitions):
+    for topic, partition in sorted(request.partitions):
         topics.setdefault(topic, []).append(partition)
-    markers = order.markers
+    markers = request.markers
     return WritableTxnMarker(
         markers.producer_id,
         markers.producer_epoch,
@@ -186,10 +159,21 @@ _FENCED = frozenset(
 )
 
 
-class Ending:
-    """One transaction on its way from its outcome to its end."""
+class PendingCompletion:
+    """A transaction on the way from outcome to end."""
 
-    __slots__ = ("busy", "coordinator", "done", "given_up", "markers", "number", "orders", "refused", "told", "written")
+    __slots__ = (
+        "busy",
+        "coordinator",
+        "done",
+        "given_up",
+        "markers",
+        "number",
+        "refused",
+        "requests",
+        "told",
+        "written",
+    )
 
     def __init__(self, number: int, coordinator: TransactionCoordinator, markers: Markers) -> None:
         self.number = number  # of the shard
@@ -197,7 +181,7 @@ class Ending:
         self.markers = markers
         self.done: set[TopicPartition] = set()  # they have their marker, or need none
         self.written: tuple[tuple[Partition, int], ...] = ()  # markers in partitions led here, and their ends
-        self.orders: list[Order] = []  # to other brokers
+        self.requests: list[MarkerRequest] = []  # to other brokers
         self.refused: dict[TopicPartition, str] = {}  # at this try
         self.told = ""  # of that, to the log
         self.busy = False  # one step waits for the one before it
@@ -208,18 +192,22 @@ class Ending:
         return self.markers.transactional_id
 
 
-RecordEnd = Callable[[Ending], None]  # raises ApiError
+Step = Callable[[PendingCompletion], None]  # raises ApiError
 
 
-class TransactionEnds:
-    """Those of all shards on this node. `record_end` commits the end of one; `wake` asks for `go_on` at that time."""
+class TransactionMarkerManager:
+    """The ends of transactions on the node (Kafka: TransactionMarkerChannelManager).
+
+    record_end: commits the end of a transaction.
+    wake: asks for a call of `write_due` at a time.
+    """
 
     def __init__(
         self,
         node: Node,
         shards: CoordinatorShards,
         offsets_decided: OffsetsDecided,
-        record_end: RecordEnd,
+        record_end: Step,
         wake: Callable[[int], None],
     ) -> None:
         self._node = node
@@ -227,25 +215,26 @@ class TransactionEnds:
         self._offsets_decided = offsets_decided
         self._record_end = record_end
         self._wake = wake
-        self._endings: dict[str, Ending] = {}
+        self._endings: dict[str, PendingCompletion] = {}
         self._elsewhere = MarkerSender(node)
 
     def __len__(self) -> int:
         return len(self._endings)
 
     def done(self, transactional_id: str) -> frozenset[TopicPartition]:
-        """The partitions that need no marker any more."""
+        """Return the partitions of a transaction without need for a marker."""
         ending = self._endings.get(transactional_id)
         return frozenset() if ending is None else frozenset(ending.done)
 
     def is_elsewhere(self, transactional_id: str) -> bool:
-        """Whether its end waits for other brokers."""
+        """Return whether the end of a transaction waits for other brokers."""
         ending = self._endings.get(transactional_id)
-        return ending is not None and bool(ending.orders)
+        return ending is not None and bool(ending.requests)
 
     def committed(self, transactional_id: str) -> Future[None]:
-        """Return the future of the markers that no other replica has to have and that this node still syncs. One that
-        other brokers have to fetch is not waited for, as in Kafka: they may be dead.
+        """Return the future of local markers being synced, in partitions without other replicas.
+
+        A marker that other brokers have to fetch is not waited for, as in Kafka: they may be dead.
         """
         ending = self._endings.get(transactional_id)
         if ending is None:
@@ -254,26 +243,26 @@ class TransactionEnds:
         return all_of(*(partition.committed(offset) for partition, offset in own))
 
     def forget(self, transactional_ids: Iterable[str]) -> None:
-        """Another node is the coordinator of these, and does it all again."""
+        """Forget the ends of transactions with a new coordinator, which begins again."""
         for name in transactional_ids:
             ending = self._endings.pop(name, None)
-            for order in () if ending is None else ending.orders:
-                order.drop()
+            for request in () if ending is None else ending.requests:
+                request.drop()
 
     def follow(self) -> None:
-        """Leaders may have changed: go to the new ones now."""
+        """Send markers to new leaders now."""
         if self._endings:
-            if any(ending.orders for ending in self._endings.values()):
+            if any(ending.requests for ending in self._endings.values()):
                 self._elsewhere.forget_moved()
             self._wake(self._node.clock.now)
 
-    def go_on(self, number: int, coordinator: TransactionCoordinator) -> None:
-        """End what can be ended now."""
+    def write_due(self, number: int, coordinator: TransactionCoordinator) -> None:
+        """Write due markers."""
         for markers in coordinator.markers_due():
             name = markers.transactional_id
             ending = self._endings.get(name)
             if ending is None:
-                ending = self._endings[name] = Ending(number, coordinator, markers)
+                ending = self._endings[name] = PendingCompletion(number, coordinator, markers)
             if not ending.given_up and not ending.busy:
                 ending.busy = True
                 self._when_committed(ending, self._shards.uncommitted([number]), self._write)
@@ -281,13 +270,16 @@ class TransactionEnds:
     # -- one after the other
 
     def _when_committed(
-        self, ending: Ending, written: Iterable[tuple[Partition, int]], then: Callable[[Ending], None]
+        self,
+        ending: PendingCompletion,
+        written: Iterable[tuple[Partition, int]],
+        then: Step,
     ) -> None:
-        """Go on when all of this is committed, at once if it is; else try again later."""
+        """Continue when all offsets are committed, now if nothing is missing; else try again later."""
         commits = all_of(*(partition.committed(offset) for partition, offset in written))
         commits.add_done_callback(partial(self._committed, ending, then))
 
-    def _committed(self, ending: Ending, then: Callable[[Ending], None], commits: Future[None]) -> None:
+    def _committed(self, ending: PendingCompletion, then: Step, commits: Future[None]) -> None:
         if self._endings.get(ending.name) is not ending:
             return  # unloaded
         if commits.error is None:
@@ -298,14 +290,12 @@ class TransactionEnds:
         ending.written = ()
         self._again(ending, MARKER_RETRY_MS)
 
-    def _again(self, ending: Ending, delay_ms: int) -> None:
+    def _again(self, ending: PendingCompletion, delay_ms: int) -> None:
         ending.busy = False
         self._wake(self._node.clock.now + delay_ms)
 
-    def _write(self, ending: Ending) -> None:
-        """Write what is missing, or have it written. A partition that can't be written to does not keep the others
-        undecided.
-        """
+    def _write(self, ending: PendingCompletion) -> None:
+        """Write or send missing markers; a refusing partition does not keep the others undecided."""
         ending.refused = {}
         away: dict[int, list[TopicPartition]] = {}
         for each in sorted(ending.markers.partitions - ending.done):
@@ -315,13 +305,13 @@ class TransactionEnds:
             else:
                 away.setdefault(leader, []).append(each)
         answered = partial(self._answered, ending)
-        ending.orders = [self._elsewhere.order(ending.markers, some, answered) for some in away.values()]
-        for broker_id, order in list(zip(away, ending.orders, strict=True)):
-            self._elsewhere.send(broker_id, order)
+        ending.requests = [MarkerRequest(ending.markers, some, answered) for some in away.values()]
+        for broker_id, request in list(zip(away, ending.requests, strict=True)):
+            self._elsewhere.send(broker_id, request)
         if not away:
-            self._all_tried(ending)
+            self._all_answered(ending)
 
-    def _write_here(self, ending: Ending, partition: TopicPartition) -> None:
+    def _write_here(self, ending: PendingCompletion, partition: TopicPartition) -> None:
         try:
             where = write_marker(self._node, *partition, ending.markers, self._offsets_decided)
             ending.written = (*ending.written, where)
@@ -332,41 +322,43 @@ class TransactionEnds:
             else:
                 self._refuse(ending, partition, error)
 
-    def _answered(self, ending: Ending, partition: TopicPartition, code: ErrorCode) -> None:
-        """By its leader at another node, which has its marker for good. If there is no such partition the leader may
-        not have heard of it yet: if it is deleted, this node hears of that too.
+    def _answered(self, ending: PendingCompletion, partition: TopicPartition, code: ErrorCode) -> None:
+        """Note the answer of a leader at another node, which has synced the marker.
+
+        If there is no such partition the leader may not have heard of it yet: if it is deleted, this node hears of that
+        too.
         """
         if code is ErrorCode.NONE:
             ending.done.add(partition)
         else:
             self._refuse(ending, partition, ApiError(code))
-        if not any(order.partitions for order in ending.orders):
-            self._all_tried(ending)
+        if not any(request.partitions for request in ending.requests):
+            self._all_answered(ending)
 
-    def _refuse(self, ending: Ending, partition: TopicPartition, error: ApiError) -> None:
+    def _refuse(self, ending: PendingCompletion, partition: TopicPartition, error: ApiError) -> None:
         if error.code in _FENCED:
             log.warning("transaction %s stays undecided in %s-%d: %s", ending.name, *partition, error)
             ending.given_up = True
         else:
             ending.refused[partition] = str(error)
 
-    def _all_tried(self, ending: Ending) -> None:
+    def _all_answered(self, ending: PendingCompletion) -> None:
         if ending.given_up:
             ending.busy = False
         elif ending.refused:
-            self._tell(ending)
-            self._again(ending, ELSEWHERE_RETRY_MS if ending.orders else MARKER_RETRY_MS)
+            self._log_refusals(ending)
+            self._again(ending, ELSEWHERE_RETRY_MS if ending.requests else MARKER_RETRY_MS)
         else:
             self._when_committed(ending, ending.written, self._record)
 
-    def _tell(self, ending: Ending) -> None:
+    def _log_refusals(self, ending: PendingCompletion) -> None:
         (topic, number), why = next(iter(ending.refused.items()))
         text = f"{len(ending.refused)} partitions, as {topic}-{number}: {why}"
         if text != ending.told:
             ending.told = text
             log.warning("no marker of %s in %s", ending.name, text)
 
-    def _record(self, ending: Ending) -> None:
+    def _record(self, ending: PendingCompletion) -> None:
         del self._endings[ending.name]
         try:
             self._record_end(ending)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
     from pykafka_broker.broker.node import Node
     from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
+    from pykafka_broker.config import BrokerConfig
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
 
 logger = logging.getLogger(__name__)
@@ -94,15 +95,6 @@ class Situation(Protocol):
         """End the broker: the controller will never accept the registration."""
 
 
-class Timing(NamedTuple):
-    """The intervals and limits, from Kafka's configs of the same names."""
-
-    heartbeat_interval_ms: int
-    session_timeout_ms: int
-    registration_timeout_ms: int
-    directory_failure_timeout_ms: int
-
-
 # Answers to a registration after which there is no use in asking again.
 _FATAL = {
     ErrorCode.INCONSISTENT_CLUSTER_ID: "its data is of another cluster",
@@ -122,15 +114,15 @@ class BrokerLifecycle:
     """
 
     def __init__(
-        self, registration: BrokerRegistrationRequest, ask: Ask, situation: Situation, timing: Timing, now: int
+        self, registration: BrokerRegistrationRequest, ask: Ask, situation: Situation, config: BrokerConfig, now: int
     ) -> None:
         self.stage = Stage.NEW
         self.epoch = NO_EPOCH
         self._registration = registration
         self._ask = ask
         self._situation = situation
-        self._timing = timing
-        self._give_up_at = now + timing.registration_timeout_ms
+        self._config = config
+        self._give_up_at = now + config.initial_broker_registration_timeout_ms
         self._due: int | None = now
         self._asking = False
         self._again = False  # something is to be told that came up while a request was under way
@@ -200,12 +192,14 @@ class BrokerLifecycle:
         if self._look:
             self._note_failures()
         if self.stage is Stage.NEW and now >= self._give_up_at:
-            self._refuse(f"no controller has registered it within {self._timing.registration_timeout_ms} ms")
+            self._refuse(
+                f"no controller has registered it within {self._config.initial_broker_registration_timeout_ms} ms"
+            )
         elif self.stage is Stage.LEAVING and now >= self._goodbye_until:
             logger.warning("No controller has said within %d ms that this broker may go: it goes", _GOODBYE_MS)
             self._end()
         elif self._is_late(now):
-            limit_ms = self._timing.directory_failure_timeout_ms
+            limit_ms = self._config.log_dir_failure_timeout_ms
             self._refuse(f"no controller could be told within {limit_ms} ms that a log directory has failed")
         elif self._due is not None and now >= self._due and not self._asking:
             self._send()
@@ -220,7 +214,7 @@ class BrokerLifecycle:
         if self.stage is Stage.NEW:
             self._registration.log_dirs = list(self._situation.directories().online)
             left_ms = max(1, self._give_up_at - self._now)
-            self._ask(self._registration, self._registered, min(left_ms, self._timing.session_timeout_ms))
+            self._ask(self._registration, self._registered, min(left_ms, self._config.broker_session_timeout_ms))
             return
         self._note_failures()
         directories = self._situation.directories()
@@ -233,14 +227,16 @@ class BrokerLifecycle:
             offline_log_dirs=list(directories.offline),
             cordoned_log_dirs=None if self.stage is Stage.FENCED else list(directories.cordoned),
         )
-        self._ask(heartbeat, partial(self._heard, frozenset(directories.offline)), self._timing.session_timeout_ms)
+        self._ask(
+            heartbeat, partial(self._heard, frozenset(directories.offline)), self._config.broker_session_timeout_ms
+        )
 
     def _note_failures(self) -> None:
         """Set a limit for each failed directory unknown to the controller, once the broker is registered."""
         self._look = False
         if self.stage in (Stage.NEW, Stage.LEAVING, Stage.ENDED):
             return
-        by = self._now + self._timing.directory_failure_timeout_ms
+        by = self._now + self._config.log_dir_failure_timeout_ms
         for failed in self._situation.directories().offline:
             if failed not in self._told:
                 self._tell_by.setdefault(failed, by)
@@ -287,7 +283,7 @@ class BrokerLifecycle:
             else:
                 self._say(f"the controller refuses the heartbeats of this broker: {code.name}")
         steady = self.stage is Stage.UNFENCED or bool(self._trouble)
-        self._after(self._timing.heartbeat_interval_ms if steady else _WHILE_FENCED_MS)
+        self._after(self._config.broker_heartbeat_interval_ms if steady else _WHILE_FENCED_MS)
 
     def _follow(self, reply: BrokerHeartbeatResponse) -> None:
         if self.stage is Stage.LEAVING:
@@ -336,8 +332,8 @@ class BrokerStartup:
         self._services: Services
         self._publisher: MetadataPublisher
         self._lifecycle: BrokerLifecycle | None = None
-        if node.observed is not None:
-            node.observed.on_refused = self.refused
+        if node.metadata_follower is not None:
+            node.metadata_follower.on_refused = self.refused
 
     def join(
         self,
@@ -360,12 +356,7 @@ class BrokerStartup:
             self._registration(listeners),
             self._node.metadata.ask,
             self,
-            Timing(
-                config.broker_heartbeat_interval_ms,
-                config.broker_session_timeout_ms,
-                config.initial_broker_registration_timeout_ms,
-                config.log_dir_failure_timeout_ms,
-            ),
+            config,
             self._node.clock.now,
         )
         self._assignments.on_change = lifecycle.tell
@@ -389,7 +380,7 @@ class BrokerStartup:
     def _previous_epoch(self) -> int:
         """Return the epoch of a clean end in every directory: no record is missing then."""
         directories = self._node.logs.partition_directories
-        if self._node.local is not None and all(each.clean for each in directories):
+        if self._node.metadata_leader is not None and all(each.clean for each in directories):
             return self._node.broker_epoch  # also where this node was alone before, which notes no epoch
         epochs = {each.clean_epoch for each in directories if each.online}
         return epochs.pop() if len(epochs) == 1 else NO_EPOCH
@@ -424,7 +415,7 @@ class BrokerStartup:
 
     def unfenced(self) -> None:
         logger.info("unfenced: clients are sent here from now on")
-        if self._node.local is None:
+        if self._node.metadata_leader is None:
             self._node.producer_ids.prepare()
         self.on_unfenced()
 
@@ -449,15 +440,15 @@ class BrokerStartup:
     def _is_last(self) -> bool:
         """Return whether no other process serves, so nobody else could lead."""
         others = (broker for broker in self._node.image.brokers.values() if broker.id != self._node.id)
-        return self._node.local is not None and all(broker.fenced for broker in others)
+        return self._node.metadata_leader is not None and all(broker.fenced for broker in others)
 
     def close(self) -> None:
         """Ask nobody any more; the directories are about to be left.
 
         A broker that never came to be registered leaves them as they were.
         """
-        if self._node.observed is not None:
-            self._node.observed.close()
+        if self._node.metadata_follower is not None:
+            self._node.metadata_follower.close()
         if self._lifecycle is not None:
             epoch = self._lifecycle.epoch
             for directory in self._node.logs.directories:

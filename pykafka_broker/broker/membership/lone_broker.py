@@ -4,6 +4,8 @@ Rule: nobody can fence this broker and nobody else can lead, so it neither beats
 and what is on disk decides who leads (`cluster/partition_change.py`). After every start and failure the metadata names
 the directory of each log and the directories that are online; partitions in the others have no leader. So a log that is
 out of reach is waited for and never begun anew. If the metadata can't be written the next start does it.
+
+Read by `Broker` alone: a broker of a cluster has `lifecycle.py` in its place.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _Replica = tuple[bytes, int]  # topic id and partition
 
 
 class AssignmentsManager:
-    """The reports of a node to its controller: the directory of each replica (Kafka: AssignmentsManager).
+    """The reports of a node to its controller, of the directory of each replica (Kafka: AssignmentsManager).
 
     on_change: called when a directory has failed, when other directories are cordoned than before, and when the
     metadata version changes.
@@ -49,7 +49,7 @@ class AssignmentsManager:
     def __init__(self, node: Node) -> None:
         self.on_change: Callable[[], None] = _ignore_change
         self._node = node
-        self._in_process = node.local is not None
+        self._in_process = node.metadata_leader is not None
         self._wanted: dict[_Replica, bytes] = {}  # directory ids that the controller does not know yet
         self._waiters: dict[_Replica, Waiter] = {}
         self._asking = False
@@ -59,7 +59,7 @@ class AssignmentsManager:
     # -- what the controller is to know
 
     def start(self) -> None:
-        """Begin to report. Called once the node has the logs that the metadata wants."""
+        """Begin to report. Called once the logs have followed the metadata."""
         self._started = True
         self._node.replicas.on_made = self.assign_directory
         self._compare_all()
@@ -78,7 +78,7 @@ class AssignmentsManager:
         self._tell()
 
     def assign_directory(self, key: TopicPartition) -> None:
-        """Report the directory of a log that was made or moved."""
+        """Report the directory of a new or moved log."""
         if not self._started:
             return
         topic = self._node.image.topics.get(key[0])
@@ -88,7 +88,7 @@ class AssignmentsManager:
             self._tell()
 
     def prepare_move(self, key: TopicPartition, target: LogDirectory, waiter: Waiter) -> None:
-        """Report that a log is about to move to `target`.
+        """Report the coming move of a log to `target`.
 
         Without a report before the move, a log could begin anew: the log moves, the node crashes before the controller
         knows, and the node comes back without `target`. The metadata would name the old directory, which has no log.
@@ -146,7 +146,7 @@ class AssignmentsManager:
         self._send()
 
     def _tell(self) -> None:
-        """Report to a controller in this process now, to another node at the next turn, with everything known then."""
+        """Report to a controller in the process now, to another node at the next turn, with everything known then."""
         if not self._wanted:
             return
         if not self._in_process:

@@ -46,7 +46,7 @@ _SHARED = {ApiKey.BROKER_REGISTRATION: ApiKey.BROKER_HEARTBEAT}
 
 
 class _QueuedRequest(NamedTuple):
-    """A request, the receiver of its answer, and until when there is one."""
+    """A request with the receiver and the deadline of the answer."""
 
     request: Message
     on_reply: OnReply
@@ -54,7 +54,7 @@ class _QueuedRequest(NamedTuple):
 
 
 class NodeToControllerChannel:
-    """The requests of one broker to its controller (Kafka: NodeToControllerChannelManager).
+    """The requests of a broker to the active controller (Kafka: NodeToControllerChannelManager).
 
     client_id: the broker's id, as Kafka's brokers have it.
     """
@@ -74,7 +74,7 @@ class NodeToControllerChannel:
         self._send(_QueuedRequest(request, on_reply, self._clock.now + timeout_ms))
 
     def served(self, api_key: int) -> Versions | None:
-        """Return the versions of an API that the active controller serves; None if that is not known."""
+        """Return the versions of an API served by the active controller; None if unknown."""
         for peer in self._open.values():
             versions = peer.served(api_key)
             if versions is not None:
@@ -82,7 +82,7 @@ class NodeToControllerChannel:
         return None
 
     def use_controller(self, address: Address) -> None:
-        """Send requests to this controller until another one is known to be active."""
+        """Send requests to a controller, until another is known to be active."""
         if address == self._address:
             return
         self._address = address
@@ -164,7 +164,7 @@ class NodeToControllerChannel:
 
 
 class MetadataFollower(MetadataSource):
-    """The metadata as an observer of the quorum reads it.
+    """The metadata of an observer of the quorum.
 
     on_refused: called with the reason why this node can't go on.
     """
@@ -220,7 +220,7 @@ class MetadataFollower(MetadataSource):
             self._controller.use_controller(leader.address)
 
     def on_progress(self) -> None:
-        """Apply what is committed."""
+        """Apply committed records."""
         try:
             delta = self.log.apply_committed()
         except MetadataError as error:
@@ -272,7 +272,7 @@ class MetadataFollower(MetadataSource):
         self._controller.ask(request, on_reply, timeout_ms)
 
     def narrowed(self, api_key: int, lowest: int, highest: int) -> tuple[int, int]:
-        """Return the versions from `lowest` to `highest` that the active controller serves too, as far as known."""
+        """Return the part of a range of versions served by the active controller, as far as known."""
         served = self._controller.served(api_key)
         return (lowest, highest) if served is None else (max(lowest, served[0]), min(highest, served[1]))
 

@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 
 
 class MetadataPublisher:
-    """The receiver of one node's changes of the metadata (Kafka: BrokerMetadataPublisher)."""
+    """The receiver of changes of the metadata on a node (Kafka: BrokerMetadataPublisher)."""
 
     def __init__(self, node: Node, assignments: AssignmentsManager) -> None:
         self._node = node
@@ -32,7 +32,7 @@ class MetadataPublisher:
         self.follows_partitions = True  # False until this node may look at its logs
 
     def follow(self, delta: MetadataDelta) -> None:
-        """Act on what has changed. Never raises."""
+        """Act on a change of the metadata. Never raises."""
         if self.follows_partitions:
             _log_topics(delta)
         if delta.configs:
@@ -51,7 +51,7 @@ class MetadataPublisher:
             logger.exception("a defect while following a change of the metadata")
 
     def follow_broker_configs(self, touched: bool = False) -> None:
-        """Lay the dynamic configs over the static ones (KIP-226).
+        """Lay the dynamic configs over the static configs (KIP-226).
 
         touched: this broker's own were set, perhaps to the values that they had: files that they name are read again.
         """
@@ -77,7 +77,7 @@ class MetadataPublisher:
 
 
 def _log_topics(delta: MetadataDelta) -> None:
-    """Log which topics have come, grown and gone: a reader who waits for records of a mistyped name finds it there."""
+    """Log new, grown and deleted topics, so that a reader of a mistyped topic finds the cause."""
     for topic in delta.created:
         logger.info("topic %s is created: %d partitions, id %s", topic.name, len(topic.partitions), uuid_text(topic.id))
     created = {topic.id for topic in delta.created}

@@ -56,7 +56,7 @@ Decide = Callable[[Controller, RequestContext, Q], Decision[R]]
 
 
 class Quorum(NamedTuple):
-    """The quorum that keeps the metadata log (KIP-595). `voter_directory_id` is zero while kraft.version is 0."""
+    """The quorum of the metadata log (KIP-595). `voter_directory_id` is zero while kraft.version is 0."""
 
     leader_id: int
     leader_epoch: int
@@ -65,7 +65,7 @@ class Quorum(NamedTuple):
 
 
 class MetadataSource(ABC):
-    """The metadata as this node knows it: the image, the log that it was read from, and the way to the controller.
+    """The metadata of the node: the image, the log behind the image, and the way to the controller.
 
     Changes are delivered in the order of the log; a receiver must not raise.
     """
@@ -85,7 +85,7 @@ class MetadataSource(ABC):
     # -- the log
 
     def load(self, deliver: Deliver) -> MetadataDelta:
-        """Read what is on disk and return it.
+        """Read the metadata on disk, and return the difference to an empty image.
 
         Args:
             deliver: takes every change from now on.
@@ -117,11 +117,11 @@ class MetadataSource(ABC):
 
     @abstractmethod
     def _open(self, log: PartitionLog, directory_id: bytes) -> MetadataLog:
-        """Return the metadata log over the log of its partition."""
+        """Return the metadata log over the log of the partition."""
 
     @abstractmethod
     def _begin(self, directory: str) -> None:
-        """Lead or follow the log, which is read. `directory` is the path of the log directory that has the log."""
+        """Lead or follow the log, after the load. `directory`: the path of the log's directory."""
 
     def _image_records(self) -> Iterable[ApiMessageAndVersion]:
         from pykafka_broker.cluster.image_records import image_records  # few starts write a snapshot
@@ -135,7 +135,7 @@ class MetadataSource(ABC):
 
     @property
     def kraft_version(self) -> int:
-        """The level of a feature that the quorum keeps, not the controller (KIP-853)."""
+        """The level of the quorum's own feature, not the controller's (KIP-853)."""
         return self.log.kraft_version
 
     @property
@@ -151,14 +151,14 @@ class MetadataSource(ABC):
 
     @abstractmethod
     def submit(self, context: RequestContext, request: Q, decide: Decide[Q, R]) -> Answer[R]:
-        """Return the controller's answer to a client's request, or the future of it.
+        """Return the controller's answer to a client's request, or the future of the answer.
 
         Raises what is wrong with the whole request.
         """
 
     @abstractmethod
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
-        """Bring a request of this broker itself to the active controller.
+        """Bring a request of the broker itself to the active controller.
 
         While there is time, a controller that is not active any more, or can't be reached, is left for the next one.
         `on_reply` is called once, by a controller in this process before this method returns. The records that its
@@ -167,9 +167,7 @@ class MetadataSource(ABC):
 
     @abstractmethod
     def create_topics(self, topics: list[CreatableTopic], spend: Spend = unlimited) -> list[CreatableTopicResult]:
-        """Create topics that this broker itself needs. The image has them afterwards, or soon, or a result says why
-        not.
-        """
+        """Create topics for the broker; the image has the topics afterwards, or soon, or a result says why not."""
 
     @abstractmethod
     def reconfigure(self, config: BrokerConfig) -> None:
@@ -185,7 +183,7 @@ class MetadataSource(ABC):
 
 
 class MetadataLeader(MetadataSource):
-    """The leader of the metadata log, with the controller of this node: a quorum of one voter."""
+    """The leader of the metadata log with the controller, a quorum of a single voter."""
 
     def __init__(
         self,
@@ -241,8 +239,9 @@ class MetadataLeader(MetadataSource):
         return when_committed(decision.reply, self.committed())
 
     def commit(self, records: Sequence[ApiMessageAndVersion]) -> None:
-        """Append `records` as one batch, apply them and deliver what they changed; they are synced beside the event
-        loop. If the disk refuses them nothing has changed and the error is raised.
+        """Append `records` as a batch, apply and deliver the change; the sync runs beside the event loop.
+
+        If the disk refuses the records nothing has changed and the error is raised.
         """
         if not records:
             return
@@ -288,7 +287,7 @@ class MetadataLeader(MetadataSource):
             self._delivering = False
 
     def soon(self, action: Callable[[], None]) -> None:
-        """Call `action` when no change is under way: now, or right after the present one.
+        """Call `action` when no change is under way: now, or right after the present change.
 
         For events in the middle of a change, as a disk that fails.
         """
@@ -319,7 +318,7 @@ class MetadataLeader(MetadataSource):
     # -- what is committed
 
     def committed(self) -> Future[None]:
-        """Return the future of all that is in the log now being committed: the one voter has it when it is synced."""
+        """Return the future of the present log being committed: synced, as the voter is alone."""
         log = self.log.log
         if log.recovery_point >= log.log_end_offset:
             return DONE
@@ -339,7 +338,7 @@ class MetadataLeader(MetadataSource):
 
 
 def _decision_function(request: Message) -> Callable[[Controller, Any], Decision[Any]]:
-    """Return the function that decides what a broker asks of the controller in its own process."""
+    """Return the function for a broker's request to the controller in the process."""
     match request.API_KEY:
         case ApiKey.ALLOCATE_PRODUCER_IDS:
             from pykafka_broker.cluster.registration import allocate_producer_ids

@@ -1,7 +1,8 @@
 """The producer ids that a broker hands out, from blocks that the controller gives (KIP-730).
 
 Rule: an id is handed out once in the life of the cluster. The rest of a block is lost when the broker stops. The next
-block is asked for when a tenth of the current one is left.
+block is asked for when a tenth of the current one is left. Read by `Node` alone, which hands the one manager to the
+coordinators of transactions: all ids of a broker come from the same block.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _LOW_PART = 0.1  # of a block: the next one is asked for
 
 
 class ProducerIdManager:
-    """The producer ids of one broker (Kafka: ProducerIdManager).
+    """The producer ids of a broker (Kafka: ProducerIdManager).
 
     Args:
         broker_id: the id of the broker.
@@ -44,12 +45,12 @@ class ProducerIdManager:
         self._asking = False
 
     def prepare(self) -> None:
-        """Ask for the first block, so that the first producer need not come twice."""
+        """Ask for the first block, so the first producer need not come twice."""
         if not self._block and self._next_block is None:
             self._ask_for_block()
 
     def next_id(self) -> int:
-        """Return a producer id that nobody has had.
+        """Return an unused producer id.
 
         Raises:
             ApiError: COORDINATOR_LOAD_IN_PROGRESS while there is no block: the client comes again.

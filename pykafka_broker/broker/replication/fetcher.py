@@ -20,12 +20,9 @@ import zlib
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.broker.replication.throttles import Throttle
-from pykafka_broker.clock import Clock
-from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError, Peer
 from pykafka_broker.protocol.enums import EARLIEST, LATEST
@@ -50,6 +47,7 @@ from pykafka_broker.records.errors import CorruptBatch
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.channels import BrokerChannels
+    from pykafka_broker.broker.replication.node_replication import NodeReplication
 
 logger = logging.getLogger(__name__)
 
@@ -226,31 +224,13 @@ _LONGEST_HOLD_MS = 500
 _REST_OF_REQUEST_MS = 1_000  # beside what it may wait at the leader
 
 
-class Follower(Protocol):
-    """The node behind the fetchers."""
-
-    id: int
-    clock: Clock
-    follower_throttle: Throttle
-
-    @property
-    def config(self) -> BrokerConfig: ...
-
-    @property
-    def broker_epoch(self) -> int: ...
-
-    @property
-    def fetch_version(self) -> int:
-        """The version of Fetch for the level of `metadata.version`."""
-
-
 class ReplicaFetcher:
     """The fetches from one leader (Kafka: ReplicaFetcherThread).
 
     peer: returns the channel to the leader; None while the leader's address is not known.
     """
 
-    def __init__(self, follower: Follower, leader_id: int, peer: Callable[[], Peer | None]) -> None:
+    def __init__(self, follower: NodeReplication, leader_id: int, peer: Callable[[], Peer | None]) -> None:
         self.leader_id = leader_id
         self.due: int | None = None  # when `send_next` has something to do
         self._follower = follower
@@ -555,7 +535,7 @@ class _Following(NamedTuple):
 class ReplicaFetcherManager:
     """The fetchers of a node (Kafka: ReplicaFetcherManager)."""
 
-    def __init__(self, follower: Follower, broker_channels: BrokerChannels) -> None:
+    def __init__(self, follower: NodeReplication, broker_channels: BrokerChannels) -> None:
         self._follower = follower
         self._broker_channels = broker_channels
         self._fetchers: dict[_Place, ReplicaFetcher] = {}

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.replication.fetcher import ReplicaFetcherManager
 from pykafka_broker.broker.replication.throttles import Throttle
 from pykafka_broker.broker.waiting.future import Future
-from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.features import METADATA_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.config import BrokerConfig
@@ -51,19 +50,6 @@ _REFUSED = (ErrorCode.INELIGIBLE_REPLICA, ErrorCode.OPERATION_NOT_ATTEMPTED)  # 
 NO_REPLICA = -1
 
 
-class IsrRequester(Protocol):
-    """A node with changes of ISRs to request."""
-
-    id: int
-    clock: Clock
-
-    @property
-    def broker_epoch(self) -> int: ...
-
-    def epoch_of(self, broker_id: int) -> int:
-        """Return the epoch of a broker's registration; -1 if the broker is not registered."""
-
-
 Ask = Callable[[Message, OnReply, int], None]
 
 
@@ -82,7 +68,7 @@ class AlterPartitionManager:
     ask: brings a request to the controller.
     """
 
-    def __init__(self, node: IsrRequester, ask: Ask) -> None:
+    def __init__(self, node: NodeReplication, ask: Ask) -> None:
         self.due: int | None = None
         self.expanded = self.shrunk = 0  # ISRs that have changed at a wish of this node
         self._node = node

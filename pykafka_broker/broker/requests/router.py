@@ -222,8 +222,8 @@ def _placed(handler: Handler, route: Route) -> Handler:
     def placed(services: Services, context: RequestContext, request: Any) -> Any:
         if route.forwarded:
             return services.metadata.submit(context, request, handler)
-        if services.node.observed is not None:
-            return services.node.observed.relay(context, request)
+        if services.node.metadata_follower is not None:
+            return services.node.metadata_follower.relay(context, request)
         return handler(services, context, request)
 
     return placed

@@ -95,7 +95,7 @@ def reset_settings(control: Control, keep: list[str] | None = None) -> Cluster:
 
 def _leading(control: Control) -> MetadataLeader:
     """Return the metadata the node leads. Raises `Problem` 409."""
-    local = control.broker.node.local
+    local = control.broker.node.metadata_leader
     if local is None:
         raise Problem(409, f"node {control.services.metadata.quorum.leader_id} leads the metadata: ask there")
     return local

@@ -39,7 +39,7 @@ def of_cluster(node: Node) -> Iterator[Metric]:
     """Yield metrics of replicas and of the controller."""
     if node.roles.broker:
         yield from _of_replicas(node)
-    if node.local is not None:
+    if node.metadata_leader is not None:
         yield from _of_the_controller(node)
 
 

@@ -34,9 +34,9 @@ from pykafka_broker.log.producer_state import find_aborted
 from pykafka_broker.log.scan import ScannedBatch, scan
 from pykafka_broker.log.segment import CLEANED, MAX_RELATIVE_OFFSET, LogSegment
 from pykafka_broker.log.segments import Segments
+from pykafka_broker.platform import CREATION_FLAGS, PROCESS_GROUP, give_way
 from pykafka_broker.records.errors import GrowsTooLarge
 from pykafka_broker.records.header import BatchHeader, read_header
-from pykafka_broker.system import CREATION_FLAGS, PROCESS_GROUP, give_way
 
 if TYPE_CHECKING:
     from pykafka_broker.log.compaction.cleaner import Cleaner, LogToClean

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.broker.api.fetch import fetch
+from pykafka_broker.broker.broker import add_replication
 from pykafka_broker.broker.waiting.future import Parked
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation
@@ -167,7 +168,7 @@ def test_another_epoch_than_the_leaders_is_refused(
 
 
 def test_who_does_not_lead_serves_no_follower(broker: LightBroker, follower: Follower) -> None:
-    broker.whole.replicate()
+    add_replication(broker.whole)
     broker.change("t", leader=ANOTHER_NODE)
     data = only(follower.ask(0, leader_epoch=1))
     assert (data.error_code, data.current_leader.leader_id) == (ErrorCode.NOT_LEADER_OR_FOLLOWER, ANOTHER_NODE)

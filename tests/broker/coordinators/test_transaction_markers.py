@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.coordinators.transaction_markers import MarkerSender
+from pykafka_broker.broker.coordinators.transaction_markers import MarkerRequest, MarkerSender
 from pykafka_broker.coordinators.transactions.coordinator import Markers
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -30,7 +30,7 @@ def sender(nodes: Neighbourhood) -> MarkerSender:
 def send(sender: MarkerSender, heard: Heard, producer_id: int, *partitions: int, epoch: int = 0) -> None:
     places = frozenset(("t", number) for number in partitions)
     markers = Markers(f"x{producer_id}", producer_id, epoch, True, places, 0, 0)
-    order = sender.order(markers, places, lambda place, code: heard.append((markers.transactional_id, place, code)))
+    order = MarkerRequest(markers, places, lambda place, code: heard.append((markers.transactional_id, place, code)))
     sender.send(2, order)
 
 
@@ -82,7 +82,7 @@ def test_a_line_that_breaks_is_an_error_of_every_partition(nodes: Neighbourhood,
 
 def test_a_broker_that_nobody_knows_is_one_too(nodes: Neighbourhood, sender: MarkerSender) -> None:
     heard: Heard = []
-    order = sender.order(
+    order = MarkerRequest(
         Markers("x", 1, 0, True, frozenset({("t", 0)}), 0, 0),
         [("t", 0)],
         lambda place, code: heard.append(("x", place, code)),
@@ -94,7 +94,7 @@ def test_a_broker_that_nobody_knows_is_one_too(nodes: Neighbourhood, sender: Mar
 def test_what_was_dropped_does_not_leave(nodes: Neighbourhood, sender: MarkerSender) -> None:
     heard: Heard = []
     send(sender, heard, 1, 0)
-    order = sender.order(
+    order = MarkerRequest(
         Markers("x", 2, 0, True, frozenset({("t", 0)}), 0, 0),
         [("t", 0)],
         lambda place, code: heard.append(("x", place, code)),

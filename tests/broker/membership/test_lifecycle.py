@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.membership.lifecycle import BrokerLifecycle, Directories, Stage, Timing
+from pykafka_broker.broker.membership.lifecycle import BrokerLifecycle, Directories, Stage
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.peers import LinkError, OnReply
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.broker_heartbeat_response import BrokerHeartbeatResponse as Heard
@@ -14,11 +15,14 @@ from pykafka_broker.protocol.messages.broker_registration_request import BrokerR
 from pykafka_broker.protocol.messages.broker_registration_response import BrokerRegistrationResponse as Registered
 from pykafka_broker.protocol.runtime import Message
 
-TIMING = Timing(
-    heartbeat_interval_ms=500,
-    session_timeout_ms=3_000,
-    registration_timeout_ms=60_000,
-    directory_failure_timeout_ms=7_000,
+CONFIG = BrokerConfig(
+    {
+        "log.dirs": "unused",
+        "broker.heartbeat.interval.ms": "500",
+        "broker.session.timeout.ms": "3000",
+        "initial.broker.registration.timeout.ms": "60000",
+        "log.dir.failure.timeout.ms": "7000",
+    }
 )
 ONLINE, BROKEN = b"a" * 16, b"b" * 16
 
@@ -32,7 +36,7 @@ class World:
         self.heard: list[str] = []
         self.applied_offset = 5
         self.offline: list[bytes] = []
-        self.life = BrokerLifecycle(BrokerRegistrationRequest(broker_id=3), self.ask, self, TIMING, self.now)
+        self.life = BrokerLifecycle(BrokerRegistrationRequest(broker_id=3), self.ask, self, CONFIG, self.now)
 
     def ask(self, request: Message, on_reply: OnReply, timeout_ms: int) -> None:
         self.asked.append((request, on_reply))

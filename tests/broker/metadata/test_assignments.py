@@ -25,7 +25,7 @@ class ControllerElsewhere:
     def __init__(self) -> None:
         self.asked: list[tuple[AssignReplicasToDirsRequest, Callable[[Any], None]]] = []
         self.node: Any = SimpleNamespace(
-            local=None,
+            metadata_leader=None,
             id=1,
             broker_epoch=7,
             clock=SimpleNamespace(now=0),

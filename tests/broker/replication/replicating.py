@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pykafka_broker.broker.broker import add_replication
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.peers import OnReply
@@ -32,7 +33,7 @@ class Cluster(Neighbourhood):
         self._unanswered: list[Callable[[], None]] = []
         for node in self.nodes.values():
             node.metadata.ask = partial(self._ask, node.metadata.ask)  # type: ignore[method-assign]
-            node.whole.replicate()
+            add_replication(node.whole)
 
     def topic(self, *replicas: int, isr: tuple[int, ...] | None = None, **overrides: str) -> bytes:
         """`t`, led by the first of them; its id."""

@@ -317,7 +317,7 @@ def test_what_is_lost_with_its_disk_is_forgotten_though_its_answer_is_here(
         following.fetcher.remove(following.followed[1].key)
         return FetchOutcome.LATER
 
-    monkeypatch.setattr(PartitionFetchState, "take", lambda self, data, wall: take_offline(data, wall))
+    monkeypatch.setattr(PartitionFetchState, "apply", lambda self, data, wall: take_offline(data, wall))
     following.answer(records(1))
     assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
 
@@ -365,7 +365,7 @@ def test_one_whose_disk_fails_at_an_answer_is_followed_no_more(
         return FetchOutcome.LATER
 
     following.answer()
-    monkeypatch.setattr(PartitionFetchState, "take", fail)
+    monkeypatch.setattr(PartitionFetchState, "apply", fail)
     following.answer(records(1))
     assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[1]]
     following.pass_time(BACKOFF_MS)

@@ -132,7 +132,7 @@ def test_a_quota_of_nothing_is_what_kafka_makes_of_it() -> None:
 
 def test_a_broker_asks_it_and_closes_it_at_the_end(tmp_path: Path) -> None:
     node = RealBroker(tmp_path, **{KEY: f"{__name__}:ByTeam", "quota.window.num": "1"})
-    hook = node.broker.whole._quota_hook
+    hook = node.broker.whole.quota_callback
     assert hook is not None
     request = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[])
     assert node.call(request, 9).throttle_time_ms == 0

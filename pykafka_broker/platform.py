@@ -56,14 +56,14 @@ _OPENED = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os,
 
 
 def open_file(path: str, flags: int, mode: int = 0o644) -> int:
-    """Open a file, and return a descriptor that no other program inherits."""
+    """Open a file, and return a descriptor closed to other programs."""
     if _WINDOWS:
         return _open_shared(path, flags)
     return os.open(path, flags | _OPENED, mode)
 
 
 def _open_shared(path: str, flags: int) -> int:
-    """Open a file on Windows so that it may be renamed and removed meanwhile (FILE_SHARE_DELETE)."""
+    """Open a file on Windows for reading and writing, with renames and removals allowed (FILE_SHARE_DELETE)."""
     import ctypes
     import msvcrt
 
@@ -160,7 +160,7 @@ def unlock(fd: int) -> None:
 
 
 def disk_usage(path: str) -> tuple[int, int]:
-    """Return the size of a disk in bytes, and the bytes that are free for the process."""
+    """Return the size of a disk in bytes, and the bytes free for the process."""
     if hasattr(os, "statvfs"):
         status = os.statvfs(path)
         return status.f_blocks * status.f_frsize, status.f_bavail * status.f_frsize

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
-from pykafka_broker import system
+from pykafka_broker import platform
 from pykafka_broker.testing import KafkaBroker
 
 ELSEWHERE = Path(__file__).with_name("elsewhere.py")
@@ -56,8 +56,8 @@ def consumed(broker: KafkaBroker) -> int:
 
 
 def test_a_write_at_a_place_leaves_the_rest(tmp_path: Path) -> None:
-    fd = system.open_file(str(tmp_path / "file"), os.O_RDWR | os.O_CREAT)
-    for write, read in ((system.write_at, system.read_at), (system._seek_and_write, system._seek_and_read)):
+    fd = platform.open_file(str(tmp_path / "file"), os.O_RDWR | os.O_CREAT)
+    for write, read in ((platform.write_at, platform.read_at), (platform._seek_and_write, platform._seek_and_read)):
         assert write(fd, b"abcdef", 0) == 6
         assert write(fd, b"XY", 2) == 2
         assert read(fd, 3, 1) == b"bXY"
@@ -66,22 +66,22 @@ def test_a_write_at_a_place_leaves_the_rest(tmp_path: Path) -> None:
 
 
 def test_room_where_it_can_not_be_promised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fd = system.open_file(str(tmp_path / "file"), os.O_RDWR | os.O_CREAT)
+    fd = platform.open_file(str(tmp_path / "file"), os.O_RDWR | os.O_CREAT)
     monkeypatch.delattr(os, "posix_fallocate", raising=False)
-    system.allocate(fd, 1_000)
+    platform.allocate(fd, 1_000)
     assert os.fstat(fd).st_size == 1_000
-    system.allocate(fd, 10)
+    platform.allocate(fd, 10)
     assert os.fstat(fd).st_size == 1_000
     os.close(fd)
 
 
 def test_disks_and_descriptors_without_the_calls_of_posix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    total, usable = system.disk_usage(str(tmp_path))
+    total, usable = platform.disk_usage(str(tmp_path))
     monkeypatch.delattr(os, "statvfs")
-    monkeypatch.setattr(system, "shutil", _Shutil(total, usable))
-    assert system.disk_usage(str(tmp_path)) == (total, usable)
-    monkeypatch.setattr(system, "resource", None)
-    assert system.open_files_limit() is None
+    monkeypatch.setattr(platform, "shutil", _Shutil(total, usable))
+    assert platform.disk_usage(str(tmp_path)) == (total, usable)
+    monkeypatch.setattr(platform, "resource", None)
+    assert platform.open_files_limit() is None
 
 
 class _Shutil:
