@@ -22,7 +22,6 @@ from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.clock import Clock
 from pykafka_broker.control.traffic.answers import Change, answer_change, change, refusing, with_records
 from pykafka_broker.control.traffic.exchange import (
-    KEPT_HEAD_BYTES,
     KEPT_REQUEST_BYTES,
     Exchange,
     Kept,
@@ -85,7 +84,7 @@ class ObservedRouter:
         size = len(frame)
         served: memoryview | bytes = frame
         if size >= KEPT_REQUEST_BYTES:
-            kept = frame[:KEPT_HEAD_BYTES].tobytes()
+            kept = frame[:KEPT_REQUEST_BYTES].tobytes()
         elif (kept := frame.tobytes()) >= _AFTER_PRODUCE:
             served = kept  # bytes are quicker to read
         began = perf_counter_ns()

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.api.classic_groups import join_group
+from pykafka_broker.broker.api.classic_groups import heartbeat, join_group
 from pykafka_broker.broker.api.consumer_group_heartbeat import consumer_group_heartbeat
 from pykafka_broker.broker.api.group_offsets import offset_commit, offset_fetch
-from pykafka_broker.broker.api.heartbeat import heartbeat
 from pykafka_broker.broker.api.share_group_heartbeat import share_group_heartbeat
 from pykafka_broker.broker.api.share_group_state import read_state
 from pykafka_broker.broker.waiting.future import Future, Lost, TooLate

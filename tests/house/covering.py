@@ -239,7 +239,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "compares with what Kafka answered to the same steps",
         """
         broker/api/classic_groups broker/api/consumer_group_heartbeat broker/api/group_admin
-        broker/api/group_offsets broker/api/heartbeat coordinators/groups/classic_group
+        broker/api/group_offsets coordinators/groups/classic_group
         coordinators/groups/consumer_classic coordinators/groups/consumer_protocol
         coordinators/groups/coordinator
         """,

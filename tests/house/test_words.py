@@ -18,7 +18,7 @@ PRONOUNS = re.compile(r"(It|Its|Of|Those|These|Who|Whose|Whoever|Whatever|That|T
 DOUBLE_NAMES = 1  # public class names that stand for several classes
 # First lines that begin so, by folder.
 PRONOUN_LINES = {
-    "broker": 3,
+    "broker": 1,
 }
 
 

@@ -108,16 +108,15 @@ def describe_client_quotas(
 ) -> DescribeClientQuotasResponse:
     try:
         services.authorise(context, AclOperation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER)
-        found = quotas.describe_client_quotas(services.image, request.components, request.strict)
+        entries = [
+            EntryData(
+                [EntityData(kind, name) for kind, name in entity],
+                [ValueData(key, value) for key, value in values.items()],
+            )
+            for entity, values in quotas.describe_client_quotas(services.image, request.components, request.strict)
+        ]
     except ApiError as error:
         return DescribeClientQuotasResponse(error_code=error.code, error_message=error.message, entries=None)
-    entries = [
-        EntryData(
-            [EntityData(kind, name) for kind, name in entity],
-            [ValueData(key, value) for key, value in values.items()],
-        )
-        for entity, values in found
-    ]
     return DescribeClientQuotasResponse(entries=entries)
 
 

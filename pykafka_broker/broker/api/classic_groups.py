@@ -1,4 +1,4 @@
-"""Members of groups of the classic protocol: JoinGroup v0-v9, SyncGroup v0-v5, LeaveGroup v0-v5.
+"""Members of groups of the classic protocol: JoinGroup v0-v9, SyncGroup v0-v5, Heartbeat v0-v4, LeaveGroup v0-v5.
 
 JoinGroup: waits until the join phase of the group closes; the leader is told everybody's subscription. Versions: 0 has
 one timeout, 4 asks dynamic members to come back with the id they are given (KIP-394), 5 static members (KIP-345), 7 the
@@ -6,6 +6,9 @@ protocol type in the answer, 8 a reason (KIP-800), 9 skip-assignment (KIP-814).
 
 SyncGroup: the leader's request brings everybody's assignment; the others' wait for it. From version 5 on protocol type
 and name must be given and be the group's. Versions: 3 static members (KIP-345), 5 protocol type and name (KIP-559).
+
+Heartbeat: keeps a member alive and tells of a rebalance; while the group is being loaded everything is fine. Versions:
+3 static members (KIP-345).
 
 LeaveGroup: each member is removed and answered by itself; an administrator removes static members by instance id alone.
 Versions: 3 a list of members (KIP-345), 5 a reason (KIP-800). Before 3 there is one member, whose error is the error of
@@ -17,11 +20,13 @@ from __future__ import annotations
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Future, then
+from pykafka_broker.broker.waiting.future import Answer, Future, then, when_committed
 from pykafka_broker.coordinators.groups.classic import join_refusal
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatResponse
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest
 from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
@@ -85,3 +90,17 @@ def leave_group(services: Services, context: RequestContext, request: LeaveGroup
 
 def _whole_answer(response: LeaveGroupResponse) -> LeaveGroupResponse:
     return LeaveGroupResponse(error_code=response.members[0].error_code) if response.members else response
+
+
+@handles(ApiKey.HEARTBEAT)
+def heartbeat(services: Services, context: RequestContext, request: HeartbeatRequest) -> Answer[HeartbeatResponse]:
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    host = services.groups
+    error = host.refusal(request.group_id) if request.group_id else ErrorCode.NONE
+    if error is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+        return HeartbeatResponse()
+    if error is ErrorCode.NONE:
+        error = host.coordinator.heartbeat(request, context.now)
+        host.heard(context, request.group_id, request.member_id)
+    host.confirm_by_append(request.group_id, error)
+    return when_committed(HeartbeatResponse(error_code=error), host.committed(request.group_id))

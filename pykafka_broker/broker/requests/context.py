@@ -1,6 +1,7 @@
-"""What a handler knows of the request and of the connection that it came from.
+"""A request and its connection, as handlers know them.
 
-Rule: values only; nothing here can reach the socket.
+Rule: values only; nothing here can reach the socket. A module of its own: every room knows requests, and only the
+router knows the services that answer them.
 """
 
 from __future__ import annotations
@@ -13,14 +14,16 @@ if TYPE_CHECKING:
     from pykafka_broker.security.sasl.exchange import SaslExchange
 
 ANONYMOUS = "User:ANONYMOUS"
-NO_CONNECTION = -1  # the id of one that has no socket: requests from inside the process
+NO_CONNECTION = -1  # the connection id of requests from inside the process
 
 
 class ConnectionContext:
-    """One client connection. `local_host` and `local_port` are the address that the client dialled. login: how far it
-    has come in saying who it is, on a listener with SASL; by_token: it has said so with a delegation token;
-    forwarded: it is connected to a broker, which has looked at who it is. network_ns: what reading from and writing to
-    its socket has taken and no request has been charged with, in nanoseconds; None as long as nobody measures it.
+    """A client connection, without the socket.
+
+    local_host, local_port: the address that the client dialled. login: the state of the authentication, on a listener
+    with SASL; by_token: authenticated with a delegation token; forwarded: authenticated by the broker that the client
+    is connected to. network_ns: time of reading and writing that no request has been charged with; None while the time
+    is not measured.
     """
 
     __slots__ = (
@@ -58,7 +61,7 @@ class ConnectionContext:
 
 
 class RequestContext:
-    """One request: its header, its connection and the time (epoch milliseconds) at which it arrived."""
+    """A request's header, connection and time of arrival (epoch milliseconds)."""
 
     __slots__ = ("api_key", "api_version", "client_id", "connection", "correlation_id", "now")
 
@@ -79,7 +82,7 @@ class RequestContext:
         self.now = now
 
     def spending(self) -> Spend:
-        """Return what a decision about topics calls with the number of partitions that it creates or deletes."""
+        """Return the callback of a decision about topics, called with the number of created or deleted partitions."""
         return unlimited
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from pykafka_broker.cluster.image import MetadataImage
 
 
 class EncodedReply:
-    """A response that is already bytes, for one version."""
+    """A response as bytes, for one version."""
 
     __slots__ = ("body",)
 
@@ -24,7 +24,7 @@ class EncodedReply:
 
 
 class ReplyCache:
-    """Encoded replies by what was asked, for one generation of the image; at most so many, and so many bytes."""
+    """Encoded replies by request, for one generation of the metadata image; bounded in number and bytes."""
 
     __slots__ = ("_bytes", "_generation", "_most", "_most_bytes", "_replies")
 
@@ -41,7 +41,7 @@ class ReplyCache:
         return self._replies.get(key)
 
     def put(self, image: MetadataImage, key: Hashable, reply: EncodedReply) -> EncodedReply:
-        """Keep an answer that was made from `image` as it is now."""
+        """Keep an answer made from `image`, and return the answer."""
         size = len(reply.body)
         full = len(self._replies) >= self._most or self._bytes + size > self._most_bytes
         if full or self._generation != image.generation:

@@ -81,7 +81,7 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.FIND_COORDINATOR: Route("find_coordinator", when_lost=_STORAGE),
     ApiKey.JOIN_GROUP: Route("classic_groups"),
     ApiKey.SYNC_GROUP: Route("classic_groups"),
-    ApiKey.HEARTBEAT: Route("heartbeat"),
+    ApiKey.HEARTBEAT: Route("classic_groups"),
     ApiKey.LEAVE_GROUP: Route("classic_groups"),
     ApiKey.OFFSET_COMMIT: Route("group_offsets"),
     ApiKey.OFFSET_FETCH: Route("group_offsets"),

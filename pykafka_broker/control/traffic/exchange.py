@@ -96,10 +96,7 @@ def error_name(code: int) -> str:
     return ErrorCode(code).name if code in ErrorCode._value2member_map_ else str(code)
 
 
-KEPT_REQUEST_BYTES = 16 << 10  # a request of fewer bytes is kept whole
-KEPT_HEAD_BYTES = (
-    8 << 10
-)  # of a longer one: copying twice as much would cost a large Produce more than all the rest here
+KEPT_REQUEST_BYTES = 16 << 10  # a longer request is kept up to here
 _KEPT_PIECE_BYTES = 4 << 10  # of an answer's pieces; longer ones are records or lists of a cluster's size
 _KEY_VERSION_CORRELATION = Struct(">hhi")
 
@@ -206,7 +203,7 @@ def client_id_of(frame: bytes) -> str | None:
 
 def kept_part(frame: bytes) -> bytes:
     """Return the part of a request for the log."""
-    return frame if len(frame) < KEPT_REQUEST_BYTES else frame[:KEPT_HEAD_BYTES]
+    return frame[:KEPT_REQUEST_BYTES]
 
 
 def thinned(pieces: Pieces) -> Kept:

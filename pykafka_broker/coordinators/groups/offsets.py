@@ -105,7 +105,7 @@ class OffsetStore:
                 yield topic, partition, offset
 
     def pending(self, group_id: str) -> Mapping[TopicPartition, Mapping[int, CommittedOffset]]:
-        """Return the offsets of a group that an open transaction may still change. Read only."""
+        """Return the offsets of a group in open transactions, which may still change. Read only."""
         group = self.groups.get(group_id)
         return {} if group is None else group.pending
 
