@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.broker.metadata.assignments import AssignmentsManager
 from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
 from pykafka_broker.broker.setup import NO_SETUP, Setup
@@ -60,7 +60,7 @@ class Broker:
         self.clock = clock
         self.on_useless: Callable[[], None] | None = None  # the last log directory has failed
         self.fs = OsFileSystem() if fs is None else fs
-        self.node = node = Node(
+        self.node = node = ServerNode(
             config,
             clock,
             self.fs,

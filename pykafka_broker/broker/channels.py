@@ -19,7 +19,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Message
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.node import Node
+    from pykafka_broker.broker.node import ServerNode
 
 _Found = tuple[Address, int]  # with the epoch of the registration
 
@@ -27,7 +27,7 @@ _Found = tuple[Address, int]  # with the epoch of the registration
 class BrokerChannels:
     """The channels of a node, each for one purpose: requests are answered in their order."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ServerNode) -> None:
         self._node = node
         self._open: dict[tuple[int, str], tuple[_Found, Peer]] = {}  # by broker and client id
 
@@ -60,7 +60,7 @@ class BrokerChannels:
         return None
 
 
-def inter_broker_listener(node: Node) -> str:
+def inter_broker_listener(node: ServerNode) -> str:
     """Return the name of the listener where brokers talk to each other."""
     config = node.config
     return (config.inter_broker_listener_name or config.security_inter_broker_protocol).upper()
@@ -89,7 +89,7 @@ class RequestBatcher(ABC, Generic[W]):
     client_id: str
     versions: Versions | None = None
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ServerNode) -> None:
         self._node = node
         self._queues: dict[int, _Queue[W]] = {}
         self._retries: list[tuple[int, Callable[[], None]]] = []

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any
 
 from pykafka_broker.broker.metadata.metadata_source import MetadataLeader
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster import heartbeats, registration
@@ -162,7 +162,7 @@ class QuorumController:
 
     def __init__(
         self,
-        node: Node,
+        node: ServerNode,
         metadata: MetadataLeader,
         listeners: Sequence[Endpoint],
         fs: FileSystem,
@@ -236,7 +236,7 @@ class DelegationTokenExpiry:
     expired all the same.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ServerNode) -> None:
         self._node = node
         self._next = node.clock.now + node.config.delegation_token_expiry_check_interval_ms
 

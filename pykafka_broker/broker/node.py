@@ -1,7 +1,7 @@
 """The base of one broker: its settings, its time, its logs, its metadata and its partitions.
 
-Rule: no part of a node knows coordinators or requests. Hosts of coordinators get a `Node`, handlers get the `Services`
-that are made of it.
+Rule: no part of a node knows coordinators or requests. Hosts of coordinators get a `ServerNode`, handlers get the
+`Services` that are made of the node.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ NO_LEADER = -1
 Subscriber = Callable[[MetadataDelta], None]
 
 
-class Node:
+class ServerNode:
     """The base of a broker, or of a controller alone.
 
     config: the settings of now; dynamic settings lie over `static_config`.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from pykafka_broker.broker.channels import inter_broker_listener
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.broker.metadata.metadata_source import MetadataSource
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.fetch_session import FetchSessionCache
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
@@ -55,7 +55,7 @@ class BoundEndpoint(Protocol):
 
 
 class Timed(Protocol):
-    """Whatever has deadlines, in milliseconds of `Clock.now`."""
+    """A part of the broker with deadlines, in milliseconds of `Clock.now`."""
 
     def next_deadline(self) -> int | None: ...
 
@@ -92,7 +92,7 @@ class Services:
     on_made: takes each new host, to drive its deadlines.
     """
 
-    def __init__(self, node: Node, new_session_id: Callable[[], int], on_made: Callable[[Timed], None]) -> None:
+    def __init__(self, node: ServerNode, new_session_id: Callable[[], int], on_made: Callable[[Timed], None]) -> None:
         self.node = node
         self.node_id = node.id
         self.clock = node.clock

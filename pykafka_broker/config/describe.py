@@ -1,4 +1,4 @@
-"""What DescribeConfigs says of a topic, the broker, a group or a metrics subscription (KIP-226, KIP-569, KIP-714).
+"""DescribeConfigs of a topic, the broker, a group or a metrics subscription (KIP-226, KIP-569, KIP-714).
 
 Rule: synonyms are listed from the layer that wins to the one that loses, under the broker's own names; the first of
 them gives the source. As in Kafka the list starts at the entry's own name: where only a synonym of another unit is set,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from pykafka_broker.broker.broker import Broker
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.setup import Setup
 from pykafka_broker.cluster.bootstrap import bootstrap_records, first_records
 from pykafka_broker.cluster.image_records import image_records
@@ -101,7 +101,7 @@ KEPT = {
 SETTINGS = frozenset({*KEPT.values()} - {"topics"})
 
 
-def kept_records(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
+def kept_records(node: ServerNode, keep: Collection[str]) -> list[ApiMessageAndVersion]:
     """Return the records that give an empty cluster back everything in `keep`."""
     if not {*KEPT.values()} & {*keep}:
         return []
@@ -127,7 +127,7 @@ def _kept_as(message: Any) -> str | None:
     return "topics" if of_topic else KEPT.get(RecordType(message.API_KEY))
 
 
-def settings_taken_back(node: Node, keep: Collection[str]) -> list[ApiMessageAndVersion]:
+def settings_taken_back(node: ServerNode, keep: Collection[str]) -> list[ApiMessageAndVersion]:
     """Return records to restore the settings of a cluster's first start, except for `keep`.
 
     The settings of topics are not among them: they go with their topics.

@@ -1,4 +1,4 @@
-"""What the generated messages stand on. Rule: a length from outside is checked before it is used.
+"""The base of the generated messages. Rule: a length from outside is checked before it is used.
 
 Buffers are bytes-like with items of one byte. Errors are `DecodeError` and `EncodeError`, whatever went wrong inside.
 """

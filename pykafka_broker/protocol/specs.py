@@ -1,4 +1,4 @@
-"""What the registries hold. Rule: a spec knows names and versions; a message's module is imported on first use."""
+"""Specs of messages. Rule: a spec knows names and versions; a message's module is imported on first use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who a client is, what it may do, and how much of it.
+"""Identity, rights and quotas of clients.
 
 Rule: sans-IO. No socket, no clock, no thread: bytes and `now` go in, a verdict comes out. Users, rights, tokens and
 quotas are metadata, and change through decisions in `cluster/`. A broker without security imports nothing of this.

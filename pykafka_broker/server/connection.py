@@ -1,4 +1,4 @@
-"""One client connection.
+"""A client connection.
 
 Rule: requests are served one after the other and answered in order. While an answer is parked, no further request of
 this connection is served; other connections go on. A parked request that yields (a fetch) is answered as soon as

@@ -1,4 +1,4 @@
-"""What clients may do and how much: DescribeAcls, CreateAcls, DeleteAcls v0-v3, DescribeClientQuotas, AlterClientQuotas
+"""Rights and quotas of clients: DescribeAcls, CreateAcls, DeleteAcls v0-v3, DescribeClientQuotas, AlterClientQuotas
 v0-v1 (KIP-546), DescribeUserScramCredentials, AlterUserScramCredentials v0 (KIP-554). All of them are kept as metadata.
 
 ACLs: without an authorizer each of the three answers SECURITY_DISABLED, as a broker of Kafka does. A type, a pattern,

@@ -1,4 +1,4 @@
-"""What administrators ask of groups: ListGroups v0-v5, DescribeGroups v0-v6, ConsumerGroupDescribe v0-v1 (KIP-848),
+"""Administration of groups: ListGroups v0-v5, DescribeGroups v0-v6, ConsumerGroupDescribe v0-v1 (KIP-848),
 ShareGroupDescribe v1 (KIP-932), StreamsGroupDescribe v0 (KIP-1071), DeleteGroups v0-v2.
 
 ListGroups: a client sees the groups that it may describe, or all if it may describe the cluster. Filters are compared

@@ -15,7 +15,7 @@ from functools import partial
 from typing import NamedTuple
 
 from pykafka_broker.broker.channels import RequestBatcher, error_code_of
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition
@@ -102,7 +102,7 @@ class JoinRequests(RequestBatcher[Question]):
     versions = (4, 5)
 
     def __init__(
-        self, node: Node, find: Callable[[str], int | None], join_here: Callable[[Asker, TopicPartition], Joined]
+        self, node: ServerNode, find: Callable[[str], int | None], join_here: Callable[[Asker, TopicPartition], Joined]
     ) -> None:
         super().__init__(node)
         self._find = find

@@ -15,7 +15,7 @@ from typing import Any, overload
 
 from pykafka_broker.broker.coordinators.coordinator_log import read_batches, replay_batch
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, TooLate, when_committed
@@ -60,7 +60,7 @@ _FINAL = frozenset(
 class GroupHost:
     """All partitions of `__consumer_offsets` led by the node, behind a single coordinator."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ServerNode) -> None:
         self._node = node
         self.coordinator = GroupCoordinator(
             node.config,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from pykafka_broker.broker.coordinators.coordinator_log import SenselessRecord, as_its_coordinator_tells, partition_for
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import DONE, Future, TooLate, all_of
 from pykafka_broker.cluster.image import MetadataDelta, PartitionImage
@@ -86,7 +86,7 @@ class CoordinatorShards:
 
     def __init__(
         self,
-        node: Node,
+        node: ServerNode,
         topic: str,
         host: ShardHost,
         timeout_ms: Callable[[Iterable[str]], int] | None = None,

@@ -18,7 +18,7 @@ from pykafka_broker.broker.channels import RequestBatcher, error_code_of
 from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME, read_batches, replay_batch
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.coordinators.share_partitions import NotYet, SharePartitions, StateFenced, Stored
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Steps, all_of
@@ -108,7 +108,7 @@ class StateRequests(RequestBatcher[_Try]):
 
     client_id = "Persister-client-%d"
 
-    def __init__(self, node: Node, find: Callable[[ShareKey], int | None]) -> None:
+    def __init__(self, node: ServerNode, find: Callable[[ShareKey], int | None]) -> None:
         super().__init__(node)
         self._find = find
 
@@ -285,7 +285,7 @@ class ShareHost:
     settings: returns the settings of a group.
     """
 
-    def __init__(self, node: Node, settings: Callable[[str], GroupConfig]) -> None:
+    def __init__(self, node: ServerNode, settings: Callable[[str], GroupConfig]) -> None:
         self._node = node
         config = node.config
         self.coordinator = ShareCoordinator(self._exists, config.share_coordinator_snapshot_update_records_per_snapshot)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import DONE, Future
 from pykafka_broker.config.group import GroupConfig
@@ -121,7 +121,7 @@ class Acknowledged(NamedTuple):
 class SharePartitions:
     """The share partitions of a node (Kafka: SharePartitionManager)."""
 
-    def __init__(self, node: Node, host: ShareHost, settings: Callable[[str], GroupConfig]) -> None:
+    def __init__(self, node: ServerNode, host: ShareHost, settings: Callable[[str], GroupConfig]) -> None:
         self._node = node
         self._host = host
         self.settings = settings

@@ -32,7 +32,7 @@ from pykafka_broker.broker.coordinators.transaction_markers import (
     PendingCompletion,
     TransactionMarkerManager,
 )
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
@@ -67,7 +67,7 @@ _FINAL = frozenset(
 class TransactionHost:
     """All transactional ids coordinated by the node: a coordinator for each shard."""
 
-    def __init__(self, node: Node, offsets_decided: OffsetsDecided) -> None:
+    def __init__(self, node: ServerNode, offsets_decided: OffsetsDecided) -> None:
         self._node = node
         self._settings = self._current_settings()
         self._coordinators: dict[int, TransactionCoordinator] = {}

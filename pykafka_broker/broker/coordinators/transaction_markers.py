@@ -19,7 +19,7 @@ from functools import partial
 
 from pykafka_broker.broker.channels import RequestBatcher, error_code_of
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import DONE, Future, all_of
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
@@ -43,7 +43,7 @@ OffsetsDecided = Callable[[int, int, bool], None]  # partition of `__consumer_of
 
 
 def write_marker(
-    node: Node, topic: str, number: int, markers: Markers, offsets_decided: OffsetsDecided
+    node: ServerNode, topic: str, number: int, markers: Markers, offsets_decided: OffsetsDecided
 ) -> tuple[Partition, int]:
     """Append a marker; returns the partition and the offset after the marker. ApiError if the partition refuses."""
     partition, wall = node.replicas.leader(topic, number), node.clock.wall
@@ -204,7 +204,7 @@ class TransactionMarkerManager:
 
     def __init__(
         self,
-        node: Node,
+        node: ServerNode,
         shards: CoordinatorShards,
         offsets_decided: OffsetsDecided,
         record_end: Step,

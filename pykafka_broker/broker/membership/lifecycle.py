@@ -38,7 +38,7 @@ from pykafka_broker.protocol.runtime import Message
 if TYPE_CHECKING:
     from pykafka_broker.broker.metadata.assignments import AssignmentsManager
     from pykafka_broker.broker.metadata.metadata_publisher import MetadataPublisher
-    from pykafka_broker.broker.node import Node
+    from pykafka_broker.broker.node import ServerNode
     from pykafka_broker.broker.services import BoundEndpoint, Services, Timed
     from pykafka_broker.config import BrokerConfig
     from pykafka_broker.log.log_directory import LogDirectory, TopicPartition
@@ -323,7 +323,7 @@ class BrokerStartup:
     on_refused: called with the reason why the broker can't go on.
     """
 
-    def __init__(self, node: Node, assignments: AssignmentsManager) -> None:
+    def __init__(self, node: ServerNode, assignments: AssignmentsManager) -> None:
         self.on_serving: Callable[[], None] = _ignore
         self.on_unfenced: Callable[[], None] = _ignore
         self.on_refused: Callable[[str], None] = logger.critical
@@ -461,7 +461,7 @@ def _ignore() -> None: ...
 logger = logging.getLogger(__name__)
 
 
-def put_strays_aside(node: Node) -> None:
+def put_strays_aside(node: ServerNode) -> None:
     """Put strays aside: logs of no replica of the node. Called before any log of clients' is used."""
     strays: dict[LogDirectory, list[TopicPartition]] = {}
     for key, directory in node.logs.copies():
@@ -484,7 +484,7 @@ def put_strays_aside(node: Node) -> None:
                 node.logs.quarantine(key, directory)
 
 
-def _is_own(node: Node, key: TopicPartition, directory: LogDirectory) -> bool:
+def _is_own(node: ServerNode, key: TopicPartition, directory: LogDirectory) -> bool:
     partition = node.image.partition(*key)
     if partition is None or node.id not in partition.replicas:
         return False

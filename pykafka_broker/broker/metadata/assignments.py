@@ -20,7 +20,7 @@ from pykafka_broker.log.checkpoints import is_reserved
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.node import Node
+    from pykafka_broker.broker.node import ServerNode
     from pykafka_broker.broker.waiting.future import Future
     from pykafka_broker.cluster.image import MetadataDelta, PartitionImage, TopicImage
     from pykafka_broker.log.flush import Waiter
@@ -46,7 +46,7 @@ class AssignmentsManager:
     metadata version changes.
     """
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ServerNode) -> None:
         self.on_change: Callable[[], None] = _ignore_change
         self._node = node
         self._in_process = node.metadata_leader is not None

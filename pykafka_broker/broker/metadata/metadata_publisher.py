@@ -18,7 +18,7 @@ from pykafka_broker.protocol.runtime import uuid_text
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.metadata.assignments import AssignmentsManager
-    from pykafka_broker.broker.node import Node
+    from pykafka_broker.broker.node import ServerNode
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 class MetadataPublisher:
     """The receiver of changes of the metadata on a node (Kafka: BrokerMetadataPublisher)."""
 
-    def __init__(self, node: Node, assignments: AssignmentsManager) -> None:
+    def __init__(self, node: ServerNode, assignments: AssignmentsManager) -> None:
         self._node = node
         self._assignments = assignments
         self.follows_partitions = True  # False until this node may look at its logs

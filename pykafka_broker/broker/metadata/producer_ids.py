@@ -1,7 +1,7 @@
 """The producer ids that a broker hands out, from blocks that the controller gives (KIP-730).
 
 Rule: an id is handed out once in the life of the cluster. The rest of a block is lost when the broker stops. The next
-block is asked for when a tenth of the current one is left. Read by `Node` alone, which hands the one manager to the
+block is asked for when a tenth of the current one is left. Read by `ServerNode` alone, which hands the manager to the
 coordinators of transactions: all ids of a broker come from the same block.
 """
 

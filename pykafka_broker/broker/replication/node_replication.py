@@ -36,7 +36,7 @@ from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.security.quotas.rate import Windows
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.node import Node
+    from pykafka_broker.broker.node import ServerNode
     from pykafka_broker.cluster.image import MetadataImage
 
 logger = logging.getLogger(__name__)
@@ -191,7 +191,7 @@ _FETCH_VERSIONS = ((27, 18), (21, 17), (19, 16), (10, 15), (9, 14), (0, 13))
 class NodeReplication:
     """The replication of a node: fetchers, ISR changes and throttles."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: ServerNode) -> None:
         self.id = node.id
         self.clock = node.clock
         self._node = node

@@ -1,4 +1,4 @@
-"""What the session of a follower has not been told yet.
+"""News for the fetch session of a follower.
 
 Rule: whoever follows a thousand partitions is not asked about each of them with every fetch. Of a partition in the
 session the leader says when there may be something new (`Partition.moved`); a fetch looks at those, and at what it

@@ -25,7 +25,7 @@ from pykafka_broker.server.event_loop import seconds
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
-    from pykafka_broker.broker.node import Node
+    from pykafka_broker.broker.node import ServerNode
     from pykafka_broker.broker.replication.node_replication import NodeReplication
     from pykafka_broker.cluster.image import PartitionImage
 
@@ -35,7 +35,7 @@ _CONTROLLER = "kafka_controller_kafkacontroller_"
 _NOBODY = -1
 
 
-def of_cluster(node: Node) -> Iterator[Metric]:
+def of_cluster(node: ServerNode) -> Iterator[Metric]:
     """Yield metrics of replicas and of the controller."""
     if node.roles.broker:
         yield from _of_replicas(node)
@@ -43,7 +43,7 @@ def of_cluster(node: Node) -> Iterator[Metric]:
         yield from _of_the_controller(node)
 
 
-def _of_replicas(node: Node) -> Iterator[Metric]:
+def _of_replicas(node: ServerNode) -> Iterator[Metric]:
     counts = _replica_counts(node)
     for name, says in (
         ("partitioncount", "Partitions with a replica here"),
@@ -68,7 +68,7 @@ def _of_replicas(node: Node) -> Iterator[Metric]:
     )
 
 
-def _replica_counts(node: Node) -> Counter[str]:
+def _replica_counts(node: ServerNode) -> Counter[str]:
     image, found = node.image, Counter[str]()
     for name, topic in image.topics.items():
         least: int | None = None  # the topic's min.insync.replicas
@@ -93,7 +93,7 @@ def _count_led(partition: PartitionImage, least: int, found: Counter[str]) -> No
     found["reassigningpartitions"] += bool(partition.adding_replicas or partition.removing_replicas)
 
 
-def _of_the_controller(node: Node) -> Iterator[Metric]:
+def _of_the_controller(node: ServerNode) -> Iterator[Metric]:
     image = node.image
     fenced = sum(broker.fenced for broker in image.brokers.values())
     partitions = [each for topic in image.topics.values() for each in topic.partitions.values()]

@@ -1,4 +1,4 @@
-"""This node as a client that logs in at another: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER and GSSAPI.
+"""Logins of a node at another node: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER and GSSAPI.
 
 Rule: the name of this node stands in the login module of the listener
 (`listener.name.<name>.<mechanism>.sasl.jaas.config`): `username` and `password`; `unsecuredLoginStringClaim_sub` of an

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.broker.node import Node
+from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.control.api.metrics import of_cluster
 from tests.broker.controller_node import ControllerNode
 from tests.broker.neighbourhood import Neighbourhood
@@ -15,7 +15,7 @@ MANAGER = "kafka_server_replicamanager_"
 CONTROLLER = "kafka_controller_kafkacontroller_"
 
 
-def told(node: Node) -> dict[str, float]:
+def told(node: ServerNode) -> dict[str, float]:
     return {sample.name: sample.value for metric in of_cluster(node) for sample in metric.samples}
 
 

@@ -1,4 +1,4 @@
-"""What clients and brokers ask a controller about nodes: ApiVersions v0-v4, DescribeCluster v1-v2 (KIP-919),
+"""Requests to a controller about nodes: ApiVersions v0-v4, DescribeCluster v1-v2 (KIP-919),
 BrokerRegistration v0-v4, BrokerHeartbeat v0-v2, ControllerRegistration v0 (KIP-631, KIP-919), AlterPartition v2-v3,
 AllocateProducerIds v0, AssignReplicasToDirs v0.
 
