@@ -306,8 +306,8 @@ class Elections(NamedTuple):
 
     After a crash a log may have lost its end, and clients must be able to find out (KIP-101, KIP-320).
 
-    leaderless: the node starts: it becomes the leader also of partitions that another broker led, and the only replica
-    in sync.
+    leaderless: the node starts. Wherever it is in sync it becomes the leader, also of partitions that another broker
+    led, and the only replica in sync.
     """
 
     leaderless: bool = False

@@ -432,9 +432,7 @@ class Comparison:
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], list[str]] = {}
-        self._rests_on: dict[
-            tuple[int, int], int
-        ] = {}  # for a tentative verdict: the depth of that outermost open pair
+        self._rests_on: dict[tuple[int, int], int] = {}  # depth of that outermost open pair, of tentative verdicts
         self._tentative: list[tuple[int, int]] = []
         self._depth = self._outermost = 0
         self._compared: list[Json] = []  # keeps the objects behind the ids alive
@@ -643,7 +641,7 @@ def parse(text: str, library: Mapping[str, str]) -> JsonSchema:
     """Parse a schema. Raises InvalidSchema."""
     try:
         return _parsed(read_json(text), library)
-    except ValueError as error:  # a reference is no address, like "http://[x"
+    except ValueError as error:  # a reference is no valid address: "http://[x", say
         raise InvalidSchema(str(error)) from None
 
 
@@ -654,8 +652,7 @@ def _parsed(found: Json, library: Mapping[str, str]) -> JsonSchema:
         if not isinstance(found.get("$schema", ""), str):
             raise InvalidSchema("$schema is no text")
         validator = validator_for(found, default=Draft7Validator)
-        for error in validator(validator.META_SCHEMA).iter_errors(
-            found
-        ):  # formats are not checked: `pattern` has the syntax of JavaScript
+        # Formats are not checked: Python may not know the regular expressions of a `pattern`.
+        for error in validator(validator.META_SCHEMA).iter_errors(found):
             raise InvalidSchema(f"{error.message} at #/{'/'.join(map(str, error.absolute_path))}")
     return JsonSchema(found, Library({name: read_json(needed) for name, needed in library.items()}))
