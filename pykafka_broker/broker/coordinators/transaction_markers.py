@@ -44,8 +44,12 @@ OffsetsDecided = Callable[[int, int, bool], None]  # partition of `__consumer_of
 
 def write_marker(
     node: ServerNode, topic: str, index: int, markers: Markers, offsets_decided: OffsetsDecided
-) -> tuple[Partition, int]:
-    """Append a marker; returns the partition and the offset after the marker. Raises ApiError from the partition."""
+) -> tuple[Partition, Future[None]]:
+    """Append a marker; returns the partition and the future of the marker being committed.
+
+    The wait begins with the append: after a change of leaders the same offset may hold another record, and the
+    marker be cut off. Raises ApiError if the partition refuses.
+    """
     partition, wall = node.replicas.leader(topic, index), node.clock.wall
     batch = build_end_transaction_marker(
         commit=markers.commit,
@@ -59,7 +63,7 @@ def write_marker(
     appended = partition.append(batch, wall, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version)
     if topic == CONSUMER_OFFSETS:
         offsets_decided(index, markers.producer_id, markers.commit)
-    return partition, appended.last_offset + 1
+    return partition, partition.committed(appended.last_offset + 1)
 
 
 Answered = Callable[[TopicPartition, ErrorCode], None]
@@ -180,7 +184,7 @@ class PendingCompletion:
         self.coordinator = coordinator
         self.markers = markers
         self.done: set[TopicPartition] = set()  # partitions that have their marker, or need none
-        self.written: tuple[tuple[Partition, int], ...] = ()  # markers in partitions led here, and their ends
+        self.written: tuple[tuple[Partition, Future[None]], ...] = ()  # markers in partitions led here, and commits
         self.requests: list[MarkerRequest] = []  # to other brokers
         self.refused: dict[TopicPartition, str] = {}  # the reasons at this try
         self.logged_refusals = ""  # as last logged, so that each text is logged once
@@ -239,8 +243,7 @@ class TransactionMarkerManager:
         ending = self._endings.get(transactional_id)
         if ending is None:
             return DONE
-        own = [each for each in ending.written if each[0].followers is None]
-        return all_of(*(partition.committed(offset) for partition, offset in own))
+        return all_of(*(commit for partition, commit in ending.written if partition.followers is None))
 
     def forget(self, transactional_ids: Iterable[str]) -> None:
         """Forget the ends of transactions that have a new coordinator: it begins again with their markers."""
@@ -265,18 +268,13 @@ class TransactionMarkerManager:
                 ending = self._endings[name] = PendingCompletion(number, coordinator, markers)
             if not ending.given_up and not ending.busy:
                 ending.busy = True
-                self._when_committed(ending, self._shards.uncommitted([number]), self._write)
+                outcome = all_of(*(log.committed(end) for log, end in self._shards.uncommitted([number])))
+                self._when_committed(ending, outcome, self._write)
 
     # -- the steps of an end, one after the other
 
-    def _when_committed(
-        self,
-        ending: PendingCompletion,
-        written: Iterable[tuple[Partition, int]],
-        then: Step,
-    ) -> None:
-        """Call `then` once all offsets are committed, at once if they are. After a failure the end is tried again."""
-        commits = all_of(*(partition.committed(offset) for partition, offset in written))
+    def _when_committed(self, ending: PendingCompletion, commits: Future[None], then: Step) -> None:
+        """Call `then` once `commits` is done, which may be now. After a failed commit the end is tried again later."""
         commits.add_done_callback(partial(self._on_committed, ending, then))
 
     def _on_committed(self, ending: PendingCompletion, then: Step, commits: Future[None]) -> None:
@@ -349,7 +347,7 @@ class TransactionMarkerManager:
             self._log_refusals(ending)
             self._retry_later(ending, ELSEWHERE_RETRY_MS if ending.requests else MARKER_RETRY_MS)
         else:
-            self._when_committed(ending, ending.written, self._record)
+            self._when_committed(ending, all_of(*(commit for _, commit in ending.written)), self._record)
 
     def _log_refusals(self, ending: PendingCompletion) -> None:
         (topic, index), why = next(iter(ending.refused.items()))
