@@ -457,9 +457,8 @@ async def run(tool: Tool) -> int:
             else:
                 await alter(tool, client, entities, added, deleted)
     except ClientError as error:
-        if (
-            type(error) is not ClientError or error.__cause__ is not None
-        ):  # an error of the cluster or the client, not of the tool's own checks
+        # Errors of the cluster or the client come with the arguments, errors of the tool's own checks without.
+        if type(error) is not ClientError or error.__cause__ is not None:
             tool.warn(f"Error while executing config command with args '{' '.join(tool.arguments)}'")
         raise
     return 0

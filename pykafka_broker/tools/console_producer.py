@@ -158,9 +158,7 @@ class LineReader:
         found: Headers = []
         # An empty separator splits into letters, and an empty pair separator leaves the name empty, as in Java.
         for pair in text.split(self._separator) if self._separator else text:
-            name, separator, value = (
-                pair.partition(self._pair_separator) if self._pair_separator else ("", "found", pair)
-            )
+            name, separator, value = pair.partition(self._pair_separator) if self._pair_separator else ("", "at", pair)
             if not separator and not self._lenient:
                 raise ClientError(f"No header key separator found in pair '{pair}' on line number {self._number}")
             if name == self._null:

@@ -63,9 +63,8 @@ async def create_token(client: Client, owner: str | None, renewers: Sequence[str
     whose = f"{made.principal_type}:{made.principal_name}"
     requester = f"{made.token_requester_principal_type}:{made.token_requester_principal_name}"
     times = made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms
-    asked_by = (
-        whose if requester == ":" else requester
-    )  # a broker from before KIP-373 names no requester: it is always the owner
+    # A broker from before KIP-373 names no requester, which is always the owner.
+    asked_by = whose if requester == ":" else requester
     return Token(made.token_id, bytes(made.hmac), whose, asked_by, list(renewers), *times)
 
 

@@ -450,7 +450,7 @@ def _broker_list(text: str) -> list[int]:
     """Read a list of brokers. Raises ClientError."""
     brokers = []
     for each in text.split(","):
-        if not each.isdigit():
+        if not each.isdecimal():
             raise ClientError(f'For input string: "{each}"')
         brokers.append(int(each))
     twice = sorted({each for each in brokers if brokers.count(each) > 1})
