@@ -257,6 +257,7 @@ class Deletions:
         return None
 
     def _sync(self, directory: LogDirectory) -> None:
-        """Make every rename so far outlive a power cut."""
+        """Make every rename so far outlive a power cut. Runs in a thread."""
+        # First, so that a rename during the sync asks for another sync.
         self._unsynced.discard(directory.path)
         directory.fs.sync_directory(directory.path)

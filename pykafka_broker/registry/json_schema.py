@@ -229,7 +229,7 @@ def _added(comparison: Comparison, old: Subschema, now: Subschema, name: str, pa
 
 
 def _schema_for(node: Subschema, name: str) -> Subschema | None:
-    """Return the schema for a property without a declaration; None if such a property is forbidden."""
+    """Return the schema for a property that is not under `properties`; None if such a property is forbidden."""
     for pattern, found in node.named("patternProperties").items():
         if _matches(pattern, name):
             return found

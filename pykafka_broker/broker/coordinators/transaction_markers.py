@@ -70,7 +70,7 @@ Answered = Callable[[TopicPartition, ErrorCode], None]
 
 
 class MarkerRequest:
-    """The partitions of a transaction to be marked by a broker."""
+    """The partitions of a transaction that another broker leads and has to mark."""
 
     __slots__ = ("answered", "markers", "partitions")
 
@@ -80,7 +80,7 @@ class MarkerRequest:
         self.answered = answered
 
     def drop(self) -> None:
-        """Drop the partitions without an answer; an unsent part is not sent."""
+        """Drop the partitions without an answer: none of them is sent any more."""
         self.partitions.clear()
 
     def answer(self, partition: TopicPartition, code: ErrorCode) -> None:
@@ -164,7 +164,7 @@ _FENCED = frozenset(
 
 
 class PendingCompletion:
-    """A transaction on the way from outcome to end."""
+    """A transaction whose outcome is decided and whose end is not recorded yet."""
 
     __slots__ = (
         "busy",

@@ -97,12 +97,12 @@ def _read_pcapng(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
         if kind == _INTERFACE:
             interfaces.append((unpack_from(order + "H", body)[0], _resolution(body, order)))
         elif kind == _PACKET:
-            number, high, low, kept = unpack_from(order + "IIII", body)
-            if number < len(interfaces):
-                link, resolution = interfaces[number]
+            interface, high, low, kept = unpack_from(order + "IIII", body)
+            if interface < len(interfaces):
+                link, resolution = interfaces[interface]
                 yield ((high << 32) | low) * resolution, link, body[20 : 20 + kept]
         elif kind == _SIMPLE and interfaces:
-            yield 0.0, interfaces[0][0], body[4:]
+            yield 0.0, interfaces[0][0], body[4:]  # after the length of the packet
         at += size
 
 
