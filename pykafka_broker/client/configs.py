@@ -125,7 +125,7 @@ def _by_node(resources: Iterable[Resource]) -> dict[int | None, list[Resource]]:
     found: dict[int | None, list[Resource]] = {}
     for each in resources:
         of_one = each.type in (ConfigResourceType.BROKER, ConfigResourceType.BROKER_LOGGER) and each.name
-        if of_one and not each.name.isdigit():
+        if of_one and not each.name.isdecimal():
             raise Unusable(f"{each.name} is no id of a broker")
         found.setdefault(int(each.name) if of_one else None, []).append(each)
     return found

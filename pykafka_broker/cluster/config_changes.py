@@ -470,7 +470,7 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
     if proposed["max.connections"] == 0:  # nobody could connect to undo it
         raise _dynamic("Invalid max.connections 0")
     for entry in filter(None, str(proposed["max.connections.per.ip.overrides"] or "").split(",")):
-        if not entry.rpartition(":")[2].strip().isdigit() or ":" not in entry:
+        if not entry.rpartition(":")[2].strip().isdecimal() or ":" not in entry:
             raise _wrong(f"Error parsing configuration property 'max.connections.per.ip.overrides': {entry}")
     return proposed
 

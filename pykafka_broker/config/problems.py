@@ -112,7 +112,7 @@ def _connection_problems(config: BrokerConfig) -> Iterator[str]:
         yield "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set."
     for pair in filter(None, (pair.strip() for pair in overrides.split(","))):
         host, _, count = pair.rpartition(":")
-        if not host or not count.strip().isdigit():
+        if not host or not count.strip().isdecimal():
             yield f"Error parsing configuration property 'max.connections.per.ip.overrides': {pair} is not host:count"
 
 

@@ -63,7 +63,7 @@ async def forward_to_primary(registry: Registry, request: Request, refused: Regi
         response, end_offset = await asyncio.to_thread(_ask, place, request)
     except (OSError, http.client.HTTPException):
         return None
-    if end_offset.isdigit():
+    if end_offset.isdecimal():
         await topic.reach(int(end_offset))
     return response
 

@@ -52,9 +52,10 @@ def test_values_that_contradict_each_other(settings: dict[str, str], sentence: s
     assert list(problems(BrokerConfig(settings))) == ([] if sentence is None else [sentence])
 
 
-def test_connection_overrides_name_host_and_count() -> None:
-    (problem,) = problems(BrokerConfig({"max.connections.per.ip.overrides": "127.0.0.1:5, host"}))
-    assert "host is not host:count" in problem
+@pytest.mark.parametrize("wrong", ["host", "host:\u00b2"])
+def test_connection_overrides_name_host_and_count(wrong: str) -> None:
+    (problem,) = problems(BrokerConfig({"max.connections.per.ip.overrides": f"127.0.0.1:5, {wrong}"}))
+    assert f"{wrong} is not host:count" in problem
 
 
 MEMBER = {
