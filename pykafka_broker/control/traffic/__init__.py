@@ -7,7 +7,6 @@ Rule: the modules know frames and messages of the protocol, and no broker. The r
     request_log.py   the last exchanges, and sums over them
     mentions.py      the topics, partitions, groups and transactional ids of a message
     readable.py      a message as JSON, an exchange as a line, names as people write them
-    capture.py       exchanges from captured traffic
     faults.py        faults: the requests to meet, the effects, the order; faults drawn at random
     answers.py       requests and answers as changed by a fault
 """
