@@ -139,12 +139,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         control/traffic/answers control/traffic/exchange
         """,
     ),
-    "control/test_proxy.py": (
-        "clients go through it",
-        """
-        cli/proxy
-        """,
-    ),
     "control/test_state.py": (
         "resets, keeps and restores brokers with connected clients",
         """

@@ -1,7 +1,7 @@
 """The traffic between clients and the broker: seen, remembered, and disturbed on purpose.
 
 Rule: the modules know frames and messages of the protocol, and no broker. The router of a broker
-(`control/observed_router.py`) and the proxy in front of another broker use the same parts.
+(`control/observed_router.py`) and the proxy in front of another broker (`cli/proxy.py`) use the same parts.
 
     exchange.py      a request with the answer; frames as messages
     request_log.py   the last exchanges, and sums over them
