@@ -4,6 +4,8 @@ Rule: a decision of the coordinator is appended to the group's partition of `__c
 into the coordinator, and answered when it is committed. A node that was away may not know yet that another node is the
 coordinator, so it must neither end a member nor tell committed offsets: where there are other replicas, such an answer
 rests on a record that is committed anew, which such a node can't do.
+
+Imported by `Services` with the first request for a group, so that a broker without groups does not wait for the import.
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ outcome are the business of `TransactionMarkerManager`; a crash in between is ma
 Nothing is written for a producer before it is committed that the partition takes part. A node that was away may not
 know yet that another node is the coordinator, so it must not end a producer: where there are other replicas, the base
 of a final verdict is committed anew before, which such a node can't do.
+
+Imported by `Services` with the first transaction, so that a broker without transactions does not wait for the import.
 """
 
 from __future__ import annotations
