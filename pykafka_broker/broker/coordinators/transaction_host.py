@@ -17,9 +17,9 @@ from typing import Any
 
 from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
     IMPLICIT_ADD_FROM_PRODUCE,
-    Joined,
-    JoinRequests,
-    Question,
+    AddPartitionsToTxnManager,
+    LocalVerdict,
+    PartitionVerification,
 )
 from pykafka_broker.broker.coordinators.coordinator_log import (
     SENSELESS,
@@ -76,7 +76,7 @@ class TransactionHost:
         self._due_ms: int | None = None
         self.shards = CoordinatorShards(node, TRANSACTION_STATE, self, timeout_ms=self._commit_timeout_ms)
         self._markers = TransactionMarkerManager(node, self.shards, offsets_decided, self._record_end, self._await)
-        self._questions = JoinRequests(node, self._other_coordinator, self._join_here)
+        self._verifications = AddPartitionsToTxnManager(node, self._other_coordinator, self._add_or_verify_here)
         node.subscribe(self._on_metadata)
         self.shards.start()
 
@@ -129,7 +129,7 @@ class TransactionHost:
         self.shards.follow(delta)
         if delta.changed_partitions or delta.deleted:
             self._markers.follow()
-            self._questions.forget_moved()
+            self._verifications.forget_moved()
 
     def _current_settings(self) -> TransactionSettings:
         config = self._node.config
@@ -254,7 +254,7 @@ class TransactionHost:
         return self._run(number, coordinator, effects, now)
 
     def asks_produce(self, producer_id: int, producer_epoch: int, partition: Partition, version: int) -> bool:
-        """Return whether transactional records need a verdict (`join`) before the write (KIP-890).
+        """Return whether transactional records need a verdict (`add_or_verify`) before the write (KIP-890).
 
         A new producer joins by producing; of an older one the partition must have been added before. While a
         transaction of that epoch is open in the partition nobody needs to be asked.
@@ -263,38 +263,38 @@ class TransactionHost:
             version >= IMPLICIT_ADD_FROM_PRODUCE or self._node.config.transaction_partition_verification_enable
         )
 
-    def join(
+    def add_or_verify(
         self,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
         partition: Partition,
         implicit: bool,
-    ) -> Joined | Question:
+    ) -> LocalVerdict | PartitionVerification:
         """Add a partition (KIP-890), or verify an added partition, at the coordinator on any node."""
         asker = (transactional_id, producer_id, producer_epoch, not implicit)
         if self._other_coordinator(transactional_id) is not None:
-            return self._questions.ask(asker, partition)
-        joined = self._join_here(asker, (partition.topic, partition.number))
-        if joined.verdict in _FINAL and not joined.committed.succeeded:
-            return self._questions.settle(asker, partition, joined)
-        concurrent = joined.verdict is ErrorCode.CONCURRENT_TRANSACTIONS
+            return self._verifications.ask(asker, partition)
+        local = self._add_or_verify_here(asker, (partition.topic, partition.number))
+        if local.verdict in _FINAL and not local.committed.succeeded:
+            return self._verifications.settle(asker, partition, local)
+        concurrent = local.verdict is ErrorCode.CONCURRENT_TRANSACTIONS
         if concurrent and implicit and self._markers.is_elsewhere(transactional_id):
-            return self._questions.ask_again(asker, partition)
-        return joined
+            return self._verifications.ask_again(asker, partition)
+        return local
 
-    def _join_here(self, asker: tuple[str, int, int, bool], where: TopicPartition) -> Joined:
+    def _add_or_verify_here(self, asker: tuple[str, int, int, bool], where: TopicPartition) -> LocalVerdict:
         transactional_id, producer_id, producer_epoch, verify_only = asker
         try:
             if verify_only:
                 verdict = self.verify_partitions(transactional_id, producer_id, producer_epoch, [where])[where]
                 self.confirm_by_append(transactional_id, verdict)
-                return Joined(verdict, self.shards.committed(transactional_id) if verdict in _FINAL else DONE)
+                return LocalVerdict(verdict, self.shards.committed(transactional_id) if verdict in _FINAL else DONE)
             now = self._node.clock.now
             error = self.add_partitions(transactional_id, producer_id, producer_epoch, [where], 2, now)
-            return Joined(error, self.shards.committed(transactional_id))
+            return LocalVerdict(error, self.shards.committed(transactional_id))
         except ApiError as error:
-            return Joined(error.code, DONE)
+            return LocalVerdict(error.code, DONE)
 
     def _other_coordinator(self, transactional_id: str) -> int | None:
         """Return the remote coordinator of an id; None without a coordinator, or for a local coordinator."""
@@ -332,7 +332,7 @@ class TransactionHost:
 
     def next_deadline(self) -> int | None:
         """Return when a transaction, a refused marker or the rest of a log is due."""
-        due, asking, reading = self._due_ms, self._questions.next_deadline(), self.shards.next_deadline()
+        due, asking, reading = self._due_ms, self._verifications.next_deadline(), self.shards.next_deadline()
         if asking is not None and (due is None or asking < due):
             due = asking
         return due if reading is None else reading if due is None else min(reading, due)
@@ -345,7 +345,7 @@ class TransactionHost:
     def on_deadline(self, now: int) -> None:
         """Expire transactions, and try refused markers again."""
         self.shards.on_deadline(now)
-        self._questions.on_deadline(now)
+        self._verifications.on_deadline(now)
         if self._due_ms is None or now < self._due_ms:
             return
         self._due_ms = None
