@@ -40,7 +40,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/replication/test_node_replication.py": (
         "whole brokers replicate",
         """
-        broker/replication/replica_news
+        broker/replication/session_watch
         """,
     ),
     "broker/requests/test_controller_routes.py": (
