@@ -243,7 +243,7 @@ class Services:
         return name
 
     def partition(
-        self, context: RequestContext, operation: AclOperation, topic: str, number: int, epoch: int = NO_EPOCH
+        self, context: RequestContext, operation: AclOperation, topic: str, index: int, epoch: int = NO_EPOCH
     ) -> Partition:
         """Return a partition led by the node, after the check of the client's rights.
 
@@ -251,7 +251,7 @@ class Services:
             ApiError: TOPIC_AUTHORIZATION_FAILED, and what `Replicas.leader` raises.
         """
         self.authorise(context, operation, AclResourceType.TOPIC, topic)
-        return self.replicas.leader(topic, number, epoch)
+        return self.replicas.leader(topic, index, epoch)
 
     # -- topics
 

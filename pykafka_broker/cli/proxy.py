@@ -305,8 +305,8 @@ class ForwardingBroker:
         for topic in request.topics:
             session.update(((topic.topic or topic.topic_id, each.partition), None) for each in topic.partitions)
         for topic in request.forgotten_topics_data:
-            for number in topic.partitions:
-                session.pop((topic.topic or topic.topic_id, number), None)
+            for index in topic.partitions:
+                session.pop((topic.topic or topic.topic_id, index), None)
 
 
 class ForwardedReply(PendingReply):

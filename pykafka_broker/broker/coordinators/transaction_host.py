@@ -82,7 +82,7 @@ class TransactionHost:
 
     # -- shards
 
-    def load(self, number: int, partition: Partition) -> Iterator[int]:
+    def load(self, index: int, partition: Partition) -> Iterator[int]:
         """Read batch after batch, and replay the newest record of each transactional id; yields the size of each."""
         newest: dict[bytes, BatchRecord] = {}
 
@@ -93,7 +93,7 @@ class TransactionHost:
             if not header.is_control:
                 replay_batch(header, batch, note)
             yield header.size
-        coordinator = self._coordinators[number] = self._new_coordinator(partition.leader_epoch)
+        coordinator = self._coordinators[index] = self._new_coordinator(partition.leader_epoch)
         for key, record in newest.items():
             try:
                 decoded = decode(key, record.value, TRANSACTION_RECORDS)
@@ -103,17 +103,17 @@ class TransactionHost:
                 raise SenselessRecord(record.offset, error) from error
         coordinator.on_loaded(self._node.clock.now)
 
-    def loaded(self, number: int, epoch: int) -> None:
+    def loaded(self, index: int, epoch: int) -> None:
         """Write the markers delayed by a crash or a change of leaders."""
-        coordinator = self._coordinators.get(number)
+        coordinator = self._coordinators.get(index)
         if coordinator is None:
-            coordinator = self._coordinators[number] = self._new_coordinator(epoch)
-        self._markers.write_due(number, coordinator)
+            coordinator = self._coordinators[index] = self._new_coordinator(epoch)
+        self._markers.write_due(index, coordinator)
         self._await(coordinator.next_deadline())
 
-    def unload(self, number: int) -> None:
+    def unload(self, index: int) -> None:
         """Forget the transactions of a shard on another node."""
-        coordinator = self._coordinators.pop(number, None)
+        coordinator = self._coordinators.pop(index, None)
         if coordinator is not None:
             self._markers.forget(coordinator.transactions)
 
@@ -146,9 +146,9 @@ class TransactionHost:
 
     def _find(self, transactional_id: str) -> tuple[int, TransactionCoordinator]:
         """Return the shard and the coordinator of a transactional id; ApiError if the node can't speak for the id."""
-        number = self.shards.find(transactional_id)
-        self.shards.partition(number)  # its log has to be there
-        return number, self._coordinators[number]
+        index = self.shards.find(transactional_id)
+        self.shards.partition(index)  # its log has to be there
+        return index, self._coordinators[index]
 
     def committed(self, transactional_id: str, error: ErrorCode = ErrorCode.NONE) -> Future[None]:
         """Return the future of all known records and end markers of a transactional id being committed.
@@ -158,7 +158,7 @@ class TransactionHost:
         """
         markers = self._markers.committed(transactional_id)
         comes_back = error is ErrorCode.CONCURRENT_TRANSACTIONS
-        if comes_back and self.shards.has_replicas(self.shards.number_of(transactional_id)):
+        if comes_back and self.shards.has_replicas(self.shards.index_of(transactional_id)):
             return markers
         return all_of(self.shards.committed(transactional_id), markers)
 
@@ -172,7 +172,7 @@ class TransactionHost:
         return min(max(known, default=longest), longest)
 
     def _timeout_ms(self, transactional_id: str) -> int:
-        coordinator = self._coordinators.get(self.shards.number_of(transactional_id))
+        coordinator = self._coordinators.get(self.shards.index_of(transactional_id))
         transaction = None if coordinator is None else coordinator.transactions.get(transactional_id)
         return self._settings.max_timeout_ms if transaction is None else transaction.timeout_ms
 
@@ -204,10 +204,10 @@ class TransactionHost:
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
     ) -> ProducerReply:
         """Return a producer id and epoch for a transactional id. ApiError if the node can't speak for the id."""
-        number, coordinator = self._find(transactional_id)
+        index, coordinator = self._find(transactional_id)
         effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
         self.confirm_by_append(transactional_id, effects.reply.error)
-        return self._run(number, coordinator, effects, now)
+        return self._run(index, coordinator, effects, now)
 
     def add_partitions(
         self,
@@ -219,12 +219,12 @@ class TransactionHost:
         now: int,
     ) -> ErrorCode:
         """Let partitions take part in a transaction."""
-        number, coordinator = self._find(transactional_id)
+        index, coordinator = self._find(transactional_id)
         effects = coordinator.add_partitions(
             transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
         )
         self.confirm_by_append(transactional_id, effects.reply)
-        return self._run(number, coordinator, effects, now)
+        return self._run(index, coordinator, effects, now)
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -238,20 +238,20 @@ class TransactionHost:
 
         Only a node that is still the coordinator can commit. ApiError if the log refuses.
         """
-        number, coordinator = self._find(transactional_id)
-        if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(number).state.replicas) > 1:
-            self._commit(number, coordinator, coordinator.as_it_is(transactional_id))
+        index, coordinator = self._find(transactional_id)
+        if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(index).state.replicas) > 1:
+            self._commit(index, coordinator, coordinator.as_it_is(transactional_id))
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
     ) -> ProducerReply:
         """Commit or abort, markers included."""
-        number, coordinator = self._find(transactional_id)
+        index, coordinator = self._find(transactional_id)
         effects = coordinator.end_transaction(
             transactional_id, producer_id, producer_epoch, commit, client_version, now
         )
         self.confirm_by_append(transactional_id, effects.reply.error)
-        return self._run(number, coordinator, effects, now)
+        return self._run(index, coordinator, effects, now)
 
     def asks_produce(self, producer_id: int, producer_epoch: int, partition: Partition, version: int) -> bool:
         """Return whether transactional records need a verdict (`add_or_verify`) before the write (KIP-890).
@@ -303,18 +303,18 @@ class TransactionHost:
 
     # -- decisions and markers
 
-    def _run(self, number: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R], now: int) -> R:
+    def _run(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R], now: int) -> R:
         if effects.records:
-            self._commit(number, coordinator, effects)
-            self._markers.write_due(number, coordinator)
+            self._commit(index, coordinator, effects)
+            self._markers.write_due(index, coordinator)
             self._await(coordinator.next_deadline())
         return effects.reply
 
-    def _commit(self, number: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[Any]) -> None:
+    def _commit(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[Any]) -> None:
         if not effects.records:
             return
         try:
-            self.shards.append(number, effects.records)
+            self.shards.append(index, effects.records)
         except Exception:
             coordinator.discard(effects)
             raise
@@ -323,7 +323,7 @@ class TransactionHost:
 
     def _record_end(self, ending: PendingCompletion) -> None:
         effects = ending.coordinator.markers_written(ending.name, self._node.clock.now)
-        self._commit(ending.number, ending.coordinator, effects)
+        self._commit(ending.index, ending.coordinator, effects)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Do nothing: a transaction outlives the connection, until the time-out."""
@@ -349,12 +349,12 @@ class TransactionHost:
         if self._due_ms is None or now < self._due_ms:
             return
         self._due_ms = None
-        for number, coordinator in list(self._coordinators.items()):
-            if not self.shards.is_ready(number):
+        for index, coordinator in list(self._coordinators.items()):
+            if not self.shards.is_ready(index):
                 continue
             try:
-                self._run(number, coordinator, coordinator.on_deadline(now), now)
+                self._run(index, coordinator, coordinator.on_deadline(now), now)
             except ApiError as error:
-                log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, number, error)
-            self._markers.write_due(number, coordinator)
+                log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, index, error)
+            self._markers.write_due(index, coordinator)
             self._await(coordinator.next_deadline())

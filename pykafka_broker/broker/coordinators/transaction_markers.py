@@ -43,10 +43,10 @@ OffsetsDecided = Callable[[int, int, bool], None]  # partition of `__consumer_of
 
 
 def write_marker(
-    node: ServerNode, topic: str, number: int, markers: Markers, offsets_decided: OffsetsDecided
+    node: ServerNode, topic: str, index: int, markers: Markers, offsets_decided: OffsetsDecided
 ) -> tuple[Partition, int]:
     """Append a marker; returns the partition and the offset after the marker. ApiError if the partition refuses."""
-    partition, wall = node.replicas.leader(topic, number), node.clock.wall
+    partition, wall = node.replicas.leader(topic, index), node.clock.wall
     batch = build_end_transaction_marker(
         commit=markers.commit,
         producer_id=markers.producer_id,
@@ -58,7 +58,7 @@ def write_marker(
         set_max_timestamp(batch, wall, log_append_time=True)
     appended = partition.append(batch, wall, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version)
     if topic == CONSUMER_OFFSETS:
-        offsets_decided(number, markers.producer_id, markers.commit)
+        offsets_decided(index, markers.producer_id, markers.commit)
     return partition, appended.last_offset + 1
 
 
@@ -167,16 +167,16 @@ class PendingCompletion:
         "coordinator",
         "done",
         "given_up",
+        "index",
         "markers",
-        "number",
         "refused",
         "requests",
         "told",
         "written",
     )
 
-    def __init__(self, number: int, coordinator: TransactionCoordinator, markers: Markers) -> None:
-        self.number = number  # of the shard
+    def __init__(self, index: int, coordinator: TransactionCoordinator, markers: Markers) -> None:
+        self.index = index  # of the shard
         self.coordinator = coordinator
         self.markers = markers
         self.done: set[TopicPartition] = set()  # they have their marker, or need none
@@ -256,16 +256,16 @@ class TransactionMarkerManager:
                 self._elsewhere.forget_moved()
             self._wake(self._node.clock.now)
 
-    def write_due(self, number: int, coordinator: TransactionCoordinator) -> None:
+    def write_due(self, index: int, coordinator: TransactionCoordinator) -> None:
         """Write due markers."""
         for markers in coordinator.markers_due():
             name = markers.transactional_id
             ending = self._endings.get(name)
             if ending is None:
-                ending = self._endings[name] = PendingCompletion(number, coordinator, markers)
+                ending = self._endings[name] = PendingCompletion(index, coordinator, markers)
             if not ending.given_up and not ending.busy:
                 ending.busy = True
-                self._when_committed(ending, self._shards.uncommitted([number]), self._write)
+                self._when_committed(ending, self._shards.uncommitted([index]), self._write)
 
     # -- one after the other
 
@@ -352,8 +352,8 @@ class TransactionMarkerManager:
             self._when_committed(ending, ending.written, self._record)
 
     def _log_refusals(self, ending: PendingCompletion) -> None:
-        (topic, number), why = next(iter(ending.refused.items()))
-        text = f"{len(ending.refused)} partitions, as {topic}-{number}: {why}"
+        (topic, index), why = next(iter(ending.refused.items()))
+        text = f"{len(ending.refused)} partitions, as {topic}-{index}: {why}"
         if text != ending.told:
             ending.told = text
             log.warning("no marker of %s in %s", ending.name, text)

@@ -97,51 +97,51 @@ class Replicas:
 
     # -- what is here
 
-    def leader(self, topic: str, number: int, epoch: int = NO_EPOCH) -> Partition:
+    def leader(self, topic: str, index: int, epoch: int = NO_EPOCH) -> Partition:
         """Return a partition that this node leads, in leader epoch `epoch` if given (KIP-320).
 
         Raises UNKNOWN_TOPIC_OR_PARTITION, FENCED_LEADER_EPOCH, UNKNOWN_LEADER_EPOCH, NOT_LEADER_OR_FOLLOWER or, without
         a usable log, KAFKA_STORAGE_ERROR.
         """
-        found = self._hosted.get((topic, number))
+        found = self._hosted.get((topic, index))
         if found is None or not found.is_leader:
-            found = self._led(topic, number, epoch)
+            found = self._led(topic, index, epoch)
         if epoch != NO_EPOCH:
             found.check_epoch(epoch)
         return found
 
-    def _led(self, topic: str, number: int, epoch: int) -> Partition:
-        partition = self.replica(topic, number)
+    def _led(self, topic: str, index: int, epoch: int) -> Partition:
+        partition = self.replica(topic, index)
         partition.check_epoch(epoch)
         if not partition.is_leader:
             raise NotLeader(partition.state.leader, partition.leader_epoch)
         return partition
 
-    def readable(self, topic: str, number: int, epoch: int = NO_EPOCH) -> Partition:
+    def readable(self, topic: str, index: int, epoch: int = NO_EPOCH) -> Partition:
         """Return a partition that this node leads or follows, in leader epoch `epoch`. Raises as `leader` does."""
-        found = self.replica(topic, number)
+        found = self.replica(topic, index)
         found.check_epoch(epoch)
         return found
 
-    def replica(self, topic: str, number: int) -> Partition:
+    def replica(self, topic: str, index: int) -> Partition:
         """Return a partition of this node, whatever its leader. Raises as `leader` does."""
-        found = self._hosted.get((topic, number))
-        return self._open(topic, number) if found is None else found
+        found = self._hosted.get((topic, index))
+        return self._open(topic, index) if found is None else found
 
-    def _open(self, topic: str, number: int) -> Partition:
+    def _open(self, topic: str, index: int) -> Partition:
         if self._given_up:
             raise NotLeader(_NOBODY, NO_EPOCH)
         image = self._metadata.image
         described = image.topics.get(topic)
-        state = None if described is None else described.partitions.get(number)
+        state = None if described is None else described.partitions.get(index)
         if described is None or state is None:
             raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         if self._node_id not in state.replicas:
             raise NotLeader(state.leader, state.leader_epoch)
         log = self._log_of(described, state)
-        state = described.partitions[number]  # the log's directory may have been noted meanwhile
+        state = described.partitions[index]  # the log's directory may have been noted meanwhile
         partition = Partition(log, state, self._node_id, self._touch, self._clock.now, self.replication)
-        self._hosted[topic, number] = partition
+        self._hosted[topic, index] = partition
         if self.replication is not None:
             self.replication.changed(partition)
         return partition
@@ -160,15 +160,15 @@ class Replicas:
 
         A log with another topic id is left by a topic of the same name, deleted while the directory was offline.
         """
-        logs, number = self._logs, state.partition
-        if logs.exists(topic.name, number):
-            log = logs.get(topic.name, number)
+        logs, index = self._logs, state.partition
+        if logs.exists(topic.name, index):
+            log = logs.get(topic.name, index)
             if log.topic_id == topic.id:
                 return log
         assigned = self._place_for(topic.name, state)
-        log = logs.create(topic.name, number, topic.id, self._clock.now, directory_id=assigned, new=False)
+        log = logs.create(topic.name, index, topic.id, self._clock.now, directory_id=assigned, new=False)
         if self.on_made is not None:
-            self.on_made((topic.name, number))
+            self.on_made((topic.name, index))
         return log
 
     def _place_for(self, topic: str, state: PartitionImage) -> bytes:
@@ -203,8 +203,8 @@ class Replicas:
         away = [
             (topic.name, state)
             for topic in topics.values()
-            for number, state in topic.partitions.items()
-            if (topic.name in deleted or not logs.exists(topic.name, number))
+            for index, state in topic.partitions.items()
+            if (topic.name in deleted or not logs.exists(topic.name, index))
             and self._node_id in state.replicas
             and not self._make_again(topic, state, had_another=topic.name in deleted)
         ]
@@ -233,30 +233,30 @@ class Replicas:
 
     def _make_again(self, topic: TopicImage, state: PartitionImage, *, had_another: bool) -> bool:
         """Make a missing log; return whether there is a log now. had_another: an earlier topic had the name."""
-        assigned, number = self._place_for(topic.name, state), state.partition
+        assigned, index = self._place_for(topic.name, state), state.partition
         logs, now = self._logs, self._clock.now
         try:
-            if had_another and logs.exists(topic.name, number):
-                log = logs.get(topic.name, number)
+            if had_another and logs.exists(topic.name, index):
+                log = logs.get(topic.name, index)
                 if log.topic_id == ZERO_ID and not log.recovery_point:
                     # A power cut may have left the log of the earlier topic: a synced record has a synced id beside it.
-                    logs.delete(topic.name, number, now)
-            logs.make(topic.name, number, topic.id, now, directory_id=assigned, new=False)
+                    logs.delete(topic.name, index, now)
+            logs.make(topic.name, index, topic.id, now, directory_id=assigned, new=False)
         except ApiError as error:
-            logger.debug("%s-%d: %s", topic.name, number, error)
+            logger.debug("%s-%d: %s", topic.name, index, error)
             return False
         return True
 
     def _take_away(self, deleted: Collection[str]) -> None:
         topics, strays = self._metadata.image.topics, []
-        for name, number in list(self._logs.partitions()):
-            known = name in topics and number in topics[name].partitions
+        for name, index in list(self._logs.partitions()):
+            known = name in topics and index in topics[name].partitions
             if known or name == CLUSTER_METADATA:
                 continue
             if name in deleted:
-                self._logs.delete(name, number, self._clock.now)
+                self._logs.delete(name, index, self._clock.now)
             else:
-                strays.append(f"{name}-{number}")
+                strays.append(f"{name}-{index}")
         if strays:
             logger.warning("Not in the metadata and left alone: %s", ", ".join(sorted(strays)))
 
@@ -289,21 +289,21 @@ class Replicas:
     def _delete(self, topic: TopicImage) -> None:
         """Hide a topic's partitions at once; fail their waiting requests and delete the logs, many in slices."""
         going = self._going.setdefault(topic.name, deque())
-        for number in topic.partitions:
-            partition = self._hosted.pop((topic.name, number), None)
+        for index in topic.partitions:
+            partition = self._hosted.pop((topic.name, index), None)
             if partition is not None:
                 partition.is_leader = False
-            going.append((number, partition))
+            going.append((index, partition))
         self.slices.unasked(self._delete_going(topic.name))
 
     def _delete_going(self, name: str) -> Steps[None]:
         going = self._going.get(name, ())
         while going:
             for _ in range(min(_DELETED_AT_ONCE, len(going))):
-                number, partition = going.popleft()
+                index, partition = going.popleft()
                 if partition is not None:
                     self._end(partition, ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-                self._logs.delete(name, number, self._clock.now)
+                self._logs.delete(name, index, self._clock.now)
             if going:
                 yield None
         if self._going.get(name) is going:  # else a topic of the same name was made and deleted since
@@ -324,14 +324,14 @@ class Replicas:
             self._close((partition.topic, partition.number), NotLeader(state.leader, state.leader_epoch))
             self._logs.delete(partition.topic, partition.number, self._clock.now)
 
-    def _give_back(self, topic: TopicImage, number: int) -> None:
+    def _give_back(self, topic: TopicImage, index: int) -> None:
         """Delete a log without requests so far whose partition has moved to other nodes."""
-        state = self._metadata.image.partition(topic.name, number)
-        if state is None or self._node_id in state.replicas or not self._logs.exists(topic.name, number):
+        state = self._metadata.image.partition(topic.name, index)
+        if state is None or self._node_id in state.replicas or not self._logs.exists(topic.name, index):
             return
         with contextlib.suppress(ApiError):  # out of service: the next start looks again
-            if self._logs.get(topic.name, number).topic_id == topic.id:
-                self._logs.delete(topic.name, number, self._clock.now)
+            if self._logs.get(topic.name, index).topic_id == topic.id:
+                self._logs.delete(topic.name, index, self._clock.now)
 
     def _make_logs(self, made: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
         logs, node_id, image = self._logs, self._node_id, self._metadata.image
@@ -357,7 +357,7 @@ class Replicas:
         """End the service of all partitions: another broker has taken over, and clients ask there."""
         self._given_up = True
         for name, going in self._going.items():
-            self._hosted.update({(name, number): each for number, each in going if each is not None})
+            self._hosted.update({(name, index): each for index, each in going if each is not None})
         self._going.clear()
         for key in list(self._hosted):
             self._close(key, NotLeader(_NOBODY, NO_EPOCH))

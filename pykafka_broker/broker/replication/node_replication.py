@@ -104,10 +104,10 @@ class AlterPartitionManager:
 
     def _request(self, asked: dict[tuple[bytes, int], _Asked]) -> AlterPartitionRequest:
         topics: dict[bytes, list[PartitionData]] = {}
-        for (topic_id, number), (partition, isr, epoch, _) in asked.items():
+        for (topic_id, index), (partition, isr, epoch, _) in asked.items():
             members = [BrokerState(each, self._epoch_in(partition, each)) for each in isr]
             topics.setdefault(topic_id, []).append(
-                PartitionData(number, partition.leader_epoch, [], members, _RECOVERED, epoch)
+                PartitionData(index, partition.leader_epoch, [], members, _RECOVERED, epoch)
             )
         data = [TopicData(topic_id=topic_id, partitions=some) for topic_id, some in topics.items()]
         return AlterPartitionRequest(self._node.id, self._node.broker_epoch, data)
