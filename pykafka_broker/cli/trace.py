@@ -139,8 +139,10 @@ _PCAP = {  # the first four bytes: byte order, and fractions of a second in its 
     b"\x4d\x3c\xb2\xa1": ("<", 1e-9),
     b"\xa1\xb2\x3c\x4d": (">", 1e-9),
 }
-_SECTION, _INTERFACE, _SIMPLE, _PACKET = 0x0A0D0D0A, 1, 3, 6
+_SECTION, _INTERFACE, _SIMPLE, _PACKET = 0x0A0D0D0A, 1, 3, 6  # types of pcapng blocks
 _TIME_RESOLUTION = 9  # an option of an interface
+_PCAP_HEADER_BYTES = 24
+# The bytes before the IP header, by link type (tcpdump.org/linktypes.html).
 _LINK_BYTES = {1: 14, 113: 16, 276: 20, 0: 4, 108: 4, 101: 0, 12: 0, 14: 0, 228: 0, 229: 0}
 _ETHERNET, _VLAN = 1, 0x8100
 _TCP = 6
@@ -159,24 +161,27 @@ class Packet(NamedTuple):
 def read_packets(capture: bytes) -> Iterator[Packet]:
     """Yield the packets of a file. Raises ValueError."""
     if capture[:4] in _PCAP:
-        raw = _of_pcap(capture)
+        raw = _read_pcap(capture)
     elif capture[:4] == _SECTION.to_bytes(4, "big"):
-        raw = _of_pcapng(capture)
+        raw = _read_pcapng(capture)
     else:
         raise ValueError("it is neither pcap nor pcapng")
     for time, link, frame in raw:
         try:
             packet = _tcp(time, link, frame)
-        except StructError:
+        except (StructError, IndexError):
             continue  # cut short by the capture
         if packet is not None:
             yield packet
 
 
-def _of_pcap(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
+def _read_pcap(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
+    """Yield time, link type and frame of each packet."""
     order, fraction = _PCAP[capture[:4]]
+    if len(capture) < _PCAP_HEADER_BYTES:
+        return
     (link,) = unpack_from(order + "I", capture, 20)
-    at = 24
+    at = _PCAP_HEADER_BYTES
     while at + 16 <= len(capture):
         seconds, parts, size = unpack_from(order + "III", capture, at)
         if at + 16 + size > len(capture):
@@ -185,7 +190,8 @@ def _of_pcap(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
         at += 16 + size
 
 
-def _of_pcapng(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
+def _read_pcapng(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
+    """Yield time, link type and frame of each packet; a simple packet has no time."""
     at, order = 0, "<"
     interfaces: list[tuple[int, float]] = []
     while at + 12 <= len(capture):
@@ -199,12 +205,12 @@ def _of_pcapng(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
         if kind == _INTERFACE:
             interfaces.append((unpack_from(order + "H", body)[0], _resolution(body, order)))
         elif kind == _PACKET:
-            number, high, low, kept = unpack_from(order + "IIII", body)
-            if number < len(interfaces):
-                link, resolution = interfaces[number]
+            interface, high, low, kept = unpack_from(order + "IIII", body)
+            if interface < len(interfaces):
+                link, resolution = interfaces[interface]
                 yield ((high << 32) | low) * resolution, link, body[20 : 20 + kept]
         elif kind == _SIMPLE and interfaces:
-            yield 0.0, interfaces[0][0], body[4:]
+            yield 0.0, interfaces[0][0], body[4:]  # after the length of the packet
         at += size
 
 
@@ -214,7 +220,7 @@ def _resolution(body: bytes, order: str) -> float:
     while at + 4 <= len(body):
         code, size = unpack_from(order + "HH", body, at)
         if code == _TIME_RESOLUTION and size:
-            value = body[at + 4]
+            value = body[at + 4]  # an exponent: of 2 if the top bit is set, else of 10
             return float(2.0 ** -(value & 0x7F) if value & 0x80 else 10.0**-value)
         if code == 0:
             break
@@ -223,6 +229,7 @@ def _resolution(body: bytes, order: str) -> float:
 
 
 def _tcp(time: float, link: int, frame: bytes) -> Packet | None:
+    """Return the TCP segment in a frame; None for anything else."""
     at = _LINK_BYTES.get(link)
     if at is None:
         raise ValueError(f"captures of link type {link} are not read")
@@ -253,7 +260,7 @@ _HALF_OF_SEQUENCE = 1 << 31
 
 
 class Direction:
-    """The bytes sent by an end of a connection, with the times."""
+    """The bytes sent by one end of a connection, with the time of each piece."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -280,17 +287,18 @@ class Direction:
 def exchanges(requests: Direction, responses: Direction, client: Address, server: Address) -> list[Exchange]:
     """Return the exchanges of a connection."""
     connection = ConnectionContext(0, "", server, client)
+    # A response begins with its correlation id; in a request the id follows API key and version.
     answers = {frame[:4]: (time, frame) for time, frame in responses.frames() if len(frame) >= _SIZE_BYTES}
     found: list[Exchange] = []
     for time, frame in requests.frames():
         answered, answer = answers.pop(frame[4:8], (time, None))
         pieces = None if answer is None else (len(answer).to_bytes(4, "big"), answer)
         took_ns = int((answered - time) * 1e9)
-        one = Exchange((int(time * 1000), connection, frame, pieces, took_ns), len(found) + 1)
-        if one.api_key == ApiKey.API_VERSIONS and one.request is not None:
-            connection.software_name = one.request.client_software_name
-            connection.software_version = one.request.client_software_version
-        found.append(one)
+        exchange = Exchange((int(time * 1000), connection, frame, pieces, took_ns), len(found) + 1)
+        if exchange.api_key == ApiKey.API_VERSIONS and exchange.request is not None:
+            connection.software_name = exchange.request.client_software_name
+            connection.software_version = exchange.request.client_software_version
+        found.append(exchange)
     return found
 
 
@@ -302,7 +310,7 @@ def looks_like_requests(direction: Direction) -> bool:
 
 
 def of_packets(packets: Iterator[Packet]) -> list[Exchange]:
-    """Return all connections of a capture, with requests in the order of time."""
+    """Return the exchanges of all connections in a capture, in the order of time."""
     segments: dict[tuple[Address, Address], dict[int, tuple[float, bytes]]] = {}
     for packet in packets:
         of_direction = segments.setdefault((packet.source, packet.target), {})
@@ -319,14 +327,17 @@ def of_packets(packets: Iterator[Packet]) -> list[Exchange]:
 
 
 def joined(segments: dict[int, tuple[float, bytes]]) -> Direction:
-    """Return segments, given by sequence number, joined up to the first gap."""
+    """Return segments, given by sequence number, joined up to the first gap.
+
+    Sequence numbers wrap around: segments are ordered by their distance from any one of them.
+    """
     direction = Direction()
     if not segments:
         return direction
-    some = next(iter(segments))
+    origin = next(iter(segments))
     expected: int | None = None
-    for distance in sorted((sequence - some + _HALF_OF_SEQUENCE) % (1 << 32) for sequence in segments):
-        time, data = segments[(distance + some - _HALF_OF_SEQUENCE) % (1 << 32)]
+    for distance in sorted((sequence - origin + _HALF_OF_SEQUENCE) % (1 << 32) for sequence in segments):
+        time, data = segments[(distance + origin - _HALF_OF_SEQUENCE) % (1 << 32)]
         if expected is not None and distance > expected:
             break  # a segment is missing
         data = data[expected - distance :] if expected is not None else data

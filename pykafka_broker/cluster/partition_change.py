@@ -4,10 +4,11 @@ Rule: a caller says which replicas it wants, which of them in sync, which direct
 to lead (KIP-966) and the end of a reassignment (KIP-455) follow from that and are worked out here alone. The record has
 only changes, and there is none without a change.
 
-Of a node that is its own controller the logs on disk decide (KIP-858). The metadata is told the directory of each log;
-a partition whose directory is offline has no leader, and a partition without a leader whose log is there is led again.
-Such a node finds no other broker in sync when it starts. Kafka's controller comes to the same result by waiting: a
-broker that sends no heartbeat within `broker.session.timeout.ms` is fenced and taken out of every ISR.
+For a node that is its own controller, the logs on disk decide (KIP-858). The metadata learns the directory of each log;
+a partition whose directory is offline gets no leader; and the node leads a partition without a leader again if the log
+is there. When such a node starts, it takes all other brokers out of every ISR at once. Kafka's controller comes to the
+same result by waiting: a broker that sends no heartbeat within `broker.session.timeout.ms` is fenced, and taken out of
+every ISR.
 """
 
 from __future__ import annotations
@@ -26,19 +27,21 @@ from pykafka_broker.log.checkpoints import LOST, MIGRATING, is_reserved
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
-RECOVERED, RECOVERING = 0, 1  # leaderRecoveryState: recovering: the leader was elected without being in sync
+RECOVERED, RECOVERING = 0, 1  # leaderRecoveryState; RECOVERING: the leader was elected without being in sync
 
 _ELR_RECORD = 2  # the first version of a PartitionChangeRecord with eligible replicas
-# From this metadata.version on a smaller ISR alone begins no new leader epoch.
+# From this metadata.version on, a smaller ISR is no reason for a new leader epoch.
 _EPOCH_OUTLIVES_SHRINK_FROM = 12
 
 T = TypeVar("T")
-Acceptable = Callable[[int], bool]  # whether that broker may lead, if its log is good enough
+Acceptable = Callable[[int], bool]  # whether a broker may lead, apart from the state of its log
 
 
 class Election(Enum):
-    """The rule for choosing a leader: the present leader if possible, the first replica if possible, or anybody rather
-    than nobody.
+    """The rule for choosing a leader.
+
+    ONLINE keeps the present leader if possible. PREFERRED takes the first replica if possible. UNCLEAN takes a replica
+    that is not in sync rather than none.
     """
 
     ONLINE = 0
@@ -144,8 +147,8 @@ class _Change:
     def end_reassignment(self) -> None:
         """End the reassignment if every new replica is in sync.
 
-        A replica that was added and is not wanted any more is in both lists: a reassignment that was changed must not
-        wait for it.
+        A replica in both lists was added by a reassignment that has been changed since, and is not wanted any more:
+        the end does not wait for such a replica.
         """
         if not (self.adding or self.removing) or not set(self.adding) <= {*self.isr, *self.removing}:
             return
@@ -157,45 +160,48 @@ class _Change:
         self.adding, self.removing = [], []
 
     def find_eligible(self, unclean: Collection[int]) -> None:
-        """Find the eligible replicas: with too few in sync nothing is committed, so a leaving replica still has every
-        record.
+        """Find the replicas that may lead without being in sync (KIP-966).
+
+        With fewer replicas in sync than `min.insync.replicas` nothing is committed, so a replica that leaves the ISR
+        then still has every committed record.
         """
         if not self.has_elr:
             return
-        nobody_left = not self.elr and set(self.partition.isr) <= set(self.isr)
-        if nobody_left or self._enough_in_sync():
+        isr_only_grew = not self.elr and set(self.partition.isr) <= set(self.isr)
+        if isr_only_grew or self._enough_in_sync():
             self.elr = []
         else:
-            left = {*self.partition.elr, *self.partition.isr}.difference(self.isr, unclean)
-            self.elr = sorted(left.intersection(self.replicas))
+            departed = {*self.partition.elr, *self.partition.isr}.difference(self.isr, unclean)
+            self.elr = sorted(departed.intersection(self.replicas))
 
     def _enough_in_sync(self) -> bool:
         wanted = topic_config(self.controller, self.topic.name).min_insync_replicas
         return len(self.isr) >= min(wanted, len(self.replicas))
 
     def elect(self, election: Election) -> None:
-        leader = self._in_sync(election)
+        """Choose the leader: a replica in sync, else an eligible replica, else a replica that may lack records."""
+        leader = self._leader_in_sync(election)
         if leader is None:
             leader = next((broker for broker in self.replicas if broker in self.elr and self.acceptable(broker)), None)
             if leader is not None:
                 self.isr = [leader]
                 self.elr = [] if self._enough_in_sync() else [broker for broker in self.elr if broker != leader]
         if leader is None:
-            leader = self._survivor(election)
+            leader = self._leader_out_of_sync(election)
             if leader is not None:
                 self.isr, self.elr, self.recovery_state = [leader], [], RECOVERING
         self.leader = NO_LEADER if leader is None else leader
 
-    def _in_sync(self, election: Election) -> int | None:
+    def _leader_in_sync(self, election: Election) -> int | None:
         first = self.replicas[0] if election is Election.PREFERRED else self.leader
         for broker in (first, self.leader, *self.replicas):
             if broker in self.isr and self.acceptable(broker):
                 return broker
         return None
 
-    def _survivor(self, election: Election) -> int | None:
-        """Return a leader which may lack records: the last leader, since nobody can have more; or anybody, where
-        allowed.
+    def _leader_out_of_sync(self, election: Election) -> int | None:
+        """Return a leader that may lack records: the last known leader, since no replica can have more records, or any
+        replica in an unclean election.
         """
         if self.has_elr and not self.isr and not self.elr and len(self.last_known) == 1:
             last = self.last_known[0]
@@ -227,10 +233,10 @@ class _Change:
             change.directories = self._directories(directories)
         if self.leader != partition.leader or self._begins_epoch():
             change.leader = self.leader
-        return ApiMessageAndVersion(change, version) if _says_something(change) else None
+        return ApiMessageAndVersion(change, version) if _has_changes(change) else None
 
     def _find_last_known(self) -> None:
-        """Note the last leader; or the last replica in sync, if nobody could lead before ELR was on."""
+        """Note the last leader; or the last replica in sync, if there was no leader when ELR was switched on."""
         partition = self.partition
         if self.leader != NO_LEADER:
             self.last_known = []
@@ -242,8 +248,7 @@ class _Change:
     def _begins_epoch(self) -> bool:
         """Return whether the same leader begins a new epoch.
 
-        Replicas that have left must not be believed any more, and nodes of old releases expect a new epoch with a
-        smaller ISR.
+        A new epoch fences replicas that were removed, and nodes of old releases expect one with a smaller ISR.
         """
         if self.leader == NO_LEADER:
             return False
@@ -266,10 +271,11 @@ class _Change:
 
 
 def _if_other(wanted: list[T], present: Sequence[T]) -> list[T] | None:
+    """Return the wanted values; None if they are the present values."""
     return None if tuple(wanted) == tuple(present) else wanted
 
 
-def _says_something(change: PartitionChangeRecord) -> bool:
+def _has_changes(change: PartitionChangeRecord) -> bool:
     return (
         change.leader != LEADER_UNCHANGED
         or change.leader_recovery_state != -1
@@ -291,15 +297,17 @@ def _says_something(change: PartitionChangeRecord) -> bool:
 # -- a node alone
 
 
-# The id of the directory that has the log of a partition; LOST if that is offline, UNASSIGNED if there is no log yet.
+# The id of the directory with the log of a partition; LOST if the directory is offline, UNASSIGNED without a log.
 Locate = Callable[[TopicImage, PartitionImage], bytes]
 
 
 class Elections(NamedTuple):
     """The partitions to get a new leader epoch: all after a crash, otherwise only partitions without a leader.
 
-    After a crash a log may have lost its tail and clients must be able to tell (KIP-101, KIP-320). leaderless: the node
-    starts. Partitions that others led go to it as well, and it alone is in sync.
+    After a crash a log may have lost its end, and clients must be able to find out (KIP-101, KIP-320).
+
+    leaderless: the node starts. Wherever it is in sync it becomes the leader, also of partitions that another broker
+    led, and the only replica in sync.
     """
 
     leaderless: bool = False
@@ -314,16 +322,16 @@ def partition_changes(controller: Controller, locate: Locate, elections: Electio
         for partition in topic.partitions.values():
             if node_id not in partition.replicas:
                 continue
-            place = locate(topic, partition)
+            place = locate(topic, partition)  # the id of the directory
             leads = partition.leader == node_id
-            directory = version > 0 and not is_reserved(place) and partition.directory_of(node_id) != place
+            is_elsewhere = version > 0 and not is_reserved(place) and partition.directory_of(node_id) != place
             lost = place == LOST
             elected = not lost and _elects(partition, node_id, leads, elections)
             alone = elections.leaderless and not lost and (elected or leads) and partition.isr != (node_id,)
-            if not (elected or alone or directory or (lost and leads)):
+            if not (elected or alone or is_elsewhere or (lost and leads)):
                 continue
             change = PartitionChangeRecord(partition.partition, topic.id)
-            if directory:
+            if is_elsewhere:
                 change.directories = directories_with(partition, node_id, place)
             if alone:
                 change.isr = [node_id]
@@ -361,6 +369,7 @@ def assignment(
 
 
 def directories_with(partition: PartitionImage, node_id: int, place: bytes) -> list[bytes]:
+    """Return the directories of all replicas, with `place` as the directory of the node."""
     known = len(partition.directories) == len(partition.replicas)
     directories = list(partition.directories) if known else [MIGRATING] * len(partition.replicas)
     directories[partition.replicas.index(node_id)] = place

@@ -91,7 +91,7 @@ def create_topics(
 
 
 class _Creation:
-    """A CreateTopics request in progress: the records so far, and the names about to be taken."""
+    """A CreateTopics request in progress, with the records so far."""
 
     def __init__(self, controller: Controller, validate_only: bool, with_configs: bool, spend: Spend) -> None:
         self.controller = controller
@@ -107,7 +107,7 @@ class _Creation:
         results = []
         for topic in topics:
             if collisions is None and may_collide(topic.name):
-                # By unified name. Two new topics of a request may collide, as in Kafka.
+                # The existing topics by unified name. Two new topics of a request may collide, as in Kafka.
                 collisions = {unified(name): name for name in self.controller.image.topics if may_collide(name)}
             try:
                 results.append(self._create(topic, collisions or {}))
@@ -170,7 +170,7 @@ class _Creation:
     def _assignments(self, topic: CreatableTopic) -> list[list[int]]:
         config = self.controller.config
         if topic.assignments:
-            return self._manual(topic)
+            return self._manual_assignments(topic)
         if topic.replication_factor < -1 or topic.replication_factor == 0:
             raise ApiError(
                 ErrorCode.INVALID_REPLICATION_FACTOR,
@@ -187,7 +187,7 @@ class _Creation:
         except ApiError as error:
             raise ApiError(error.code, f"Unable to replicate the partition {factor} time(s): {error.message}") from None
 
-    def _manual(self, topic: CreatableTopic) -> list[list[int]]:
+    def _manual_assignments(self, topic: CreatableTopic) -> list[list[int]]:
         for value, what in ((topic.replication_factor, "replication factor"), (topic.num_partitions, "numPartitions")):
             if value != -1:
                 raise ApiError(
@@ -213,7 +213,7 @@ class _Creation:
 
 
 def _configs_of(controller: Controller, overrides: Mapping[str, str]) -> list[CreatableTopicConfigs]:
-    """Return the request's configs as given; DescribeConfigs tells the meaning."""
+    """Return all configs of a new topic, with the request's values as the client wrote them."""
     entries = describe_topic(controller.config, overrides)
     return [
         CreatableTopicConfigs(
@@ -269,13 +269,13 @@ def delete_topics(
     results: list[DeletableTopicResult] = []
     found: list[tuple[str, bytes]] = []
     for (name, topic_id), count in Counter(wanted).items():
-        is_sound = (name is None) != (topic_id == ZERO_UUID)  # unsound entries are answered one by one
+        is_sound = (name is None) != (topic_id == ZERO_UUID)  # an unsound entry is answered as often as it is named
         try:
             if count > 1 and is_sound:
                 raise ApiError(ErrorCode.INVALID_REQUEST, f"Duplicate topic {'id' if name is None else 'name'}.")
             doomed = _find_doomed(controller, rights, name, topic_id)
             if not rights.allow(AclOperation.DELETE, AclResourceType.TOPIC, doomed[0]):
-                name = doomed[0]
+                name = doomed[0]  # the client may describe the topic, so may also learn the name for an id
                 raise denial(AclResourceType.TOPIC)
             found.append(doomed)
         except ApiError as error:

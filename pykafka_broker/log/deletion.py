@@ -54,7 +54,7 @@ class RemovalJob:
         self._refused: list[Removal] = []  # by a passing error
 
     def run(self) -> None:
-        """Do every removal, also if some fail.
+        """Do every removal, even if some fail.
 
         Raises:
             OSError: the first failure.
@@ -123,13 +123,13 @@ class Remover:
             self._submit(RemovalJob(removals, self._on_error, self._try_again))
 
     def _try_again(self, refused: list[Removal]) -> None:
-        """Queue the removals again which were refused for the moment, for want of a descriptor, say."""
+        """Queue removals again that failed for a passing reason, as without a free file descriptor."""
         for removal in refused:
             self.later(self._now + _REMOVAL_RETRY_MS, removal)
 
 
 class _Folder(NamedTuple):
-    """The folder of a deleted partition under the old name."""
+    """The folder of a deleted partition that is not renamed yet."""
 
     key: TopicPartition
     directory: LogDirectory
@@ -159,7 +159,7 @@ class Deletions:
         self._waiting_since = 0
         self._refused: dict[TopicPartition, list[_Folder]] = {}
         self._retry_at: int | None = None
-        self._tried = self._tried_at = 0
+        self._tried = self._tried_at = 0  # how many folders were tried in which millisecond
         self._unsynced: set[str] = set()  # directories whose renames wait for a sync
 
     def delete(
@@ -203,7 +203,7 @@ class Deletions:
                     raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason)
 
     def complete(self, now: int) -> None:
-        """Try to rename every folder with an old name."""
+        """Try to rename every folder that is not renamed yet."""
         while self._waiting:
             self._try_next(now)
         self._retry(now)
@@ -238,12 +238,12 @@ class Deletions:
             return None
         directory.forget(key)
         source, target = directory.partition_path(key), directory.file(aside_name(key, self._new_uuid()))
-        missing = self._uncreated.forget(source)
+        was_uncreated = self._uncreated.forget(source)  # the folder may not be on disk yet
         self._files.release_folder(source)
         try:
             self._files.fs.rename(source, target)
         except OSError as error:
-            if missing and isinstance(error, FileNotFoundError):
+            if was_uncreated and isinstance(error, FileNotFoundError):
                 return None
             self._directory_failed(directory, error)
             if directory.online:
@@ -257,6 +257,7 @@ class Deletions:
         return None
 
     def _sync(self, directory: LogDirectory) -> None:
-        """Make every rename so far outlive a power cut."""
+        """Make every rename so far outlive a power cut. Runs in a thread."""
+        # First, so that a rename during the sync asks for another sync.
         self._unsynced.discard(directory.path)
         directory.fs.sync_directory(directory.path)

@@ -155,15 +155,15 @@ def load_log(
         last_flush_ms=clock.now,
     )
     if log.gap is not None and log.gap >= log_end_offset:
-        log.forget_gap()  # a crash came when the log was cut there
+        log.forget_gap()  # the log was cut at the gap, and a crash came before the gap was forgotten
     return log
 
 
 def begin_anew(files: FileCache, directory: str, segments: Segments, start: int, wall: int) -> None:
     """Replace all segments by an empty segment at `start`, since the rest of the log lies below the start.
 
-    Offsets below the start, given once more, would be lost at the next load. The producers are forgotten: the end of an
-    open transaction may be among the lost records (Kafka: UnifiedLog.truncateFullyAndStartAt).
+    If the log went on below its start, the new records there would be lost at the next load. The producers are
+    forgotten: the end of an open transaction may be among the lost records (Kafka: UnifiedLog.truncateFullyAndStartAt).
     """
     logger.warning("%s ends before its log start, and continues at the log start, offset %d", directory, start)
     fs = files.fs
@@ -179,7 +179,7 @@ def begin_anew(files: FileCache, directory: str, segments: Segments, start: int,
 
 
 def open_segments(files: FileCache, directory: str, names: list[str], log_start_offset: int, wall: int) -> Segments:
-    """Return every segment in the folder; a new segment for none."""
+    """Return all segments in the folder; without any, a new segment at the log start."""
     bases = sorted(int(name[:20]) for name in names if _SEGMENT.fullmatch(name))
     if not bases:
         segment = LogSegment(files, directory, log_start_offset, size=0, created_ms=wall, fresh=True)
@@ -195,7 +195,7 @@ def open_segments(files: FileCache, directory: str, names: list[str], log_start_
 
 
 def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
-    """Finish an interrupted deletion, cleaning or checkpoint, and return the names of the files then."""
+    """Finish an interrupted deletion, cleaning or checkpoint, and return the names of the files that remain."""
     fs, names = files.fs, []
     for name in fs.list_directory(directory):
         if name.endswith(_LEFTOVERS):
@@ -207,13 +207,13 @@ def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
     present = set(names)
     for name in names:
         if name.endswith(_INDEXES) and f"{name.partition('.')[0]}{_LOG_SUFFIX}" not in present:
-            fs.remove(f"{directory}/{name}")  # otherwise a new segment of that offset would continue it
+            fs.remove(f"{directory}/{name}")  # otherwise a new segment of that offset would go on with the old index
             present.remove(name)
     return [name for name in names if name in present]
 
 
 def _finish_swaps(files: FileCache, directory: str, names: list[str], wall: int) -> list[str]:
-    """Complete an interrupted exchange, and return the names of the files afterwards."""
+    """Complete an interrupted swap of cleaned segments, and return the names of the files that remain."""
     swapping = [name for name in names if name.endswith(SWAP)]
     for name in swapping:
         if name[:20].isdecimal() and name[20:] == _LOG_SUFFIX + SWAP:
@@ -249,7 +249,7 @@ def load_epochs(
 
 
 def correct_epochs(epochs: LeaderEpochs, segments: Segments, log_start_offset: int, log_end_offset: int) -> bool:
-    """Learn the epochs from the batches if the log's ends prove the entries wrong, and return whether so."""
+    """Return whether the entries contradict the start or end of the log; if so, learn them from the batches anew."""
     if epochs.entries:
         last_epoch = segments.active.last_epoch() if segments.active.size else None
         wrong = not epochs.can_be_of(log_start_offset, log_end_offset, last_epoch)
@@ -281,8 +281,8 @@ class EndsEarly(DamagedLog):
 class Recovered(NamedTuple):
     """The outcome of a recovery.
 
-    gap: beyond the synced part, the end of the first segment that the next segment does not follow at once; None
-    without such a segment.
+    gap: the offset at which records are missing before the next segment, the first such place beyond the synced part;
+    None without a gap.
     """
 
     log_end_offset: int
@@ -328,7 +328,7 @@ class FolderRecovery:
         unflushed = segments.starting_from(self._offsets.recovery_point)
         start = unflushed[0].base_offset
         if start == self._offsets.recovery_point > segments.first.base_offset:
-            self._complete(segments[segments.index_of(start) - 1])
+            self._mend_rolled(segments[segments.index_of(start) - 1])
         if len(unflushed) == 1 and self._is_whole(unflushed[0], names):
             return Recovered(self._offsets.recovery_point)
         restore_producers(fs, self._directory, names, self._producers, segments, self._offsets.log_start_offset, start)
@@ -347,8 +347,9 @@ class FolderRecovery:
                     self._drop(segments, unflushed[index:])
                     fs.sync_directory(self._directory)
                     break
-                # Compaction leaves gaps. A power cut that took whole batches from the end of the file before leaves the
-                # same, so a follower fetches on from here (`PartitionLog.gap`); without a leader the rest is kept.
+                # Compaction leaves gaps, and so does a power cut that takes whole batches from the end of the previous
+                # segment. Which of them it was is unknown: a follower fetches again from the gap on
+                # (`PartitionLog.gap`), and a node without a leader to fetch from keeps the rest.
                 gap = lost_from
             end, whole = self._recover_segment(segment)
             take_snapshot(fs, self._directory, self._producers, end)
@@ -365,11 +366,11 @@ class FolderRecovery:
         self._finish(segments, end)
         return Recovered(end, gap)
 
-    def _complete(self, segment: LogSegment) -> None:
-        """Complete the files of the last complete segment before the recovery point.
+    def _mend_rolled(self, segment: LogSegment) -> None:
+        """Mend the files of the segment that ends at the recovery point, after which a new segment was rolled.
 
-        Its batches were synced while it was the active segment. What was done to its files when it was complete may be
-        lost: unused preallocated room may be there, and entries of its indexes may be missing.
+        The batches were synced while the segment was active. The work of the roll on the files may be lost: unused
+        preallocated room may still be there, and entries of the indexes may be missing.
         """
         handle, path = segment.log.handle(), segment.log.path
         try:
@@ -396,7 +397,7 @@ class FolderRecovery:
         if self._offsets.log_start_offset > end:
             return False
         if not segment.size:
-            # Kafka allocates indexes in advance, and a killed Kafka leaves them so: they are cut in a recovery.
+            # Kafka allocates indexes in advance, and a killed Kafka leaves them at full size: a recovery cuts them.
             return end == segment.base_offset == 0 and segment.offset_index.file.size() == 0
         stem = segment_name(segment.base_offset)
         if not {f"{stem}.index", f"{stem}.timeindex"} <= set(names) or not self._epochs.entries:
@@ -443,6 +444,7 @@ class FolderRecovery:
         return end, whole
 
     def _learn(self, segment: LogSegment, batch: ScannedBatch) -> list[AbortedTransaction]:
+        """Enter a batch into epochs, indexes and producers; return the transaction that the batch aborts, if any."""
         header = batch.header
         if header.partition_leader_epoch > self._epochs.latest:
             self._epochs.assign(header.partition_leader_epoch, header.base_offset)
@@ -458,8 +460,9 @@ class FolderRecovery:
             segments.replace(later, [])
 
     def _start_over(self, segments: Segments, end: int) -> int:
-        """Return the offset at which the log continues: the log start, if the records below were deleted and not
-        synced.
+        """Return the offset at which the log continues: its end, or the log start if the log ends before.
+
+        The log ends before its start if records were deleted by clients before they were synced. It then begins anew.
         """
         start = self._offsets.log_start_offset
         if end >= start:
@@ -480,8 +483,10 @@ class FolderRecovery:
 def recover_folder(
     files: FileCache, directory: str, name: str, config: TopicConfig, offsets: Offsets, wall: int
 ) -> Recovered:
-    """Recover a partition written by clients. A log ending before the recovery point is reported once, and checked from
-    the start. A gap is written into the folder, before a sync raises the recovery point beyond the gap.
+    """Recover a partition written by clients.
+
+    A log that ends before the recovery point is reported, and recovered from its start. A gap is noted in a file of the
+    folder, before a sync can raise the recovery point beyond the gap.
     """
     try:
         recovered = FolderRecovery(files, directory, name, config, offsets, wall).run()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import NamedTuple
 
-# Timestamps of ListOffsets that are no times (Kafka: ListOffsetsRequest, OffsetSpec).
+# Timestamps of ListOffsets that name an offset rather than a time (Kafka: ListOffsetsRequest, OffsetSpec).
 LATEST = -1
 EARLIEST = -2
 MAX_TIMESTAMP = -3
@@ -18,7 +18,7 @@ EARLIEST_PENDING_UPLOAD = -6
 
 
 class TopicPartition(NamedTuple):
-    """A partition by the topic's name; the text is in the form of Kafka's tools."""
+    """A partition by the topic's name; as text `topic-0`, as Kafka's tools print partitions."""
 
     topic: str
     partition: int

@@ -33,7 +33,7 @@ _NO_SCHEMAS = {"enum", "const", "default", "examples"}
 
 
 class Subschema(NamedTuple):
-    """A schema, and the document for references of the schema."""
+    """A schema inside of a document; the document resolves the references of the schema."""
 
     schema: Json
     document: SchemaDocument
@@ -43,13 +43,18 @@ class Subschema(NamedTuple):
         return Subschema(schema, self.document)
 
     def rest(self, word: str) -> Subschema:
-        """Return the schema of a word for everything without a schema of its own: any value by default."""
+        """Return the schema under a keyword like `additionalProperties`, for values that no other keyword covers.
+
+        Without the keyword any value is valid.
+        """
         return self.at(self.schema.get(word, True))
 
     def listed(self, word: str) -> list[Subschema]:
+        """Return the schemas in the list under a keyword."""
         return [self.at(each) for each in self.schema.get(word, ())]
 
     def named(self, word: str) -> dict[str, Subschema]:
+        """Return the schemas by name in the object under a keyword."""
         found = self.schema.get(word, {})
         return {name: self.at(each) for name, each in found.items()} if isinstance(found, dict) else {}
 
@@ -95,7 +100,7 @@ class SchemaDocument:
             if name in self._named and not fragment:
                 return Subschema(self._named[name], self)
         if uri.startswith(_METASCHEMAS):
-            return Subschema(True, self)  # the value is itself a schema, and counts as any value
+            return Subschema(True, self)  # the data has to be a schema itself; that counts as any value
         raise InvalidSchema(f"the reference {reference} leads nowhere")
 
     def _within(self, fragment: str, reference: str) -> Subschema:
@@ -127,7 +132,7 @@ def target(node: Subschema) -> Subschema:
 
 
 def _schemas(schema: Json) -> Iterator[dict[str, Json]]:
-    """Yield every schema in the schema; values under `enum`, `const`, `default` and `examples` are none."""
+    """Yield the schema and all schemas inside; `enum`, `const`, `default` and `examples` hold plain values."""
     waiting = [schema]
     while waiting:
         found = waiting.pop()
@@ -163,8 +168,8 @@ def _compare_object(comparison: Comparison, old: Subschema, new: Subschema, path
     were, are = old.named("properties"), new.named("properties")
     found = []
     for name in sorted(_required(new.schema) - _required(old.schema)):
-        declared = name in were or name not in are  # an added property is judged below
-        if declared and not (name in are and _has_default(are[name])):
+        was_allowed = name in were or name not in are  # a property that only the new schema declares is judged below
+        if was_allowed and not (name in are and _has_default(are[name])):
             found.append(reason("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}"))
     for name in [*were, *(name for name in are if name not in were)]:
         where = f"{path}/properties/{name}"
@@ -182,7 +187,11 @@ def _compare_object(comparison: Comparison, old: Subschema, new: Subschema, path
 
 
 def _compare_patterns(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
-    """Compare the properties of old patterns, and properties covered by new patterns."""
+    """Compare the schemas of patterns.
+
+    An old pattern is compared with the same pattern in the new schema, or with the schema of the other properties. A
+    new pattern is compared with every old schema whose properties may match the pattern.
+    """
     before, after = old.named("patternProperties"), new.named("patternProperties")
     rest_before, rest_after = old.rest("additionalProperties"), new.rest("additionalProperties")
     pairs = [(pattern, was, after.get(pattern, rest_after)) for pattern, was in before.items()]
@@ -198,6 +207,7 @@ def _compare_patterns(comparison: Comparison, old: Subschema, new: Subschema, pa
 
 
 def _removed(comparison: Comparison, was: Subschema, new: Subschema, name: str, path: str) -> list[str]:
+    """Return why data with the property may be invalid now that its declaration is gone."""
     rest = _schema_for(new, name)
     if rest is None:
         if was.schema is False:
@@ -209,6 +219,7 @@ def _removed(comparison: Comparison, was: Subschema, new: Subschema, name: str, 
 
 
 def _added(comparison: Comparison, old: Subschema, now: Subschema, name: str, path: str) -> list[str]:
+    """Return why old data with an undeclared property of this name may be invalid under the new declaration."""
     rest = _schema_for(old, name)
     if rest is None or not comparison.compare(rest, now, path):
         return []
@@ -218,7 +229,7 @@ def _added(comparison: Comparison, old: Subschema, now: Subschema, name: str, pa
 
 
 def _schema_for(node: Subschema, name: str) -> Subschema | None:
-    """Return the schema for a property without a declaration; None if such a property is forbidden."""
+    """Return the schema for a property that is not under `properties`; None if such a property is forbidden."""
     for pattern, found in node.named("patternProperties").items():
         if _matches(pattern, name):
             return found
@@ -227,12 +238,12 @@ def _schema_for(node: Subschema, name: str) -> Subschema | None:
 
 
 def _matches(pattern: str, name: str) -> bool:
-    """Tell whether a name matches. A pattern with a possibly long run counts as no match."""
+    """Tell whether a name matches. A pattern that may take very long to match counts as no match."""
     if "(" in pattern or len(_REPEATS.findall(pattern)) > _MOST_REPEATS or len(name) > _LONGEST_NAME:
         return False
     try:
         return re.search(pattern, name) is not None
-    except re.error:  # valid in JavaScript alone
+    except re.error:  # a regular expression of JavaScript that Python does not know
         return False
 
 
@@ -314,11 +325,12 @@ def _has_default(node: Subschema) -> bool:
 # -- combined schemas
 
 
-_SUMS = ("anyOf", "oneOf")
+_SUMS = ("anyOf", "oneOf")  # "sum types" in the registry's messages; `allOf` is the "product type"
 _MOST_PAIRS = 250_000
 
 
 def _compare_combined(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
+    # `plain` is a schema without its combined parts, compared where only the other schema has parts.
     found = []
     of_old, of_new = _sum(old), _sum(new)
     if of_new is not None:
@@ -370,7 +382,10 @@ def _without(node: Subschema, words: tuple[str, ...]) -> Subschema:
 
 
 def _pairs(comparison: Comparison, old: list[Subschema], new: list[Subschema], path: str) -> bool:
-    """Tell whether each old part can be paired with a different new part."""
+    """Tell whether each old part can be paired with a different new part.
+
+    A matching in a bipartite graph: an old part may take the new part of another old part, which then finds another.
+    """
     if len(old) * len(new) > _MOST_PAIRS:
         raise InvalidSchema(f"{len(old)} parts against {len(new)} are too many to compare")
     taken: dict[int, int] = {}
@@ -406,18 +421,20 @@ def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[st
 
 
 class Comparison:
-    """A comparison of schemas.
+    """A comparison of two schemas, with the verdict on each pair of subschemas compared so far.
 
-    Schemas may contain themselves, so a pair under comparison counts as compatible until the end of the comparison. A
-    verdict that rests on an open pair is tentative: the pair may turn out to be incompatible and be only one of several
-    alternatives. Then the verdict is forgotten.
+    Schemas may contain themselves. While a pair is compared it is open, and counts as compatible wherever it is met
+    again. A verdict that rests on an open pair is tentative. If that pair turns out to be incompatible, the comparison
+    may still go on, since the pair may be one of several alternatives: its tentative verdicts are forgotten. The depth
+    of the outermost open pair that a verdict rests on tells when the verdict is settled (as in Tarjan's algorithm for
+    strongly connected components).
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[int, int], list[str]] = {}
-        self._rests_on: dict[tuple[int, int], int] = {}  # the depth of the outermost open pair behind a verdict
+        self._rests_on: dict[tuple[int, int], int] = {}  # depth of that outermost open pair, of tentative verdicts
         self._tentative: list[tuple[int, int]] = []
-        self._depth = self._lowest = 0
+        self._depth = self._outermost = 0
         self._compared: list[Json] = []  # keeps the objects behind the ids alive
 
     def agree(self, old: Subschema, new: Subschema, path: str) -> bool:
@@ -432,27 +449,27 @@ class Comparison:
             return [reason("TYPE_CHANGED", path)]
         pair = id(old.schema), id(new.schema)
         if pair in self._known:
-            self._lowest = min(self._lowest, self._rests_on.get(pair, self._lowest))
+            self._outermost = min(self._outermost, self._rests_on.get(pair, self._outermost))
             return self._known[pair]
-        depth, outer, first = self._depth, self._lowest, len(self._tentative)
+        depth, outermost_so_far, first = self._depth, self._outermost, len(self._tentative)
         self._known[pair] = []
         self._compared += (old.schema, new.schema)
-        self._rests_on[pair] = self._lowest = depth
+        self._rests_on[pair] = self._outermost = depth
         self._depth += 1
         self._known[pair] = found = self._compare(old, new, path)
         self._depth -= 1
-        if found or self._lowest == depth:  # settled, with all that rests on the pair
+        if found or self._outermost == depth:  # settled, and with the pair all verdicts that rest on it
             for each in (*self._tentative[first:], pair):
                 del self._rests_on[each]
             if found:
                 for each in self._tentative[first:]:
                     del self._known[each]
             del self._tentative[first:]
-            self._lowest = outer
+            self._outermost = outermost_so_far
         else:
-            self._rests_on[pair] = self._lowest
+            self._rests_on[pair] = self._outermost
             self._tentative.append(pair)
-            self._lowest = min(outer, self._lowest)
+            self._outermost = min(outermost_so_far, self._outermost)
         return found
 
     def _compare(self, old: Subschema, new: Subschema, path: str) -> list[str]:
@@ -470,14 +487,15 @@ class Comparison:
         if "array" in types:
             found += _limits(before, after, path, ("maxItems",), ("minItems",))
             found += _compare_array(self, old, new, path)
-        return found + _compare_combined(self, old, new, path) + self._not(old, new, path)
+        return found + _compare_combined(self, old, new, path) + self._compare_not_and_if(old, new, path)
 
-    def _not(self, old: Subschema, new: Subschema, path: str) -> list[str]:
+    def _compare_not_and_if(self, old: Subschema, new: Subschema, path: str) -> list[str]:
         before, after = old.schema, new.schema
         found = []
         excludes = "not" in before and "not" in after and self.agree(new.at(after["not"]), old.at(before["not"]), path)
         if "not" in after and not excludes:
             found.append(reason("NOT_TYPE_EXTENDED", f"{path}/not"))
+        # the old and the new value of each keyword, in turn
         condition = [each.get(word) for word in ("if", "then", "else") for each in (before, after)]
         if "if" in after and condition[::2] != condition[1::2]:
             found.append(reason("COMBINED_TYPE_CHANGED", f"{path}/if"))
@@ -572,12 +590,13 @@ def _limits(
 
 def _number(schema: dict[str, Json], word: str) -> float | None:
     found = schema.get(word)
-    if found is True:  # draft 4: the limit itself is not allowed
+    if found is True:  # draft 4: `exclusiveMaximum: true` makes `maximum` an exclusive limit
         return _number(schema, word.removeprefix("exclusive").lower())
     return found if type(found) in (int, float) else None
 
 
 def _upper(word: str) -> str:
+    """Return `maxLength` as `MAX_LENGTH`."""
     return "".join(f"_{each}" if each.isupper() else each.upper() for each in word)
 
 
@@ -622,7 +641,7 @@ def parse(text: str, library: Mapping[str, str]) -> JsonSchema:
     """Parse a schema. Raises InvalidSchema."""
     try:
         return _parsed(read_json(text), library)
-    except ValueError as error:  # of an address, as "http://[x"
+    except ValueError as error:  # a reference is no valid address: "http://[x", say
         raise InvalidSchema(str(error)) from None
 
 
@@ -633,6 +652,7 @@ def _parsed(found: Json, library: Mapping[str, str]) -> JsonSchema:
         if not isinstance(found.get("$schema", ""), str):
             raise InvalidSchema("$schema is no text")
         validator = validator_for(found, default=Draft7Validator)
-        for error in validator(validator.META_SCHEMA).iter_errors(found):  # formats do not count: patterns are Java's
+        # Formats are not checked: Python may not know the regular expressions of a `pattern`.
+        for error in validator(validator.META_SCHEMA).iter_errors(found):
             raise InvalidSchema(f"{error.message} at #/{'/'.join(map(str, error.absolute_path))}")
     return JsonSchema(found, Library({name: read_json(needed) for name, needed in library.items()}))

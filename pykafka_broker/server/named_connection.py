@@ -2,7 +2,7 @@
 
 With SASL the client authenticates: until then the exchange (`security/sasl/exchange.py`) decides about every frame;
 afterwards the connection is like any other. A refusal is kept back for `connection.failed.authentication.delay.ms`, in
-which nothing more is read and no other client waits, and ends the connection. Each failure is one line in the log,
+which nothing more is read and no other client waits; then the connection ends. Each failure is one line in the log,
 without the client's bytes.
 
 With neither TLS nor SASL the class of `principal.builder.class` gives the name; a client that the class refuses is
@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 _API_KEY = Struct(">h")
 _LENGTH = Struct(">i")
 _HANDSHAKE = ApiKey.SASL_HANDSHAKE.value
-_NOT_YET = -1  # before any time: no request is served
+_NOT_YET = -1  # earlier than any time
 
 
 # -- names by SASL
@@ -57,12 +57,13 @@ class SaslConnection(ClientConnection):
     ) -> None:
         self._listener = listener
         self._exchange = context.login = SaslExchange(listener, context)
-        self._served_until = _NOT_YET
+        self._served_until = _NOT_YET  # until this time frames are plain requests
         super().__init__(server, transport, context)
         self._max_request_bytes = self._reader.max_bytes
-        self._limit_frames()
+        self._follow_exchange()
 
-    def _limit_frames(self) -> None:
+    def _follow_exchange(self) -> None:
+        """Set how large frames may be and how they are served, after a step of the exchange."""
         expires_at = self._exchange.expires_at
         self._reader.is_known = self.context.authenticated
         if not self.context.authenticated:
@@ -76,6 +77,8 @@ class SaslConnection(ClientConnection):
             self._served_until = expires_at
 
     def _deliver(self, frame: memoryview) -> bool:
+        # The quick way for plain requests. The second byte is the lower half of the API key: a re-authentication begins
+        # with SaslHandshake, and other APIs with the same byte are as well served below.
         if self._turns.clock.now <= self._served_until and len(frame) > 1 and frame[1] != _HANDSHAKE:
             return ClientConnection._deliver(self, frame)
         exchange = self._exchange
@@ -85,7 +88,7 @@ class SaslConnection(ClientConnection):
                 self.close("its session has expired")
                 return False
             more = ClientConnection._deliver(self, frame)
-            self._limit_frames()  # a re-authentication may have begun
+            self._follow_exchange()  # a re-authentication may have begun
             return more
         if exchange.takes_raw_tokens or exchange.begins_with_token(api_key):
             token = exchange.raw_token(bytes(frame))
@@ -94,8 +97,8 @@ class SaslConnection(ClientConnection):
         return self._park(result) if isinstance(result, PendingReply) else self._answered(result)
 
     def _answered(self, pieces: Pieces | None) -> bool:
-        """Send an answer of the exchange, or keep a refusal back."""
-        self._limit_frames()
+        """Send an answer of the exchange, or keep a refusal back. Returns whether the next frame may come."""
+        self._follow_exchange()
         if self._exchange.over:
             return self._keep_back(pieces)
         if pieces is not None:
@@ -103,6 +106,7 @@ class SaslConnection(ClientConnection):
         return not (self._out or self.holds or self.closed)
 
     def _keep_back(self, pieces: Pieces | None) -> bool:
+        """Send the refusal after the delay, as the answer of a parked request."""
         self._log_failure(self._exchange.over)
         late = Parked(self._turns.clock.now + self._listener.failure_delay_ms, expire=lambda now: pieces)
         self._server.purgatory.park(late)
@@ -113,12 +117,12 @@ class SaslConnection(ClientConnection):
             self._refused_late()
             return
         ClientConnection._on_reply(self, _)
-        if self._served_until == _NOT_YET:  # a fault may have delayed a step of the exchange
-            self._limit_frames()
+        if self._served_until == _NOT_YET:  # an injected fault may have delayed the answer to a step of the exchange
+            self._follow_exchange()
             self.go_on()
 
     def _refused_late(self) -> None:
-        """Keep back the refusal of a long step, which was parked itself."""
+        """Keep back the refusal of a step that was parked itself, since it took long."""
         pending, self._parked = self._parked, None
         if pending is None or self.closed:
             return
@@ -166,7 +170,7 @@ class _Unlimited(SaslConnection):
 
 
 class _Late(PendingReply):
-    """A refusal kept back: the reply is the pieces themselves."""
+    """A refusal kept back; the result of its future is the pieces to send."""
 
     __slots__ = ()
 
@@ -181,9 +185,9 @@ class _Late(PendingReply):
 def sasl_connections(
     name: str, server: Serving
 ) -> tuple[Callable[[Serving, Transport, ConnectionContext], SaslConnection], CheckListener]:
-    """Return a maker of connections for the listener `name`, and the check of the altered settings.
+    """Return a maker of connections for the listener `name`, and the check of its settings when they are altered.
 
-    Raises UnusableError if one of its mechanisms can't be used.
+    Raises UnusableError if a mechanism of the listener can't be used.
     """
     turns = server.turns
     around = Around(

@@ -113,6 +113,7 @@ def entities_of(options: argparse.Namespace, action: str) -> list[Entity]:
         raise ToolUsageError(
             "--entity-{type,name,default} should not be used in conjunction with specific entity flags"
         )
+    # A type without a name stands for all resources of the type.
     names: list[str | None] = [*options.entity_names, *[None] * len(options.entity_type)]
     for kind in options.entity_type:
         if kind in QUOTAS and len(options.entity_names) > len(options.entity_type):
@@ -169,7 +170,8 @@ def _is_integer(text: str) -> bool:
 # -- description
 
 
-_SET_FOR_IT = {
+# The source of a value that is set for the resource itself.
+_OWN_SOURCE = {
     ConfigResourceType.TOPIC: ConfigValueSource.DYNAMIC_TOPIC_CONFIG,
     ConfigResourceType.BROKER: ConfigValueSource.DYNAMIC_BROKER_CONFIG,
     ConfigResourceType.CLIENT_METRICS: ConfigValueSource.DYNAMIC_CLIENT_METRICS_CONFIG,
@@ -239,7 +241,7 @@ async def _names(client: Client, kind: ConfigResourceType) -> list[str]:
 
 
 async def _configs(client: Client, resource: Resource, everything: bool) -> list[dict[str, Any]]:
-    wanted = _SET_FOR_IT.get(resource.type)
+    wanted = _OWN_SOURCE.get(resource.type)
     if resource.type is ConfigResourceType.BROKER and resource.name == DEFAULT:
         wanted = ConfigValueSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     found = (await describe_configs(client, [resource], synonyms=True))[resource]
@@ -268,11 +270,12 @@ async def _quotas(tool: Tool, client: Client, entities: Sequence[Entity]) -> lis
     found = await describe_quotas(client, [each.quota_part for each in entities])
     for quotas in found:
         values = ", ".join(f"{name}={format_value(value)}" for name, value in quotas.values.items())
-        tool.print(f"Quota configs for {_whose(quotas)} are {values}")
+        tool.print(f"Quota configs for {_entity_text(quotas)} are {values}")
     return [{"entity": each.entity, "quotas": each.values} for each in found]
 
 
-def _whose(quotas: Quotas) -> str:
+def _entity_text(quotas: Quotas) -> str:
+    """Return `user-principal 'name', client-id 'name'`."""
     parts = []
     for kind, spelt in _PRINCIPALS.items():
         if kind in quotas.entity:
@@ -283,14 +286,14 @@ def _whose(quotas: Quotas) -> str:
 
 async def _credentials(tool: Tool, client: Client, users: Sequence[str]) -> list[dict[str, Any]]:
     found = []
-    for user, told in (await describe_credentials(client, users)).items():
-        if isinstance(told, ClientError):
-            kind = told.exception.rpartition(".")[2]
-            tool.print(f"Error retrieving SCRAM credential configs for user-principal '{user}': {kind}: {told}")
+    for user, outcome in (await describe_credentials(client, users)).items():
+        if isinstance(outcome, ClientError):
+            kind = outcome.exception.rpartition(".")[2]
+            tool.print(f"Error retrieving SCRAM credential configs for user-principal '{user}': {kind}: {outcome}")
             continue
-        listed = ", ".join(f"{each.spelt}=iterations={iterations}" for each, iterations in told.items())
+        listed = ", ".join(f"{each.spelt}=iterations={iterations}" for each, iterations in outcome.items())
         tool.print(f"SCRAM credential configs for user-principal '{user}' are {listed}")
-        found.append({"user": user, "credentials": {each.spelt: iterations for each, iterations in told.items()}})
+        found.append({"user": user, "credentials": {each.spelt: iterations for each, iterations in outcome.items()}})
     return found
 
 
@@ -300,7 +303,7 @@ async def _credentials(tool: Tool, client: Client, users: Sequence[str]) -> list
 USER_QUOTAS = ("consumer_byte_rate", "controller_mutation_rate", "producer_byte_rate", "request_percentage")
 IP_QUOTAS = ("connection_creation_rate",)
 _SCRAM = {each.spelt: each for each in ScramMechanism}
-_OUTSIDE = r"(?=[^\]]*(?:\[|$))"  # of square brackets
+_OUTSIDE = r"(?=[^\]]*(?:\[|$))"  # a place outside of square brackets
 _PAIR = re.compile(r"\s*=\s*" + _OUTSIDE)
 _CREDENTIAL = re.compile(r"(?:iterations=(-?[0-9]+),)?password=(.*)", re.DOTALL)
 _MIN_ITERATIONS = 4096
@@ -454,7 +457,8 @@ async def run(tool: Tool) -> int:
             else:
                 await alter(tool, client, entities, added, deleted)
     except ClientError as error:
-        if type(error) is not ClientError or error.__cause__ is not None:  # not found by the tool itself
+        # Errors of the cluster or the client come with the arguments, errors of the tool's own checks without.
+        if type(error) is not ClientError or error.__cause__ is not None:
             tool.warn(f"Error while executing config command with args '{' '.join(tool.arguments)}'")
         raise
     return 0

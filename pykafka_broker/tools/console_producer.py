@@ -1,8 +1,8 @@
 """`kafka-console-producer`.
 
-Rule: a failed delivery is reported on standard error, and the exit code stays 0, as with Kafka's script; with `--sync`
-it ends the tool with 1, and so does a line that can't be read. Standard input is read in a thread, which may be left
-behind. A line ends with LF, CR LF or CR, as in Java's BufferedReader.
+Rule: a failed delivery is reported on standard error, and the exit code stays 0, as with Kafka's script. With `--sync`
+a failed delivery ends the tool with 1; a line that can't be read always does. Standard input is read in a thread, which
+may still wait for input when the tool ends. A line ends with LF, CR LF or CR, as in Java's BufferedReader.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pykafka_broker.tools.progress import NOTHING, Bar
 # -- lines
 
 
-_AT_ONCE = 64 << 10
+_AT_ONCE = 64 << 10  # bytes of a read
 _END = re.compile(rb"\r\n|\n|\r")
 
 
@@ -70,10 +70,10 @@ async def _chunks(stdin: TextIO) -> AsyncIterator[bytes]:
         try:
             asyncio.run_coroutine_threadsafe(putting, loop).result()
         finally:
-            putting.close()  # a coroutine of an ended loop, which never began
+            putting.close()  # if the loop has ended, the coroutine never began, and Python would warn of it
 
     def read() -> None:
-        with suppress(RuntimeError, CancelledError):  # nobody is there any more
+        with suppress(RuntimeError, CancelledError):  # the loop has ended
             try:
                 while chunk := os.read(descriptor, _AT_ONCE):
                     hand_over(chunk)
@@ -105,9 +105,9 @@ class LineReader:
     """
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self._keys = _is(properties, "parse.key")
-        self._headers = _is(properties, "parse.headers")
-        self._lenient = _is(properties, "ignore.error")
+        self._keys = _is_true(properties, "parse.key")
+        self._headers = _is_true(properties, "parse.headers")
+        self._lenient = _is_true(properties, "ignore.error")
         self._key_separator = properties.get("key.separator", "\t")
         self._delimiter = properties.get("headers.delimiter", "\t")
         self._separator = properties.get("headers.separator", ",")
@@ -145,7 +145,7 @@ class LineReader:
     def _cut(self, text: str, wanted: bool, separator: str, what: str) -> tuple[str | None, str]:
         if not wanted:
             return None, text
-        if not separator:  # found at once, as by Java's String.indexOf
+        if not separator:  # Java's String.indexOf finds an empty text at the start
             return "", text
         before, found, after = text.partition(separator)
         if found:
@@ -156,6 +156,7 @@ class LineReader:
 
     def _pairs(self, text: str) -> Headers:
         found: Headers = []
+        # An empty separator splits into letters, and an empty pair separator leaves the name empty, as in Java.
         for pair in text.split(self._separator) if self._separator else text:
             name, separator, value = pair.partition(self._pair_separator) if self._pair_separator else ("", "at", pair)
             if not separator and not self._lenient:
@@ -169,7 +170,7 @@ class LineReader:
         return None if text == self._null else text.encode("utf-8", "surrogateescape")
 
 
-def _is(properties: Mapping[str, str], name: str) -> bool:
+def _is_true(properties: Mapping[str, str], name: str) -> bool:
     return properties.get(name, "").strip().lower() == "true"
 
 
@@ -261,7 +262,7 @@ def _properties(tool: Tool) -> dict[str, str]:
 
 
 class _Sender:
-    """The lines in flight."""
+    """The way of lines to the producer, with the reports on their deliveries."""
 
     def __init__(self, tool: Tool, producer: Producer) -> None:
         self.delivered: list[dict[str, Any]] = []
@@ -270,7 +271,7 @@ class _Sender:
         self._prompt = tool.stdin.isatty() and not tool.options.json
 
     async def send_all(self, reader: LineReader, shown: Bar) -> int:
-        self._ask()
+        self._show_prompt()
         async for texts in lines_of(self._tool.stdin):
             for text in texts:
                 try:
@@ -280,10 +281,10 @@ class _Sender:
                     return FAILED
                 await self._send(line)
                 shown.update(len(text) + 1)
-            self._ask()
+            self._show_prompt()
         return 0
 
-    def _ask(self) -> None:
+    def _show_prompt(self) -> None:
         if self._prompt:
             print(">", end="", flush=True)
 
@@ -291,14 +292,14 @@ class _Sender:
         """Send a line. Raises ClientError with `--sync`."""
         topic, send = self._tool.options.topic, self._producer.send
         if self._tool.options.sync:
-            self._tell(await self._producer.deliver(topic, line.value, line.key, headers=line.headers))
+            self._on_delivery(await self._producer.deliver(topic, line.value, line.key, headers=line.headers))
             return
         try:
-            await send(topic, line.value, line.key, headers=line.headers, on_delivery=self._tell)
+            await send(topic, line.value, line.key, headers=line.headers, on_delivery=self._on_delivery)
         except ClientError as error:
             self._failed(topic, error)
 
-    def _tell(self, delivery: Delivery) -> None:
+    def _on_delivery(self, delivery: Delivery) -> None:
         if delivery.error is not None:
             self._failed(delivery.topic, delivery.error)
         elif self._tool.options.json:

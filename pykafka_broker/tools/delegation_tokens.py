@@ -1,7 +1,7 @@
 """`kafka-delegation-tokens`.
 
-Rule: the HMAC of a token is its password. It is printed only where Kafka's tool prints it too: it is what the user came
-for.
+Rule: the HMAC of a token is its password. The HMAC is printed only where Kafka's tool prints it too, since the user
+asked for it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 # -- tokens
 
 
-_HIGHEST = 3  # of CreateDelegationToken
+_HIGHEST = 3  # version of CreateDelegationToken
 _FOR_OTHERS = 3  # the first version with another owner (KIP-373)
 
 
@@ -63,7 +63,8 @@ async def create_token(client: Client, owner: str | None, renewers: Sequence[str
     whose = f"{made.principal_type}:{made.principal_name}"
     requester = f"{made.token_requester_principal_type}:{made.token_requester_principal_name}"
     times = made.issue_timestamp_ms, made.expiry_timestamp_ms, made.max_timestamp_ms
-    asked_by = whose if requester == ":" else requester  # before KIP-373 always the owner
+    # A broker from before KIP-373 names no requester, which is always the owner.
+    asked_by = whose if requester == ":" else requester
     return Token(made.token_id, bytes(made.hmac), whose, asked_by, list(renewers), *times)
 
 
@@ -97,7 +98,8 @@ async def describe_tokens(client: Client, owners: Sequence[str]) -> list[Token]:
 
 
 _ROW = "{:<15} {:<30} {:<15} {:<15} {:<25} {:<15} {:<15} {:<15}"
-_OTHERS = {
+# The flags that an action refuses.
+_NEVER_WITH = {
     "create": ("hmac", "renew_time_period", "expiry_time_period"),
     "renew": ("renewer_principal", "max_life_time_period", "expiry_time_period", "owner_principal"),
     "expire": ("renewer_principal", "max_life_time_period", "renew_time_period", "owner_principal"),
@@ -121,11 +123,11 @@ def options(parser: ToolParser) -> None:
 
 async def run(tool: Tool) -> int:
     chosen = tool.options
-    actions = [each for each in _OTHERS if getattr(chosen, each)]
+    actions = [each for each in _NEVER_WITH if getattr(chosen, each)]
     if len(actions) != 1:
         raise ToolUsageError("Command must include exactly one action: --create, --renew, --expire or --describe")
     tool.required("bootstrap_server", "command_config")
-    tool.never_with(actions[0], *_OTHERS[actions[0]])
+    tool.never_with(actions[0], *_NEVER_WITH[actions[0]])
     if actions[0] == "create":
         tool.required("max_life_time_period")
     elif actions[0] != "describe":
@@ -185,7 +187,7 @@ def _show(tool: Tool, tokens: Sequence[Token]) -> None:
 
 
 def _plain(token: Token) -> dict[str, Any]:
-    """Return a token as `--json` shows a token."""
+    """Return a token in the form of `--json`: the HMAC in base64."""
     return token._asdict() | {"hmac": base64.b64encode(token.hmac).decode()}
 
 

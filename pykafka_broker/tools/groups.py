@@ -10,7 +10,7 @@ from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 _FAILURE = "Error while executing groups command : "
 
 _TYPES = ("classic", "consumer", "share", "streams")
-_KINDS = ("consumer", "share", "streams")
+_TYPE_FLAGS = ("consumer", "share", "streams")
 
 
 def options(parser: ToolParser) -> None:
@@ -26,8 +26,8 @@ def options(parser: ToolParser) -> None:
 
 async def run(tool: Tool) -> int:
     tool.required("list")
-    for number, kind in enumerate(_KINDS):
-        tool.never_with(kind, "group_type", "protocol", *_KINDS[number + 1 :])
+    for index, kind in enumerate(_TYPE_FLAGS):
+        tool.never_with(kind, "group_type", "protocol", *_TYPE_FLAGS[index + 1 :])
     wanted = tool.options.group_type
     if wanted is not None and wanted.lower() not in _TYPES:
         raise ToolUsageError("--group-type must be a valid group type.")

@@ -143,6 +143,7 @@ def propose(
 
 
 def listed(partitions: Iterable[TopicPartition]) -> str:
+    """Return `topic-0,topic-1`."""
     return ",".join(map(str, sorted(partitions)))
 
 
@@ -159,18 +160,21 @@ async def start_moves(tool: Tool, client: Client, plan: Plan) -> None:
     timeout_ms = _TIMEOUT_MS if tool.options.timeout is None else tool.options.timeout
     until, left = client.deadline(timeout_ms), dict(plan.directories)
     while left:
-        begun = await _try(client, left)
+        begun = await _start_possible(client, left)
         if begun:
-            tool.print(f"Successfully started log directory move{_s(begun)} for: {_listed(begun)}")
+            tool.print(f"Successfully started log directory move{_s(begun)} for: {_listed_replicas(begun)}")
         for replica in begun:
             del left[replica]
         if left and client.deadline(0) >= until:
-            raise ClientError(f"Timed out before log directory move{_s(left)} could be started for: {_listed(left)}")
+            raise ClientError(
+                f"Timed out before log directory move{_s(left)} could be started for: {_listed_replicas(left)}"
+            )
         if left:
             await asyncio.sleep(client.backoff_ms / 1000)
 
 
-async def _try(client: Client, wanted: Mapping[Replica, str]) -> list[Replica]:
+async def _start_possible(client: Client, wanted: Mapping[Replica, str]) -> list[Replica]:
+    """Ask for the moves, and return the replicas whose move has begun. Raises ClientError for a refused move."""
     begun = []
     for node in sorted({node for _, node in wanted}):
         mine = {partition: path for (partition, broker), path in wanted.items() if broker == node}
@@ -178,27 +182,28 @@ async def _try(client: Client, wanted: Mapping[Replica, str]) -> list[Replica]:
             if code == ErrorCode.NONE:
                 begun.append((partition, node))
             elif code not in _NOT_YET:
-                raise ClientError(f"Failed to alter dir for {_spelt((partition, node))}")
+                raise ClientError(f"Failed to alter dir for {_replica_text((partition, node))}")
     return begun
 
 
 async def print_moves(tool: Tool, client: Client, plan: Plan) -> bool:
     """Print the progress of each move between directories; returns whether moves are left."""
-    found = await _found(client, plan)
+    found = await _planned_replicas(client, plan)
     for replica, wanted in sorted(plan.directories.items()):
-        tool.print(_told(replica, wanted, found[replica]))
+        tool.print(_progress(replica, wanted, found[replica]))
     return any(each.future is not None for each in found.values())
 
 
-def _told(replica: Replica, wanted: str, there: ReplicaDirectories) -> str:
+def _progress(replica: Replica, wanted: str, there: ReplicaDirectories) -> str:
+    """Return a sentence on the move of a replica to the directory `wanted`."""
     (topic, partition), node = replica
     of = f"Partition {topic}-{partition}"
     if there.future is not None:
         if there.future == wanted:
-            return f"Reassignment of replica {_spelt(replica)} is still in progress."
+            return f"Reassignment of replica {_replica_text(replica)} is still in progress."
         return f"{of} on broker {node} is being moved to log dir {there.future} instead of {wanted}."
     if there.current == wanted:
-        return f"Reassignment of replica {_spelt(replica)} completed successfully."
+        return f"Reassignment of replica {_replica_text(replica)} completed successfully."
     if there.current is None:
         nowhere = f"{of} is not found in any live log dir on broker {node}."
         return f"{nowhere} There is likely an offline log directory on the broker."
@@ -207,17 +212,18 @@ def _told(replica: Replica, wanted: str, there: ReplicaDirectories) -> str:
 
 async def cancel_moves(client: Client, plan: Plan) -> str:
     """Cancel moves between log directories; returns the text for the user."""
-    found = await _found(client, plan)
+    found = await _planned_replicas(client, plan)
     moving = {replica: each for replica, each in found.items() if each.future is not None and each.current is not None}
     for node in sorted({node for _, node in moving}):
         back = {partition: str(each.current) for (partition, broker), each in moving.items() if broker == node}
         await move_to_directories(client, node, back)
     if moving:
-        return f"Successfully cancelled log directory move{_s(moving)} for: {_listed(moving)}"
+        return f"Successfully cancelled log directory move{_s(moving)} for: {_listed_replicas(moving)}"
     return "None of the specified partition moves are active."
 
 
-async def _found(client: Client, plan: Plan) -> dict[Replica, ReplicaDirectories]:
+async def _planned_replicas(client: Client, plan: Plan) -> dict[Replica, ReplicaDirectories]:
+    """Return the present directories of each replica that the plan moves between directories."""
     found: dict[Replica, ReplicaDirectories] = {}
     if plan.directories:
         await client.refresh()
@@ -228,13 +234,13 @@ async def _found(client: Client, plan: Plan) -> dict[Replica, ReplicaDirectories
     return found
 
 
-def _spelt(replica: Replica) -> str:
+def _replica_text(replica: Replica) -> str:
     (topic, partition), node = replica
     return f"{topic}-{partition}-{node}"
 
 
-def _listed(replicas: Iterable[Replica]) -> str:
-    return ",".join(map(_spelt, sorted(replicas)))
+def _listed_replicas(replicas: Iterable[Replica]) -> str:
+    return ",".join(map(_replica_text, sorted(replicas)))
 
 
 # -- throttles
@@ -265,7 +271,7 @@ async def set_throttles(
     tool.print(_WARNING)
     if rate is not None:
         moves = _moves(plan, current, under_way)
-        for topic, (leaders, followers) in _of_topics(moves).items():
+        for topic, (leaders, followers) in _throttled_replicas(moves).items():
             await _set(client, Resource(ConfigResourceType.TOPIC, topic), {_LEADERS: leaders, _FOLLOWERS: followers})
         brokers = {each for sources, targets in moves.values() for each in (*sources, *targets)}
         for broker in sorted(brokers):
@@ -280,19 +286,19 @@ async def set_throttles(
 def _moves(
     plan: Plan, current: Mapping[TopicPartition, list[int]], under_way: Mapping[TopicPartition, Any]
 ) -> dict[TopicPartition, tuple[set[int], set[int]]]:
-    """Return the source and target brokers of each partition; a broker of both counts as a source."""
+    """Return the source and target brokers of each partition; a broker that is both counts as a source only."""
     found = {}
     for partition, each in under_way.items():
-        there = set(each.replicas) - set(each.adding_replicas)
-        found[partition] = there, set(each.adding_replicas)
+        sources = set(each.replicas) - set(each.adding_replicas)
+        found[partition] = sources, set(each.adding_replicas)
     for partition, wanted in plan.replicas.items():
-        there = found[partition][0] if partition in under_way else set(current[partition])
-        found[partition] = there, set(wanted) - there
+        sources = found[partition][0] if partition in under_way else set(current[partition])
+        found[partition] = sources, set(wanted) - sources
     return found
 
 
-def _of_topics(moves: Mapping[TopicPartition, tuple[set[int], set[int]]]) -> dict[str, tuple[str, str]]:
-    """Return `partition:broker,...` of sources and of targets, by topic."""
+def _throttled_replicas(moves: Mapping[TopicPartition, tuple[set[int], set[int]]]) -> dict[str, tuple[str, str]]:
+    """Return by topic the throttled replicas of leaders and of followers, in the form `partition:broker,...`."""
     found: dict[str, tuple[list[str], list[str]]] = {}
     for (topic, partition), (sources, targets) in sorted(moves.items()):
         leaders, followers = found.setdefault(topic, ([], []))
@@ -325,6 +331,7 @@ async def _delete(client: Client, resource: Resource, keys: Iterable[str]) -> No
 # -- the tool
 
 
+# The flags that an action needs, and the flags that it takes besides.
 _NEEDS = {
     "generate": ("broker_list", "topics_to_move_json_file"),
     "execute": ("reassignment_json_file",),
@@ -380,7 +387,7 @@ async def run(tool: Tool) -> int:
                 await client.refresh(call="listPartitionReassignments")
             return await _ACTIONS[action](tool, client)
     except KafkaError as error:
-        # Kafka's tool shows refusals of the cluster with the class of the exception, its own errors without
+        # Kafka's tool shows the class of the exception with an error of the cluster, but not with an error of its own
         return tool.fail(f"Error: {error if error.code == ErrorCode.INVALID_REPLICATION_FACTOR else error.java}")
     except ClientError as error:
         own = type(error) is ClientError
@@ -443,7 +450,7 @@ def _broker_list(text: str) -> list[int]:
     """Read a list of brokers. Raises ClientError."""
     brokers = []
     for each in text.split(","):
-        if not each.isdigit():
+        if not each.isdecimal():
             raise ClientError(f'For input string: "{each}"')
         brokers.append(int(each))
     twice = sorted({each for each in brokers if brokers.count(each) > 1})
@@ -577,6 +584,7 @@ async def _replicas(
 async def _directories(
     client: Client, current: dict[TopicPartition, list[int]]
 ) -> dict[tuple[TopicPartition, int], str]:
+    """Return the present log directory of each replica on a known broker."""
     found = {}
     for node in sorted({each for on in current.values() for each in on} & client.nodes.keys()):
         for partition, each in (await directories_of(client, node)).items():
@@ -590,6 +598,7 @@ def _row(partition: TopicPartition, replicas: list[int]) -> dict[str, object]:
 
 
 def _s(several: Sized) -> str:
+    """Return the "s" of a plural."""
     return "" if len(several) == 1 else "s"
 
 

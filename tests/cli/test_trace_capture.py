@@ -151,8 +151,16 @@ def test_a_capture_may_end_anywhere() -> None:
     for end in range(28, len(whole), 7):
         of_packets(read_packets(whole[:end]))
     whole = pcap(conversation())
-    for end in range(24, len(whole), 7):
+    for end in range(4, len(whole), 7):
         of_packets(read_packets(whole[:end]))
+
+
+@pytest.mark.parametrize("version", [4, 6])
+def test_a_frame_that_the_capture_cut_short_is_skipped(version: int) -> None:
+    whole = segment(CLIENT, SERVER, 1, b"".join(ASKED), version)
+    headers = 20 + (20 if version == 4 else 40)
+    for size in range(headers + 1):
+        assert of_packets(read_packets(pcap([(1.0, whole[:size])], 101))) == []
 
 
 def test_times_are_those_of_the_first_byte_of_a_frame() -> None:

@@ -143,6 +143,13 @@ def test_a_lost_alternative_name_is_refused_unless_it_is_allowed() -> None:
     check(fewer, ssl_allow_san_changes="true")
 
 
+def test_a_long_alternative_name_is_shown_whole() -> None:
+    name = ".".join(("a" * 63, "b" * 63, "example"))
+    with pytest.raises(ConfigError) as refused:
+        check(authority().issue("broker", (name,)))
+    assert f"new={{alias=kafka, SAN=[[2, {name}]]}}" in str(refused.value)
+
+
 def test_what_concerns_another_listener_or_no_key_is_not_looked_at() -> None:
     another = authority().issue("another")
     for name in ("listener.name.back.ssl.keystore.location", "log.retention.ms", FRONT + "max.connections"):

@@ -56,6 +56,14 @@ def test_a_plan_that_makes_no_sense_is_refused_before_anybody_is_asked(
     assert says in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("broker", ["x", "\N{SUPERSCRIPT TWO}"])
+def test_a_broker_that_is_no_number_is_refused(broker: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = plan(tmp_path)
+    arguments = ["--generate", "--topics-to-move-json-file", file, "--broker-list", f"1,{broker}"]
+    assert main("reassign-partitions", [*NOBODY, *arguments]) == 1
+    assert f'For input string: "{broker}"' in capsys.readouterr().out
+
+
 def test_throttles_are_set_while_replicas_move_and_cleared_when_they_have(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

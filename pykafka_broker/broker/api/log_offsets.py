@@ -8,15 +8,17 @@ earliest local offset (KIP-405, v8), -5 the latest tiered one (KIP-1005, v9) and
 Versions: 0 answers a list of offsets by segment, 2 isolation level, 4 leader epochs, 10 a time limit for remote
 storage, which does not arise here.
 
-OffsetForLeaderEpoch: the end of the records of a leader epoch, by which a client can tell whether its history is the
-log's. An epoch that the log has never had is answered with -1, without an error. Versions: 1 answers the epoch found, 2
-carries the client's idea of the current leader epoch, 3 a replica id, 4 is flexible.
+OffsetForLeaderEpoch: the end of the records of a leader epoch. A client or follower compares the end with its own
+records, and so finds out whether they have diverged from the leader's log. An epoch that the log has never had is
+answered with -1, without an error. Versions: 1 answers the epoch found, 2 carries the client's idea of the current
+leader epoch, 3 a replica id, 4 is flexible.
 
-DeleteRecords: moves the log start offset; -1 means the high watermark. Kafka Streams purges its repartition topics so.
-With other replicas on live brokers, the answer waits until none of them has the deleted records, or for `timeout_ms`; a
-node that ceases to lead meanwhile answers NOT_LEADER_OR_FOLLOWER. An offset beyond the high watermark is
-OFFSET_OUT_OF_RANGE, a topic that is only compacted is POLICY_VIOLATION; a topic without a cleanup.policy keeps all
-records that nobody deletes so (KIP-1161). Versions: 2 is the flexible encoding.
+DeleteRecords: moves the log start offset; -1 means the high watermark. Kafka Streams empties its repartition topics
+with this request. With other replicas on live brokers, the answer waits until none of them has the deleted records, or
+for `timeout_ms`; a node that ceases to lead meanwhile answers NOT_LEADER_OR_FOLLOWER. An offset beyond the high
+watermark is OFFSET_OUT_OF_RANGE, a topic that is only compacted is POLICY_VIOLATION. A topic with an empty
+cleanup.policy allows the request, and keeps all other records for ever (KIP-1161). Versions: 2 is the flexible
+encoding.
 """
 
 from __future__ import annotations
@@ -83,7 +85,7 @@ _NAMED_SINCE = {
 _LEADER_EPOCHS_FROM = 4
 _NOT_AVAILABLE_FROM = 5
 _NEVER = 1 << 15
-_MOST_BEGUN = 8  # look-ups that are begun before one of them has ended
+_MOST_BEGUN = 8  # long look-ups under way at once
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 _NONE = -1
 _NO_OFFSETS: list[int] = []  # shared by all answers, never changed
@@ -112,7 +114,7 @@ _AnswerSteps = Generator[None, None, ListOffsetsPartitionResponse]
 
 
 class _Asked(NamedTuple):
-    """The questions about a topic."""
+    """The questions about a topic: each partition once, and the partitions that were named more than once."""
 
     topic: str
     partitions: Sequence[ListOffsetsPartition]
@@ -121,7 +123,7 @@ class _Asked(NamedTuple):
 
 
 class _LongLookUp(NamedTuple):
-    """A long look-up, and the place of the answer: `answers[position]`."""
+    """A look-up that did not end at once. Its answer belongs into `answers[position]`."""
 
     steps: _AnswerSteps
     answers: list[ListOffsetsPartitionResponse]
@@ -131,12 +133,12 @@ class _LongLookUp(NamedTuple):
 class _Search:
     """The look-ups of a request."""
 
-    __slots__ = ("_committed", "_context", "_is_follower", "_known", "_services", "long_ones")
+    __slots__ = ("_committed", "_context", "_is_follower", "_is_level_known", "_services", "long_ones")
 
     def __init__(self, services: Services, context: RequestContext, request: ListOffsetsRequest) -> None:
         self._services = services
         self._context = context
-        self._known = request.isolation_level in _ISOLATION_LEVELS
+        self._is_level_known = request.isolation_level in _ISOLATION_LEVELS
         self._committed = request.isolation_level == IsolationLevel.READ_COMMITTED
         self._is_follower = request.replica_id >= 0
         self.long_ones: list[_LongLookUp] = []
@@ -155,7 +157,7 @@ class _Search:
         """Answer questions about some partitions of a topic."""
         topic, _, repeated, allowed = asked
         version, leader = self._context.api_version, self._services.replicas.leader
-        known, committed, is_follower = self._known, self._committed, self._is_follower
+        is_level_known, committed, is_follower = self._is_level_known, self._committed, self._is_follower
         for wanted in some:
             index, timestamp = wanted.partition_index, wanted.timestamp
             try:
@@ -165,7 +167,7 @@ class _Search:
                     raise ApiError(ErrorCode.INVALID_REQUEST)
                 if timestamp < EARLIEST and version < _NAMED_SINCE.get(timestamp, _NEVER):
                     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
-                if not known:
+                if not is_level_known:
                     raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as with Kafka
                 partition = leader(topic, index, wanted.current_leader_epoch)
                 log = partition.log
@@ -193,7 +195,10 @@ class _Search:
         return ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if knows_error else ErrorCode.LEADER_NOT_AVAILABLE)
 
     def _begin(self, steps: _AnswerSteps, index: int, answers: list[ListOffsetsPartitionResponse]) -> None:
-        """Begin a look-up, which nearly always ends at once; an unfinished look-up holds a batch."""
+        """Begin a look-up, which nearly always ends at once.
+
+        An unfinished look-up keeps a batch in memory, so only `_MOST_BEGUN` of them are begun before `complete`.
+        """
         look_up = _LongLookUp(steps, answers, len(answers))
         if len(self.long_ones) < _MOST_BEGUN:
             try:
@@ -205,7 +210,7 @@ class _Search:
         self.long_ones.append(look_up)
 
     def in_slices(self, request: ListOffsetsRequest) -> Steps[ListOffsetsResponse]:
-        """Return the answer to a request with many partitions."""
+        """Answer a request with many partitions, a share of them at a time."""
         response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(topic.name, []) for topic in request.topics])
         groups = []
         for topic, answer in zip(request.topics, response.topics, strict=True):
@@ -218,7 +223,7 @@ class _Search:
         return (yield from self.complete(response))
 
     def complete(self, response: ListOffsetsResponse) -> Steps[ListOffsetsResponse]:
-        """Return the response after the long look-ups."""
+        """Finish the long look-ups, and return the response."""
         for steps, answers, position in self.long_ones:
             try:
                 answers[position] = yield from steps
@@ -231,7 +236,7 @@ class _Search:
 
 
 def _repeated(topic: ListOffsetsTopic) -> set[int]:
-    """Return the partitions with several questions."""
+    """Return the partitions that are named more than once."""
     times = Counter(wanted.partition_index for wanted in topic.partitions)
     return {index for index, count in times.items() if count > 1}
 
@@ -259,7 +264,7 @@ def _timed_answer(
 
     Args:
         end: the offset behind the last record that counts.
-        beyond: raised if there is no such record; None answers -1.
+        beyond: the error to raise if there is no such record; None: the answer is then offset -1.
     """
     if log.segments.untimed:
         yield from log.learn_times()

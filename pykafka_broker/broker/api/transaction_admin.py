@@ -23,11 +23,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykafka_broker.broker.coordinators.transaction_markers import write_marker
-from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
-from pykafka_broker.broker.waiting.future import Answer, Steps, when_committed
+from pykafka_broker.broker.waiting.future import Answer, Future, Steps, when_committed
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.coordinators.transactions.coordinator import Markers, TransactionFilters, matching_transactions
 from pykafka_broker.errors import ApiError
@@ -72,16 +71,16 @@ def write_txn_markers(
 
 
 def _written(services: Services, request: WriteTxnMarkersRequest) -> Steps[Answer[WriteTxnMarkersResponse]]:
-    written: list[tuple[Partition, int]] = []
+    commits: list[Future[None]] = []
     response = WriteTxnMarkersResponse()
     pace = Pace()
     for marker in request.markers:
-        response.markers.append((yield from _result(services, marker, written, pace)))
-    return when_committed(response, *(partition.committed(offset) for partition, offset in written))
+        response.markers.append((yield from _result(services, marker, commits, pace)))
+    return when_committed(response, *commits)
 
 
 def _result(
-    services: Services, marker: WritableTxnMarker, written: list[tuple[Partition, int]], pace: Pace
+    services: Services, marker: WritableTxnMarker, commits: list[Future[None]], pace: Pace
 ) -> Steps[WritableTxnMarkerResult]:
     markers = Markers(
         "",
@@ -102,7 +101,8 @@ def _result(
                 if markers.producer_epoch < 0:  # no batch can carry such an epoch
                     services.replicas.leader(topic.name, index)
                     raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as with Kafka
-                written.append(write_marker(services.node, topic.name, index, markers, services.offsets_decided))
+                _, commit = write_marker(services.node, topic.name, index, markers, services.offsets_decided)
+                commits.append(commit)
             except ApiError as error:
                 code = error.code
             partitions.append(WritableTxnMarkerPartitionResult(index, code))

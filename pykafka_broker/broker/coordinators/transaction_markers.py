@@ -44,8 +44,12 @@ OffsetsDecided = Callable[[int, int, bool], None]  # partition of `__consumer_of
 
 def write_marker(
     node: ServerNode, topic: str, index: int, markers: Markers, offsets_decided: OffsetsDecided
-) -> tuple[Partition, int]:
-    """Append a marker; returns the partition and the offset after the marker. ApiError if the partition refuses."""
+) -> tuple[Partition, Future[None]]:
+    """Append a marker; returns the partition and the future of the marker being committed.
+
+    The wait begins with the append: after a change of leaders the same offset may hold another record, and the
+    marker be cut off. Raises ApiError if the partition refuses.
+    """
     partition, wall = node.replicas.leader(topic, index), node.clock.wall
     batch = build_end_transaction_marker(
         commit=markers.commit,
@@ -59,14 +63,14 @@ def write_marker(
     appended = partition.append(batch, wall, origin=Origin.COORDINATOR, transaction_version=markers.transaction_version)
     if topic == CONSUMER_OFFSETS:
         offsets_decided(index, markers.producer_id, markers.commit)
-    return partition, appended.last_offset + 1
+    return partition, partition.committed(appended.last_offset + 1)
 
 
 Answered = Callable[[TopicPartition, ErrorCode], None]
 
 
 class MarkerRequest:
-    """The partitions of a transaction to be marked by a broker."""
+    """The partitions of a transaction that another broker leads and has to mark."""
 
     __slots__ = ("answered", "markers", "partitions")
 
@@ -76,7 +80,7 @@ class MarkerRequest:
         self.answered = answered
 
     def drop(self) -> None:
-        """Drop the partitions without an answer; an unsent part is not sent."""
+        """Drop the partitions without an answer: none of them is sent any more."""
         self.partitions.clear()
 
     def answer(self, partition: TopicPartition, code: ErrorCode) -> None:
@@ -95,7 +99,7 @@ class MarkerSender(RequestBatcher[MarkerRequest]):
     client_id = "broker-%d-txn-marker-sender"
 
     def forget_moved(self) -> None:
-        """Answer for partitions with a new leader: the former leader need not be heard."""
+        """Answer for partitions with a new leader, without waiting for the former leader."""
         image = self._node.image
         for broker_id, request in self._unanswered():
             for each in sorted(request.partitions):
@@ -104,7 +108,7 @@ class MarkerSender(RequestBatcher[MarkerRequest]):
                     request.answer(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
 
     def _choose(self, waiting: list[MarkerRequest]) -> tuple[list[MarkerRequest], list[MarkerRequest]]:
-        """Choose a request of each producer: answers are told apart by producer."""
+        """Choose one request for each producer: an answer names the producer alone, not the request."""
         requests: dict[int, MarkerRequest] = {}
         later = []
         for request in waiting:
@@ -121,15 +125,15 @@ class MarkerSender(RequestBatcher[MarkerRequest]):
             for request in wanted:
                 result = results.get(request.markers.producer_id)
                 if result is not None:
-                    _tell(request, result)
-        for request in wanted:  # what was not answered
+                    _answer_with(request, result)
+        for request in wanted:  # partitions without a result
             request.fail(ErrorCode.NETWORK_EXCEPTION)
 
 
-def _tell(request: MarkerRequest, result: WritableTxnMarkerResult) -> None:
+def _answer_with(request: MarkerRequest, result: WritableTxnMarkerResult) -> None:
     for topic in result.topics:
-        for one in topic.partitions:
-            request.answer((topic.name, one.partition_index), error_code_of(one.error_code))
+        for partition in topic.partitions:
+            request.answer((topic.name, partition.partition_index), error_code_of(partition.error_code))
 
 
 def _marker(request: MarkerRequest) -> WritableTxnMarker:
@@ -150,7 +154,7 @@ def _marker(request: MarkerRequest) -> WritableTxnMarker:
 log = logging.getLogger(__name__)
 
 MARKER_RETRY_MS = 1_000
-ELSEWHERE_RETRY_MS = 100  # leaders change within seconds, and others than them know it first
+ELSEWHERE_RETRY_MS = 100  # a partition may have a new leader that this node does not know yet
 _FENCED = frozenset(
     {
         ErrorCode.INVALID_PRODUCER_EPOCH,
@@ -160,7 +164,7 @@ _FENCED = frozenset(
 
 
 class PendingCompletion:
-    """A transaction on the way from outcome to end."""
+    """A transaction whose outcome is decided and whose end is not recorded yet."""
 
     __slots__ = (
         "busy",
@@ -168,23 +172,23 @@ class PendingCompletion:
         "done",
         "given_up",
         "index",
+        "logged_refusals",
         "markers",
         "refused",
         "requests",
-        "told",
         "written",
     )
 
     def __init__(self, index: int, coordinator: TransactionCoordinator, markers: Markers) -> None:
-        self.index = index  # of the shard
+        self.index = index  # the partition of the coordinator's log
         self.coordinator = coordinator
         self.markers = markers
-        self.done: set[TopicPartition] = set()  # they have their marker, or need none
-        self.written: tuple[tuple[Partition, int], ...] = ()  # markers in partitions led here, and their ends
+        self.done: set[TopicPartition] = set()  # partitions that have their marker, or need none
+        self.written: tuple[tuple[Partition, Future[None]], ...] = ()  # markers in partitions led here, and commits
         self.requests: list[MarkerRequest] = []  # to other brokers
-        self.refused: dict[TopicPartition, str] = {}  # at this try
-        self.told = ""  # of that, to the log
-        self.busy = False  # one step waits for the one before it
+        self.refused: dict[TopicPartition, str] = {}  # the reasons at this try
+        self.logged_refusals = ""  # as last logged, so that each text is logged once
+        self.busy = False  # a step is under way
         self.given_up = False  # fenced behind the coordinator's back
 
     @property
@@ -222,7 +226,7 @@ class TransactionMarkerManager:
         return len(self._endings)
 
     def done(self, transactional_id: str) -> frozenset[TopicPartition]:
-        """Return the partitions of a transaction without need for a marker."""
+        """Return the partitions of a transaction that have their marker, or need none."""
         ending = self._endings.get(transactional_id)
         return frozenset() if ending is None else frozenset(ending.done)
 
@@ -232,18 +236,17 @@ class TransactionMarkerManager:
         return ending is not None and bool(ending.requests)
 
     def committed(self, transactional_id: str) -> Future[None]:
-        """Return the future of local markers being synced, in partitions without other replicas.
+        """Return a future that is done when the markers in partitions with a single replica, here, are synced.
 
-        A marker that other brokers have to fetch is not waited for, as in Kafka: they may be dead.
+        Markers that other brokers have to fetch are not waited for, as in Kafka: the brokers may be dead.
         """
         ending = self._endings.get(transactional_id)
         if ending is None:
             return DONE
-        own = [each for each in ending.written if each[0].followers is None]
-        return all_of(*(partition.committed(offset) for partition, offset in own))
+        return all_of(*(commit for partition, commit in ending.written if partition.followers is None))
 
     def forget(self, transactional_ids: Iterable[str]) -> None:
-        """Forget the ends of transactions with a new coordinator, which begins again."""
+        """Forget the ends of transactions that have a new coordinator: it begins again with their markers."""
         for name in transactional_ids:
             ending = self._endings.pop(name, None)
             for request in () if ending is None else ending.requests:
@@ -265,37 +268,32 @@ class TransactionMarkerManager:
                 ending = self._endings[name] = PendingCompletion(index, coordinator, markers)
             if not ending.given_up and not ending.busy:
                 ending.busy = True
-                self._when_committed(ending, self._shards.uncommitted([index]), self._write)
+                outcome = all_of(*(log.committed(end) for log, end in self._shards.uncommitted([index])))
+                self._when_committed(ending, outcome, self._write)
 
-    # -- one after the other
+    # -- the steps of an end, one after the other
 
-    def _when_committed(
-        self,
-        ending: PendingCompletion,
-        written: Iterable[tuple[Partition, int]],
-        then: Step,
-    ) -> None:
-        """Continue when all offsets are committed, now if nothing is missing; else try again later."""
-        commits = all_of(*(partition.committed(offset) for partition, offset in written))
-        commits.add_done_callback(partial(self._committed, ending, then))
+    def _when_committed(self, ending: PendingCompletion, commits: Future[None], then: Step) -> None:
+        """Call `then` once `commits` is done, which may be now. After a failed commit the end is tried again later."""
+        commits.add_done_callback(partial(self._on_committed, ending, then))
 
-    def _committed(self, ending: PendingCompletion, then: Step, commits: Future[None]) -> None:
+    def _on_committed(self, ending: PendingCompletion, then: Step, commits: Future[None]) -> None:
         if self._endings.get(ending.name) is not ending:
-            return  # unloaded
+            return  # forgotten: another node is the coordinator
         if commits.error is None:
             then(ending)
             return
         log.warning("the end of transaction %s can't be committed: %s", ending.name, commits.error)
-        ending.done.clear()  # which of the markers are lost is not known
+        ending.done.clear()  # any of the markers may be lost
         ending.written = ()
-        self._again(ending, MARKER_RETRY_MS)
+        self._retry_later(ending, MARKER_RETRY_MS)
 
-    def _again(self, ending: PendingCompletion, delay_ms: int) -> None:
+    def _retry_later(self, ending: PendingCompletion, delay_ms: int) -> None:
         ending.busy = False
         self._wake(self._node.clock.now + delay_ms)
 
     def _write(self, ending: PendingCompletion) -> None:
-        """Write or send missing markers; a refusing partition does not keep the others undecided."""
+        """Write or send the missing markers. A partition that refuses does not delay the others."""
         ending.refused = {}
         away: dict[int, list[TopicPartition]] = {}
         for each in sorted(ending.markers.partitions - ending.done):
@@ -317,16 +315,16 @@ class TransactionMarkerManager:
             ending.written = (*ending.written, where)
             ending.done.add(partition)
         except ApiError as error:
-            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since: no marker is needed
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted meanwhile: no marker is needed
                 ending.done.add(partition)
             else:
                 self._refuse(ending, partition, error)
 
     def _answered(self, ending: PendingCompletion, partition: TopicPartition, code: ErrorCode) -> None:
-        """Note the answer of a leader at another node, which has synced the marker.
+        """Note the answer of the leader at another node. Without an error the leader has synced the marker.
 
-        If there is no such partition the leader may not have heard of it yet: if it is deleted, this node hears of that
-        too.
+        UNKNOWN_TOPIC_OR_PARTITION counts as a refusal like any other: the leader may not have heard of the partition
+        yet. If the partition is deleted, this node hears so from the metadata, and needs no marker then.
         """
         if code is ErrorCode.NONE:
             ending.done.add(partition)
@@ -347,15 +345,15 @@ class TransactionMarkerManager:
             ending.busy = False
         elif ending.refused:
             self._log_refusals(ending)
-            self._again(ending, ELSEWHERE_RETRY_MS if ending.requests else MARKER_RETRY_MS)
+            self._retry_later(ending, ELSEWHERE_RETRY_MS if ending.requests else MARKER_RETRY_MS)
         else:
-            self._when_committed(ending, ending.written, self._record)
+            self._when_committed(ending, all_of(*(commit for _, commit in ending.written)), self._record)
 
     def _log_refusals(self, ending: PendingCompletion) -> None:
         (topic, index), why = next(iter(ending.refused.items()))
         text = f"{len(ending.refused)} partitions, as {topic}-{index}: {why}"
-        if text != ending.told:
-            ending.told = text
+        if text != ending.logged_refusals:
+            ending.logged_refusals = text
             log.warning("no marker of %s in %s", ending.name, text)
 
     def _record(self, ending: PendingCompletion) -> None:

@@ -70,8 +70,8 @@ class Replicating(Replication, Protocol):
 class Replicas:
     """The replicas of a node.
 
-    touch: wakes the requests that watch a partition. on_made: told of logs made at a first request, so that the
-    metadata learns their directory.
+    touch: wakes the requests that watch a partition. on_made: called for each log that is made at a first request, so
+    that the metadata learns the directory of the log.
     """
 
     def __init__(
@@ -111,6 +111,7 @@ class Replicas:
         return found
 
     def _led(self, topic: str, index: int, epoch: int) -> Partition:
+        """Return a partition as `leader` does, also one that is not open yet."""
         partition = self.replica(topic, index)
         partition.check_epoch(epoch)
         if not partition.is_leader:
@@ -147,7 +148,7 @@ class Replicas:
         return partition
 
     def hosted(self) -> list[Partition]:
-        """Return the partitions that have been requested."""
+        """Return the open partitions: requested so far, or replicated."""
         return list(self._hosted.values())
 
     def is_replicated(self, key: Key) -> bool:
@@ -156,9 +157,9 @@ class Replicas:
         return state is not None and len(state.replicas) > 1
 
     def _log_of(self, topic: TopicImage, state: PartitionImage) -> PartitionLog:
-        """Return the log of a partition; made now if that failed when the topic was created.
+        """Return the log of a partition, and make the log now if that failed when the topic was created.
 
-        A log with another topic id is left by a topic of the same name, deleted while the directory was offline.
+        A log with another topic id belongs to an earlier topic of the name, deleted while the directory was offline.
         """
         logs, index = self._logs, state.partition
         if logs.exists(topic.name, index):
@@ -175,7 +176,8 @@ class Replicas:
         """Return the directory that the metadata names, or UNASSIGNED where any directory will do.
 
         Any directory will do if this node has no directory of that id any more (another disk stands in its place), and
-        another replica leads and has the records. An unfinished move without its original is then not waited for.
+        another replica leads and has the records. The node then also gives up an unfinished move between directories
+        whose original log is gone.
         """
         assigned, directories = state.directory_of(self._node_id), self._logs.directory_map
         if state.leader in (self._node_id, NO_LEADER):
@@ -200,7 +202,8 @@ class Replicas:
         logs, topics = self._logs, self._metadata.image.topics
         logs.directory_map.resolve_ambiguous(new_uuid, self._assigned, self._metadata.image.topic_id)
         deleted = {topic.name for topic in loaded.deleted}
-        away = [
+        # The last condition makes the log; the partitions for which that fails have no log here.
+        without_log = [
             (topic.name, state)
             for topic in topics.values()
             for index, state in topic.partitions.items()
@@ -208,13 +211,15 @@ class Replicas:
             and self._node_id in state.replicas
             and not self._make_again(topic, state, had_another=topic.name in deleted)
         ]
-        waiting = sorted(f"{name}-{state.partition}" for name, state in away if self._waits_for_a_leader(name, state))
+        waiting = sorted(
+            f"{name}-{state.partition}" for name, state in without_log if self._waits_for_a_leader(name, state)
+        )
         if waiting:
             logger.warning("Made anew as soon as another replica leads: %s", ", ".join(waiting))
-        lost = sorted({f"{name}-{state.partition}" for name, state in away}.difference(waiting))
+        lost = sorted({f"{name}-{state.partition}" for name, state in without_log}.difference(waiting))
         if lost:
             logger.error("Out of service, since there is no log of them in reach: %s", ", ".join(lost))
-        self._take_away(deleted)
+        self._clear_up(deleted)
         if self.replication is not None:
             for topic in topics.values():
                 self._open_replicated((topic, state) for state in topic.partitions.values())
@@ -239,7 +244,8 @@ class Replicas:
             if had_another and logs.exists(topic.name, index):
                 log = logs.get(topic.name, index)
                 if log.topic_id == ZERO_ID and not log.recovery_point:
-                    # A power cut may have left the log of the earlier topic: a synced record has a synced id beside it.
+                    # Nothing in the log was synced, since the topic's id would have been synced too: after a power cut
+                    # this may be the log of the earlier topic.
                     logs.delete(topic.name, index, now)
             logs.make(topic.name, index, topic.id, now, directory_id=assigned, new=False)
         except ApiError as error:
@@ -247,7 +253,8 @@ class Replicas:
             return False
         return True
 
-    def _take_away(self, deleted: Collection[str]) -> None:
+    def _clear_up(self, deleted: Collection[str]) -> None:
+        """Delete the logs of deleted topics; report other logs that the metadata does not know, and leave them."""
         topics, strays = self._metadata.image.topics, []
         for name, index in list(self._logs.partitions()):
             known = name in topics and index in topics[name].partitions
@@ -273,14 +280,14 @@ class Replicas:
             self._delete(topic)
         if delta.new_partitions:
             for name in self._going.keys() & {topic.name for topic, _ in delta.new_partitions}:
-                at_once(self._delete_going(name))
+                at_once(self._delete_going(name))  # a new topic has the name: the old folders must be gone
             self._make_logs(delta.new_partitions)
         for topic, state in delta.changed_partitions:
             partition = self._hosted.get((topic.name, state.partition))
             if partition is not None and partition.log.topic_id == topic.id:
                 self._update(partition, state)
             elif partition is None and self.replication is not None:
-                self._give_back(topic, state.partition)
+                self._delete_moved(topic, state.partition)
         if self.replication is not None:
             known = self._metadata.image.topics_by_id
             changes = (*delta.new_partitions, *delta.changed_partitions)
@@ -324,8 +331,8 @@ class Replicas:
             self._close((partition.topic, partition.number), NotLeader(state.leader, state.leader_epoch))
             self._logs.delete(partition.topic, partition.number, self._clock.now)
 
-    def _give_back(self, topic: TopicImage, index: int) -> None:
-        """Delete a log without requests so far whose partition has moved to other nodes."""
+    def _delete_moved(self, topic: TopicImage, index: int) -> None:
+        """Delete the log of a partition that is not open, if the partition has moved to other nodes."""
         state = self._metadata.image.partition(topic.name, index)
         if state is None or self._node_id in state.replicas or not self._logs.exists(topic.name, index):
             return
@@ -335,9 +342,9 @@ class Replicas:
 
     def _make_logs(self, made: Iterable[tuple[TopicImage, PartitionImage]]) -> None:
         logs, node_id, image = self._logs, self._node_id, self._metadata.image
-        for topic, begun in made:
-            # The image may be newer than the change, as for a node that was away for a while.
-            state = image.partition(topic.name, begun.partition) or begun
+        for topic, as_created in made:
+            # The image may be newer than the change, for a node that reads many changes at once.
+            state = image.partition(topic.name, as_created.partition) or as_created
             if topic.id not in image.topics_by_id or node_id not in state.replicas:
                 continue
             assigned = self._place_for(topic.name, state)
@@ -356,6 +363,7 @@ class Replicas:
     def give_up(self) -> None:
         """End the service of all partitions: another broker has taken over, and clients ask there."""
         self._given_up = True
+        # Requests may wait for partitions whose deletion is under way: they are closed with the others.
         for name, going in self._going.items():
             self._hosted.update({(name, index): each for index, each in going if each is not None})
         self._going.clear()
@@ -372,13 +380,13 @@ class Replicas:
         if self.replication is not None:
             self.replication.gone((partition.topic, partition.number))
 
-    def _of(self, log: PartitionLog) -> Partition | None:
+    def _partition_of(self, log: PartitionLog) -> Partition | None:
         partition = self._hosted.get((log.topic, log.partition))
         return partition if partition is not None and partition.log is log else None
 
     def log_synced(self, log: PartitionLog) -> None:
-        """Commit what more of the log is durable now."""
-        partition = self._of(log)
+        """Commit the records that are durable now that the log is synced."""
+        partition = self._partition_of(log)
         if partition is not None:
             partition.advance()
             if self.replication is not None:
@@ -386,7 +394,7 @@ class Replicas:
 
     def log_lost(self, log: PartitionLog, offset: int, error: OSError) -> None:
         """Refuse the requests that wait for records from `offset` on, which are lost."""
-        partition = self._of(log)
+        partition = self._partition_of(log)
         if partition is not None:
             reason = error.strerror or errno.errorcode.get(error.errno or 0, "failed")
             partition.lost(offset, ApiError(ErrorCode.KAFKA_STORAGE_ERROR, reason))

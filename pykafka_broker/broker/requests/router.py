@@ -51,10 +51,10 @@ _HEADER = Struct(">hhi")
 _CLIENT_ID_LENGTH = Struct(">h")
 _MOST_TAGS = 10_000
 _SIZE_AND_CORRELATION = Struct(">ii")
-_WITH_TAGS = Struct(">iiB")  # and no tagged fields
+_WITH_TAGS = Struct(">iiB")  # the same and the count of tagged fields, which is 0
 _UNSERVED = Route("")
-_MOST_REQUESTS = 256
-_REMEMBERED_BYTES = 4096  # of a request; few are longer, and what is kept must not be many bytes
+_MOST_REQUESTS = 256  # kept decoded, of an API
+_REMEMBERED_BYTES = 4096  # a longer request is neither kept decoded, nor is its answer kept: few are longer
 
 
 class Table(NamedTuple):
@@ -116,7 +116,7 @@ class Endpoint:
         self.header_v0 = api_key is ApiKey.CONTROLLED_SHUTDOWN
         self.when_lost, self.remembered = route.when_lost, route.remembered
         self.decode = self._decode_once if route.repeated else self.decode_anew
-        self._requests: dict[tuple[int, bytes], Any] = {}  # by version and bytes, of what is repeated
+        self._requests: dict[tuple[int, bytes], Any] = {}  # requests that clients repeat, by version and bytes
         self.any_version = api_key is ApiKey.API_VERSIONS  # a version that we don't know is answered all the same
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:
@@ -135,10 +135,10 @@ class Endpoint:
         return pieces
 
     def needs_no_answer(self, context: RequestContext) -> None:
-        """Note that the client wants no answer; called in the place of `encode`."""
+        """Do nothing; with quotas, note that the client wants no answer. Called in the place of `encode`."""
 
     def waits(self, context: RequestContext) -> None:
-        """Note that the request waits."""
+        """Do nothing; with quotas, note that the request waits."""
 
     def decode_anew(self, frame: memoryview | bytes, body: int, version: int) -> Any:
         """Return the request that begins at `body`. Raises FrameError."""
@@ -151,7 +151,7 @@ class Endpoint:
         return request
 
     def _decode_once(self, frame: memoryview | bytes, body: int, version: int) -> Any:
-        """Return a request that clients repeat; it is kept, and must not be changed."""
+        """Decode as `decode_anew` does, but keep the request for the next same bytes: nobody may change it."""
         if len(frame) - body > _REMEMBERED_BYTES:
             return self.decode_anew(frame, body, version)
         key = (version, bytes(frame[body:]))
@@ -214,7 +214,7 @@ def _out_of_turn(endpoint: Endpoint, context: RequestContext, frame: memoryview 
 
 
 def _placed(handler: Handler, route: Route) -> Handler:
-    """Return a handler that leads to the controller where only the controller decides, or knows the answer best."""
+    """Return the handler, by way of the controller where only the controller decides or knows the answer best."""
     if not (route.forwarded or route.relayed):
         return handler
 
@@ -232,8 +232,8 @@ def _placed(handler: Handler, route: Route) -> Handler:
 def _refuse(services: Services, context: RequestContext, request: Any) -> Any:
     """Refuse an API of the protocol that this broker does not serve.
 
-    The client is told, where Kafka closes the connection; APIs between nodes close the connection here too. An API that
-    an emulated release offered is always refused in words, since clients rely on the offer.
+    The answer is UNSUPPORTED_VERSION. As in Kafka the connection is closed instead for an API between nodes, and for
+    every API with `pykafka.strict.refusals`; but never by an emulated release, since clients rely on what it offers.
     """
     if services.emulation is None and (services.own.refusals or context.api_key in BETWEEN_NODES):
         raise FrameError(f"API key {context.api_key} is not served")
@@ -331,7 +331,7 @@ class PendingReply:
 def _follow(purgatory: Purgatory, outer: Future[Any], answer: Future[Any]) -> None:
     """Complete `outer` with `answer`, or with the future that `answer` leads to.
 
-    Closures would hold each other, and the request, until the garbage collector comes by.
+    The callbacks are partials: closures would refer to each other, and keep the request until a garbage collection.
     """
     arrived = partial(_arrived, purgatory, outer)
     if isinstance(answer, Parked) and not answer.done:
@@ -343,6 +343,7 @@ def _follow(purgatory: Purgatory, outer: Future[Any], answer: Future[Any]) -> No
 
 
 def _arrived(purgatory: Purgatory, outer: Future[Any], answer: Future[Any]) -> None:
+    """Pass the outcome of `answer` on to `outer`."""
     if answer.error is not None:
         outer.fail(answer.error)
         return
@@ -361,11 +362,13 @@ class Router:
         self._endpoints: dict[int, Endpoint] = {}
 
     def serve(self, services: Services) -> None:
-        """Serve requests by another broker from now on; pending answers of the broker before still come."""
+        """Serve further requests from another broker; pending answers of the former broker still come."""
         self._services = services
 
     def dispatch(self, connection: ConnectionContext, frame: memoryview | bytes) -> Pieces | PendingReply | None:
-        """Serve a frame without its length prefix; a produce request is written into, so its frame is no `bytes`.
+        """Serve a frame without its length prefix.
+
+        The frame of a produce request is a writable memoryview: offsets are written into its batches.
 
         Returns the pieces of the response with the length prefix, a `PendingReply`, or None where there is no answer.
         Raises `FrameError` where the bytes make no sense.
@@ -390,7 +393,7 @@ class Router:
             log.debug("%s %r", endpoint.api_key.name, context)
         if not connection.authenticated and not _admitted(connection, api_key):
             return endpoint.encode(context, _out_of_turn(endpoint, context, frame, body))
-        key: Hashable = None  # of an answer that may be kept
+        key: Hashable = None  # under which the answer may be kept
         if endpoint.remembered and services.remembers and len(frame) - body <= _REMEMBERED_BYTES:
             key = (api_key, version, services.audience(connection), bytes(frame[body:]))
             known = services.replies.get(services.image, key)
@@ -415,13 +418,13 @@ class Router:
         return endpoint.encode(context, reply)
 
     def _remembering(self, key: Hashable, reply: Any) -> Any:
-        """Return the answer, which is kept for the next request with the same bytes if it is encoded."""
+        """Return the answer; keep it, if it is encoded already, for the next request with the same bytes."""
         if isinstance(reply, EncodedReply):
             self._services.replies.put(self._services.image, key, reply)
         return reply
 
     def answered(self, endpoint: Endpoint, context: RequestContext, request: Any) -> PendingReply:
-        """Serve a request from inside the process, which has never been a frame."""
+        """Serve a request that was made in this process, and so is decoded already."""
         future: Future[Any] = Future()
         try:
             reply = endpoint.handler(self._services, context, request)

@@ -51,14 +51,14 @@ async def topics(control: Control, internal: bool = False) -> list[Topic]:
 
 async def topic(control: Control, topic: str) -> Topic:
     """Return a topic."""
-    return await _found(control, topic)
+    return await _described(control, topic)
 
 
-async def _found(control: Control, topic: str) -> Topic:
+async def _described(control: Control, topic: str) -> Topic:
     """Return a topic. Raises `Problem` 404."""
     asked = MetadataRequest(topics=[MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
     found = (await control.inside.ask(asked)).topics[0]
-    _raise_if(control, topic, found.error_code)
+    _raise_if_of_topic(control, topic, found.error_code)
     return _topic(control, found)
 
 
@@ -75,7 +75,7 @@ async def create_topic(
     topic may exist already, with the partitions and configs that are named here.
     """
     if exist_ok and name in control.services.image.topics:
-        return await _as_it_is(control, name, partitions, config or {})
+        return await _existing(control, name, partitions, config or {})
     configs = [CreatableTopicConfig(key, config_text(value)) for key, value in (config or {}).items()]
     asked = CreatableTopic(
         name=name, num_partitions=partitions or 1, replication_factor=replication_factor or -1, configs=configs
@@ -87,7 +87,7 @@ async def create_topic(
     return await topic(control, name)
 
 
-async def _as_it_is(
+async def _existing(
     control: Control, name: str, partitions: int | None, config: dict[str, str | int | float | bool]
 ) -> Topic:
     """Return an existing topic. Raises `Problem` 409 for a difference to the request."""
@@ -114,7 +114,7 @@ async def alter_config(control: Control, topic: str, config: dict[str, str | int
     ]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(ConfigResourceType.TOPIC, topic, changes)])
     answer = (await control.inside.ask(request)).responses[0]
-    _raise_if(control, topic, answer.error_code, answer.error_message)
+    _raise_if_of_topic(control, topic, answer.error_code, answer.error_message)
 
     def done() -> bool | None:
         there = control.services.image.topic_config(topic)
@@ -122,28 +122,28 @@ async def alter_config(control: Control, topic: str, config: dict[str, str | int
         return all(there.get(key) == value for key, value in wanted.items()) or None
 
     await control.until(done, _TIMEOUT_MS / 1000)
-    return await _found(control, topic)
+    return await _described(control, topic)
 
 
 async def add_partitions(control: Control, topic: str, total: Partitions) -> Topic:
     """Add partitions to a topic, up to `total` in all."""
     request = CreatePartitionsRequest([CreatePartitionsTopic(topic, total, None)], _TIMEOUT_MS)
     answer = (await control.inside.ask(request)).results[0]
-    _raise_if(control, topic, answer.error_code, answer.error_message)
+    _raise_if_of_topic(control, topic, answer.error_code, answer.error_message)
 
     def done() -> bool | None:
         there = control.services.image.topics.get(topic)
         return (there is not None and len(there.partitions) >= total) or None
 
     await control.until(done, _TIMEOUT_MS / 1000)
-    return await _found(control, topic)
+    return await _described(control, topic)
 
 
 async def delete_topic(control: Control, topic: str) -> None:
     """Delete a topic with the records."""
     asked = DeleteTopicsRequest(topics=[DeleteTopicState(name=topic)], timeout_ms=_TIMEOUT_MS)
     answer = await control.inside.ask(asked)
-    _raise_if(control, topic, answer.responses[0].error_code, answer.responses[0].error_message)
+    _raise_if_of_topic(control, topic, answer.responses[0].error_code, answer.responses[0].error_message)
 
 
 def _topic(control: Control, found: MetadataResponseTopic) -> Topic:
@@ -187,7 +187,7 @@ def raise_if(error_code: int, message: str | None = None) -> None:
         raise problem_of(ApiError(ErrorCode(error_code), message))
 
 
-def _raise_if(control: Control, topic: str, error_code: int, message: str | None = None) -> None:
+def _raise_if_of_topic(control: Control, topic: str, error_code: int, message: str | None = None) -> None:
     """Raise `Problem` for an error code of a topic; a missing topic is a 404."""
     if error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
         raise no_topic(control, topic)

@@ -164,7 +164,7 @@ class Migration:
     def downgrade(
         self, group: ConsumerGroup, leaving: list[ConsumerGroupMember], result: CoordinatorResult[Any], now: int
     ) -> bool:
-        """Turn the group back if only classic members stay without `leaving`. Returns True for a group turned back."""
+        """Turn the group back if all members but `leaving` are classic. Returns whether the group was turned back."""
         gone = {member.member_id for member in leaving}
         staying = [member for member in group.members.values() if member.member_id not in gone]
         if not staying or not self._may_downgrade(group, staying):
@@ -173,17 +173,17 @@ class Migration:
         return True
 
     def downgrades_with(self, group: ConsumerGroup, replaced: ConsumerGroupMember) -> bool:
-        """Whether the group turns back when a classic member replaces the static member."""
+        """Return whether the group turns back when a classic member replaces the static member `replaced`."""
         staying = [member for member in group.members.values() if member.member_id != replaced.member_id]
         return replaced.classic is None and self._may_downgrade(group, [*staying, replaced], replaced)
 
     def _may_downgrade(
-        self, group: ConsumerGroup, members: list[ConsumerGroupMember], but: ConsumerGroupMember | None = None
+        self, group: ConsumerGroup, members: list[ConsumerGroupMember], replaced: ConsumerGroupMember | None = None
     ) -> bool:
         return (
             self._allows("DOWNGRADE")
             and len(members) <= self._table.config.group_max_size
-            and all(member.classic is not None for member in members if member is not but)
+            and all(member.classic is not None for member in members if member is not replaced)
         )
 
     def convert_back(
@@ -195,7 +195,7 @@ class Migration:
         *,
         rebalance: bool,
     ) -> ClassicGroup:
-        """Put a classic group with the members `staying` in the group's place.
+        """Replace the group by a classic group with the members `staying`.
 
         The classic group is in force at once, since its members and deadlines are soft state; its records are in the
         same batch.
@@ -292,7 +292,7 @@ class ClassicMembers(Migration):
         change.subscribe()
         member = change.member
         if existing is not None and self.downgrades_with(group, existing):
-            # If all members must join again, the answer has the member's old epoch, not the group's.
+            # If all members must join again, the member is told its old epoch, else the group's epoch.
             rebalance = group.assignment_epoch < change.group_epoch
             generation = member.epoch if rebalance else group.epoch
             del join.result.records[:]  # no change is recorded: the group's records are all removed
@@ -331,6 +331,7 @@ class ClassicMembers(Migration):
             protocol.name,
         ):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
+        # A member with partitions to give back has joined already: it must learn its share before it joins again.
         if group.assignment_epoch > member.epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
             self._await_join(group, member, now)
             raise ApiError(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -360,6 +361,7 @@ class ClassicMembers(Migration):
         return ErrorCode.NONE
 
     def _await_join(self, group: ConsumerGroup, member: ConsumerGroupMember, now: int) -> None:
+        """Set the deadline for the member to join again, unless one is set."""
         key = TimerKey(JOIN, group.group_id, member.member_id)
         if key not in self._table.timers:
             self._table.timers.set(key, now + member.rebalance_timeout_ms)
@@ -399,7 +401,7 @@ class ClassicMembers(Migration):
 
 
 def _supports(group: ConsumerGroup, protocol_type: str, protocols: Protocols) -> bool:
-    """Whether a classic member with `protocols` fits in: all classic members must know a common protocol."""
+    """Return whether the group may have a classic member with `protocols`: all classic members must share one."""
     if protocol_type != CONSUMER_PROTOCOL_TYPE or not protocols:
         return False
     common = {name for name, _ in protocols}
@@ -427,7 +429,7 @@ def _apply_request(member: ConsumerGroupMember, join: Join, subscription: Consum
 
 
 def _waits_for_others(group: ConsumerGroup, member: ConsumerGroupMember) -> bool:
-    """Whether a partition of the member's target still belongs to another member."""
+    """Return whether a partition of the member's target still belongs to another member."""
     return any(
         partition not in member.assigned.get(topic_id, {}) and group.partition_epoch(topic_id, partition) != UNOWNED
         for topic_id, partitions in group.targets.get(member.member_id, {}).items()

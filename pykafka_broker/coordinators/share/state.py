@@ -3,7 +3,7 @@
 Rule: only `replay` changes state. A request with a state epoch or a leader epoch older than the known one is fenced. A
 snapshot in `__share_group_state` holds the whole state of a share partition, an update the changes since; after a
 number of updates a snapshot is written, and the tombstone of a snapshot removes the share partition. Where two runs of
-offsets meet, the run with more deliveries counts, and at the same count the run whose state is further on. So the order
+offsets overlap, the run with more deliveries counts, and at the same count the run with the later state. So the order
 in which repeated writes arrive does not matter.
 """
 
@@ -49,14 +49,15 @@ class StateRun(NamedTuple):
 
 
 def overlaid(runs: Sequence[StateRun], newer: Iterable[StateRun], start_offset: int) -> list[StateRun]:
-    """Return `newer` laid over the ordered `runs`, from `start_offset` on, without runs of negative length."""
+    """Return `newer` laid over the ordered `runs`, from `start_offset` on, without runs that end before they begin."""
     old, new = _cut_from(runs, start_offset), _cut_from(newer, start_offset)
     if not new:
         return old
+    # The runs next to the new ones are laid over too, so that equal neighbours become one run.
     first, last = min(run.first for run in new) - 1, max(run.last for run in new) + 1
     begin = bisect_left(old, first, key=lambda run: run.last)
     end = bisect_right(old, last, key=lambda run: run.first)
-    return [*old[:begin], *_counting(merge(old[begin:end], sorted(new))), *old[end:]]
+    return [*old[:begin], *_strongest(merge(old[begin:end], sorted(new))), *old[end:]]
 
 
 def _cut_from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
@@ -67,8 +68,8 @@ def _cut_from(runs: Iterable[StateRun], start_offset: int) -> list[StateRun]:
     ]
 
 
-def _counting(runs: Iterator[StateRun]) -> list[StateRun]:
-    """Return the strongest of several open runs at each offset, from the lowest offset up.
+def _strongest(runs: Iterator[StateRun]) -> list[StateRun]:
+    """Return the run that counts at each offset, where several overlap, from the lowest offset up.
 
     Args:
         runs: In order of their first offsets.
@@ -92,7 +93,7 @@ def _counting(runs: Iterator[StateRun]) -> list[StateRun]:
 
 
 def coalesced(runs: Iterable[StateRun]) -> list[StateRun]:
-    """Return the runs, with equal neighbours coalesced."""
+    """Return the runs; neighbours with the same state and count become one run."""
     found: list[StateRun] = []
     for run in runs:
         _append_run(found, run)
@@ -100,7 +101,7 @@ def coalesced(runs: Iterable[StateRun]) -> list[StateRun]:
 
 
 def _append_run(runs: list[StateRun], run: StateRun) -> None:
-    """Append a run, or extend the last run if both are alike."""
+    """Append a run, or extend the last run if the new run continues it."""
     if runs:
         first, last, state, deliveries = runs[-1]
         if last + 1 == run.first and state == run.state and deliveries == run.deliveries:
@@ -113,7 +114,7 @@ def _append_run(runs: list[StateRun], run: StateRun) -> None:
 
 
 class ShareKey(NamedTuple):
-    """A partition as read by a group."""
+    """A share partition: a partition as read by a share group."""
 
     group_id: str
     topic_id: bytes
@@ -184,7 +185,7 @@ class ShareState:
         self.written = snapshot.write_timestamp
         self.runs: Sequence[StateRun] = list(runs_of(snapshot))
         self.updates = 0  # since the snapshot
-        self.snapshot_log_offset = log_offset  # this partition needs no earlier records of the log
+        self.snapshot_log_offset = log_offset  # earlier records of the log are not needed for this share partition
 
     def apply_update(self, update: ShareUpdateValue) -> None:
         """Apply an update."""
@@ -223,10 +224,10 @@ class ShareCoordinator:
         self.updates_per_snapshot = updates_per_snapshot
         self._exists = exists
 
-    # Requests: each decides for one share partition; most have no reply
+    # Requests: each is about one share partition, and most have no reply
 
     def initialize(self, key: ShareKey, state_epoch: int, start_offset: int, now: int) -> CoordinatorResult[None]:
-        """Decide an InitializeShareGroupState: start anew, under a newer epoch."""
+        """Decide an InitializeShareGroupState: begin a new state, under an epoch that is not older."""
         self._check_exists(key)
         known = self.states.get(key)
         if known is not None and state_epoch != ANY_STATE_EPOCH and known.state_epoch > state_epoch:
@@ -264,7 +265,7 @@ class ShareCoordinator:
         A newer leader epoch is recorded, so that an older leader is fenced from then on.
 
         Args:
-            anew: Record any leader epoch, so that only the leader of the log can answer.
+            anew: Record the leader epoch even if it is known, so that only a node that can append to the log answers.
         """
         known = self._initialized(key, "Read")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
@@ -293,9 +294,9 @@ class ShareCoordinator:
         return self._result(key, None)
 
     def cold_snapshots(self, older_than: int, now: int) -> list[CoordinatorResult[None]]:
-        """Return snapshots of idle partitions with updates since the last snapshot.
+        """Return snapshots of the share partitions with updates since their snapshot, all written before `older_than`.
 
-        Until such a snapshot the log must be kept from the last snapshot on.
+        The log must be kept from the oldest needed snapshot on: a new snapshot lets earlier records go.
         """
         return [
             self._result(key, _snapshot(state, state.start_offset, state.complete_count, state.runs, now))

@@ -1,12 +1,12 @@
 """The streams protocol (KIP-1071): StreamsGroupHeartbeat, and the end of members that leave or fall silent.
 
-Rule: a heartbeat works on a copy of its member and leaves its changes as records; most heartbeats leave none. Internal
-topics that are missing are the caller's to create: they stand in `missing_topics` of the result. The order of the
-checks and the words of errors are Kafka's, and what Kafka 4.3 does not support yet is refused in the same way: static
-members, patterns as source topics, task offsets, warm-up tasks. A member first gives back the tasks that are not in its
-target; only then does it follow the group to the new epoch. An active task comes when no member has it active any more,
-and no task comes to a process that still has the task in another role: a state directory can be open once only. The
-group coordinator alone reads this file, which is the streams protocol as a whole.
+Rule: a heartbeat works on a copy of its member, and its changes become records; most heartbeats make none. The caller
+creates missing internal topics: `missing_topics` of the result names them. The order of the checks and the words of
+errors are Kafka's, and what Kafka 4.3 does not support yet is refused in the same way: static members, patterns as
+source topics, task offsets, warm-up tasks. A member first gives back the tasks that are not in its target; only then
+does it follow the group to the new epoch. An active task comes when no member has it active any more, and no task comes
+to a process that still has the task in another role: a state directory can be open once only. The group coordinator
+alone reads this file, which is the streams protocol as a whole.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
     # Heartbeat
 
     def heartbeat(self, request: StreamsGroupHeartbeatRequest, caller: Caller, now: int) -> StreamsResult:
-        """Decide a StreamsGroupHeartbeat: join with epoch 0, go on, or leave with epoch -1."""
+        """Decide a StreamsGroupHeartbeat: with epoch 0 a member joins, with epoch -1 it leaves, else it stays."""
         result = StreamsResult(request.group_id)
         try:
             check_heartbeat(request)
@@ -143,9 +143,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
     ) -> None:
         joins = request.member_epoch == JOIN_EPOCH
         if joins:
-            group.check_room(
-                self._table.config.group_streams_max_size
-            )  # also for a member that comes back to a full group
+            # A member that comes back to a full group needs room too.
+            group.check_room(self._table.config.group_streams_max_size)
             before = group.members.get(request.member_id) or StreamsGroupMember(request.member_id)
         else:
             before = group.member(request.member_id)
@@ -159,9 +158,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
             change.statuses.append(Status(STALE_TOPOLOGY, detail))
         settings = self._table.group_settings(group.group_id)
-        configs = {
-            STANDBYS: str(settings.streams_num_standby_replicas)
-        }  # the assignor's, as the epoch's record has them
+        # The assignor's configs, in the form of the record of the group epoch.
+        configs = {STANDBYS: str(settings.streams_num_standby_replicas)}
         change.bump(configs)
         is_delayed = self._is_delayed(group, settings.streams_initial_rebalance_delay_ms, now)
         epoch, target = change.retarget(configs, is_delayed, settings.streams_assignment_interval_ms)
@@ -176,7 +174,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         if joins or owned != before.assigned:
             reply.active_tasks, reply.standby_tasks, reply.warmup_tasks = map(_task_ids, owned)
             if member.endpoint is not None:
-                group.endpoint_epoch += 1  # news for all who look for the member's tasks
+                group.endpoint_epoch += 1  # the members learn anew where the tasks are
         if request.endpoint_information_epoch != group.endpoint_epoch:
             reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)
         if group.group_id in self._table.groups:  # the epochs of a group begin with its first record
@@ -224,7 +222,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
     # Time
 
     def _is_delayed(self, group: StreamsGroup, delay_ms: int, now: int) -> bool:
-        """Whether the first members still wait for more members; the wait begins with the first member."""
+        """Return whether the first members still wait for more members; the wait begins with the first member."""
         key = TimerKey(INITIAL_DELAY, group.group_id)
         if group.is_empty and delay_ms > 0 and key not in self._timers:
             self._timers.set(key, now + delay_ms)
@@ -248,7 +246,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
 
 
 def _has_only(request: StreamsGroupHeartbeatRequest, owned: TasksTupleWithEpochs) -> bool:
-    """Whether the member reports tasks, and no tasks of others."""
+    """Return whether the member reports tasks, and only tasks of its own."""
     if request.active_tasks is None:
         return False
     active = {name: frozenset(since) for name, since in owned.active.items()}
@@ -424,13 +422,13 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
     ) -> None:
         super().__init__(table, group, before, result, now)
         self.statuses: list[Status] = []
-        self._bump = False
+        self._begins_epoch = False
 
     def take_over(self, request: StreamsGroupHeartbeatRequest) -> None:
         """Record the member, and the topology if the group has none yet."""
         if self.member.metadata() != self.before.metadata() or self.member.member_id not in self._group.members:
             self.records.append(member_record(self._group.group_id, self.member))
-            self._bump = True
+            self._begins_epoch = True
         self.topology = self._take_topology(request)
         self.configured = self._configure()
         if self.configured.is_ready:
@@ -451,20 +449,20 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
     # The topics
 
     def _configure(self) -> ConfiguredTopology:
-        """Return the fit of the topology to the present topics."""
+        """Return how the topology fits the present topics, computed again only if something has changed."""
         group = self._group
         self.metadata_hash = group.metadata_hash
         configured = group.configured
         if (
             configured is not None
             and not group.metadata_stale
-            and configured.metadata_hash == group.metadata_hash  # else the epoch's record was never written
+            and configured.metadata_hash == group.metadata_hash  # unequal if the record of that epoch was never written
         ):
             return configured
         topics = self._table.topics
         required = group.required() if self.topology is group.topology else required_topics(self.topology)
         self.metadata_hash = self._table.hashes.of_group(required)
-        self._bump |= self.metadata_hash != group.metadata_hash
+        self._begins_epoch |= self.metadata_hash != group.metadata_hash
         if configured is None or configured.metadata_hash != self.metadata_hash:
             configured = group.configured = configure(self.topology, topics, self.metadata_hash)
         group.metadata_stale = False
@@ -474,7 +472,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
         """Start a new group epoch if members, topics or settings have changed."""
         group = self._group
         validated = self.topology.epoch if self.configured.is_ready else NO_TOPOLOGY
-        if self._bump or validated != group.validated_topology_epoch or configs != group.assignment_configs:
+        if self._begins_epoch or validated != group.validated_topology_epoch or configs != group.assignment_configs:
             self.group_epoch += 1
             group.shown = self.configured
             self.records.append(epoch_record(group.group_id, self.group_epoch, self.metadata_hash, validated, configs))
@@ -535,7 +533,7 @@ def reconcile(
             _Step(group, member, target_epoch, target, reported).advance(member.epoch)
     elif state is StreamsMemberState.UNREVOKED_TASKS:
         if reported is not None and not member.revoking.overlaps(reported):
-            # The member has followed up to the epoch at which it had to give tasks back.
+            # The member has given its tasks back. If the target takes more, it gives them back in the next epoch.
             _Step(group, member, target_epoch, target, reported).advance(member.epoch + 1)
     elif state is StreamsMemberState.UNRELEASED_TASKS:
         _Step(group, member, target_epoch, target, reported).advance(member.epoch)
@@ -569,8 +567,8 @@ class _Step:
         self._target_epoch = target_epoch
         self._target = target
         self._reported = reported
-        self._active: set[Task] = set()  # active somewhere
-        self._here: set[Task] = set()  # in this process in any role
+        self._active: set[Task] = set()  # tasks that any member has active
+        self._here: set[Task] = set()  # tasks of the member's process, in any role
         for other in group.members.values():
             for owned in (other.assigned, other.revoking):
                 active = {(name, partition) for name, tasks in owned.active.items() for partition in tasks}
@@ -581,6 +579,7 @@ class _Step:
                         self._here |= {(name, partition) for name, tasks in copies.items() for partition in tasks}
 
     def advance(self, epoch: int) -> None:
+        """Move the member to the target epoch, or to `epoch` while it has tasks to give back."""
         member, target = self._member, self._target
         has = member.assigned
         held = {name: frozenset(since) for name, since in has.active.items()}
@@ -620,7 +619,7 @@ def _difference(has: Tasks, wanted: Tasks, is_taken: Callable[[Task], bool]) -> 
 
 
 def _pick_tasks(active: ActiveTasks, tasks: Tasks) -> dict[str, Mapping[int, int]]:
-    """Return the tasks with assignment epochs."""
+    """Return the tasks with the epochs in which the member got them."""
     return {
         name: {partition: since for partition, since in active[name].items() if partition in partitions}
         for name, partitions in tasks.items()
@@ -631,7 +630,7 @@ def _merged(some: Tasks, more: Tasks) -> Tasks:
     return {name: some.get(name, frozenset()) | more.get(name, frozenset()) for name in {**some, **more}}
 
 
-# Endpoints: what interactive queries of Kafka Streams go by
+# Endpoints, by which interactive queries of Kafka Streams find a task
 
 
 def partitions_by_endpoint(

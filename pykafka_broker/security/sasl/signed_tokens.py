@@ -6,10 +6,10 @@ the wall clock of the broker. An unsigned token is refused here. PyJWT checks th
 
 A module of its own, since PyJWT is imported with it, by the first listener with signed tokens.
 
-The keys come from a file or a URL. The last set that could be read counts until another can be read; a set that can't
-be read at the start ends the start. At a login, keys older than `sasl.oauthbearer.jwks.endpoint.refresh.ms` are read
-anew, and so they are when a token names an unknown one: at most once a second, and after failures ever more seldom.
-Nobody waits for a URL: a login meanwhile is judged by the keys that there are.
+The keys come from a file or a URL. The last readable set counts until a newer set can be read; without a readable set
+the broker does not start. A login reads the keys again if they are older than
+`sasl.oauthbearer.jwks.endpoint.refresh.ms`, or if a token names an unknown key: at most once a second, and ever more
+seldom after failures. No login waits for a URL: it is judged by the present keys.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _URL = "sasl.oauthbearer.jwks.endpoint.url"
-_SOONEST_MS = 1000
+_SOONEST_MS = 1000  # between two readings for unknown keys
 _MOST_KEYS = 1000
-# The kind of key that an algorithm needs, by its first two letters.
+# The kind of key that an algorithm needs, by the first two letters of the algorithm.
 _KINDS = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP", "HS": "oct"}
 
 
@@ -51,25 +51,26 @@ class Jwks:
         self._refresh_ms: int = settings.get("sasl.oauthbearer.jwks.endpoint.refresh.ms")
         self._backoff_ms: int = settings.get("sasl.oauthbearer.jwks.endpoint.retry.backoff.ms")
         self._backoff_max_ms: int = settings.get("sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms")
-        self._read: bytes | None = None
+        self._taken_over: bytes | None = None  # the document that the keys are from, or the latest unreadable one
         self._keys: list[dict[str, Any]] = []
-        wrong = self._follow() if document.content or not document.error else document.error
+        wrong = self._take_over() if document.content or not document.error else document.error
         if wrong:
             raise ConfigError(f"Invalid value for configuration {_URL} of listener {settings.name}: {wrong}")
 
     def key(self, kid: str | None, algorithm: str, now: int) -> PyJWK | None:
         """Return the key with an id; without an id the first fitting key."""
         if now - self._document.read_at >= self._refresh_ms:
-            self._look_again(now)
-        self._follow()
-        found = self._found(kid, algorithm)
+            self._read_again(now)
+        self._take_over()
+        found = self._matching_key(kid, algorithm)
         if found is None and now - self._document.read_at >= _SOONEST_MS:
-            self._look_again(now)
-            self._follow()
-            found = self._found(kid, algorithm)
+            self._read_again(now)
+            self._take_over()
+            found = self._matching_key(kid, algorithm)
         return found
 
-    def _look_again(self, now: int) -> None:
+    def _read_again(self, now: int) -> None:
+        """Read the document again, unless the last reading failed too recently."""
         document = self._document
         if document.failures:
             pause = min(self._backoff_max_ms, self._backoff_ms << min(document.failures - 1, 20))
@@ -77,12 +78,12 @@ class Jwks:
                 return
         document.read()
 
-    def _follow(self) -> str:
-        """Take over a newly read document; return the error, or an empty text."""
+    def _take_over(self) -> str:
+        """Take over the keys of a newly read document; return the reason if they are unusable, else an empty text."""
         content = self._document.content
-        if content is self._read:
+        if content is self._taken_over:
             return ""
-        self._read = content
+        self._taken_over = content
         try:
             self._keys = _keys_of(content)
         except (ValueError, RecursionError) as error:
@@ -91,7 +92,7 @@ class Jwks:
             return wrong
         return ""
 
-    def _found(self, kid: str | None, algorithm: str) -> PyJWK | None:
+    def _matching_key(self, kid: str | None, algorithm: str) -> PyJWK | None:
         kind = _KINDS.get(algorithm[:2])
         for key in self._keys:
             if key["kty"] == kind and (kid is None or key.get("kid") == kid) and key.get("alg") in (None, algorithm):
@@ -100,7 +101,7 @@ class Jwks:
 
 
 class _NoKeys(ValueError):
-    """A useless document; the text has nothing of the content."""
+    """A document without usable keys; the text has nothing of its content."""
 
 
 def _keys_of(content: bytes) -> list[dict[str, Any]]:
@@ -214,7 +215,8 @@ class SignedTokens:
             meant = []
         elif not isinstance(meant, list) or not all(isinstance(each, str) for each in meant):
             raise InvalidToken("its claim aud is neither a text nor a list of texts")
-        # A token for one audience is for nobody else, nor for a broker without an audience.
+        # A token with an audience is only for a broker that expects this audience. A broker that expects an audience
+        # takes no token without.
         if self._audiences.isdisjoint(meant) and (self._audiences or audience is not None):
             raise InvalidToken("it is meant for another audience")
 

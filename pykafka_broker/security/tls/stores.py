@@ -1,8 +1,8 @@
 """The key of a listener and the certificates that it trusts, as its settings name them, in PEM, JKS or PKCS12.
 
 Rule: whatever the format, a key store becomes PEM as OpenSSL reads it and a trust store the DER of its certificates;
-the formats are known here alone. A store is read whole when it is asked for, so that what is in force does not change
-with the file.
+the formats are known here alone. A store is read whole when it is asked for, so that a later change of the file changes
+nothing that is in force.
 
 PEM: text between blocks is skipped, as every reader of PEM does; a block that does not end or holds no base64 is an
 error, so that half a file never passes for a whole one. JKS: entries of keys and of certificates. The password proves
@@ -30,19 +30,22 @@ from pykafka_broker.config.values import ConfigError, UnusableError
 from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.tls.der import OID, elements, names_of, oid_text, text_of
 
+# -- PEM
+
+
 _BLOCK = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)(?:-----END \1-----|\Z)", re.DOTALL)
-_END_OF_KEY = "PRIVATE KEY"
+_KEY_LABEL_END = "PRIVATE KEY"
 
 
 class Block(NamedTuple):
-    """A block; `text` is the whole with the armour."""
+    """A block of PEM. text: the whole block with its lines BEGIN and END."""
 
     label: str
     text: str
 
     @property
     def is_key(self) -> bool:
-        return self.label.endswith(_END_OF_KEY)
+        return self.label.endswith(_KEY_LABEL_END)
 
     @property
     def is_certificate(self) -> bool:
@@ -90,12 +93,15 @@ def _lines(label: str, body: str) -> str:
     return "\n".join((f"-----BEGIN {label}-----", *lines, f"-----END {label}-----", ""))
 
 
+# -- JKS
+
+
 MAGIC = b"\xfe\xed\xfe\xed"
 _VERSION = 2
 _KEY, _CERTIFICATE = 1, 2
 _INT, _SHORT = Struct(">I"), Struct(">H")
 _DIGEST_BYTES = 20
-_SALT = b"Mighty Aphrodite"
+_SALT = b"Mighty Aphrodite"  # Java's constant
 _KEY_PROTECTOR = "1.3.6.1.4.1.42.2.17.1.1"
 
 
@@ -111,7 +117,7 @@ class StoreEntry(NamedTuple):
 
 
 def read_jks(data: bytes, password: str | None) -> list[StoreEntry]:
-    """Return the entries of a store, with the keys encrypted. Raises ValueError."""
+    """Return the entries of a store; the keys stay encrypted, see `open_key`. Raises ValueError."""
     body, digest = data[:-_DIGEST_BYTES], data[-_DIGEST_BYTES:]
     if password is not None:
         found = hashlib.sha1(password.encode("utf-16-be") + _SALT + body, usedforsecurity=False).digest()
@@ -124,7 +130,7 @@ def read_jks(data: bytes, password: str | None) -> list[StoreEntry]:
 
 
 def open_key(encrypted: bytes, password: str) -> bytes:
-    """Return the PKCS#8 of a private key. Raises ValueError."""
+    """Decrypt a private key of JKS, and return its PKCS#8. Raises ValueError."""
     (outer,) = elements(encrypted)
     algorithm, content = elements(outer.content)
     (oid, *_) = elements(algorithm.content)
@@ -132,7 +138,7 @@ def open_key(encrypted: bytes, password: str) -> bytes:
         raise ValueError("its private key is encrypted in an unknown way")
     protected, secret = content.content, password.encode("utf-16-be")
     block, cipher, check = protected[:20], protected[20:-20], protected[-20:]
-    stream = bytearray()
+    stream = bytearray()  # each block is the hash of password and previous block, from the salt on
     while len(stream) < len(cipher):
         block = hashlib.sha1(secret + block, usedforsecurity=False).digest()
         stream += block
@@ -183,6 +189,9 @@ class _JksReader:
         return self.take(self.int())
 
 
+# -- PKCS12
+
+
 def read_pkcs12(data: bytes, password: str | None) -> StoreEntry:
     """Return the content of a store. Raises ValueError."""
     try:
@@ -206,7 +215,7 @@ def read_pkcs12(data: bytes, password: str | None) -> StoreEntry:
 
 
 def _in_order(own: list[Any], others: list[Any]) -> list[Any]:
-    """Return certificates before the issuers; others are left out."""
+    """Return the chain of the own certificate: after each certificate its issuer. Unrelated ones are left out."""
     chain = list(own)
     while chain:
         issuers = [each for each in others if each.subject == chain[-1].issuer and each not in chain]
@@ -214,6 +223,9 @@ def _in_order(own: list[Any], others: list[Any]) -> list[Any]:
             break
         chain.append(issuers[0])
     return chain
+
+
+# -- the stores of a listener
 
 
 _BINARY = ("JKS", "PKCS12")
@@ -352,7 +364,7 @@ def _pem_key_store(settings: ListenerSettings) -> KeyStore:
 
 
 def _binary_key_store(settings: ListenerSettings) -> KeyStore:
-    """Read JKS or PKCS12: each may have the content of the other, as with Java."""
+    """Read JKS or PKCS12, whichever the content is: the set type may be the other one, as with Java."""
     location = "ssl.keystore.location"
     data, password = read_store(settings, location), settings.get("ssl.keystore.password")
     try:
@@ -416,6 +428,9 @@ def read_store(settings: ListenerSettings, key: str) -> bytes:
         raise bad_store(settings, key, f"it can't be read: {error.strerror}") from None
 
 
+# -- the replacement of a key
+
+
 _IP_ADDRESS = 7
 _TEXTS = (1, 2, 6)  # mail, DNS and URI
 
@@ -436,7 +451,7 @@ def check_replacement(old: KeyStore, new: KeyStore, settings: ListenerSettings) 
         raise _mismatch("DistinguishedName does", existing, proposed)
     if not set(before.alternatives) <= set(after.alternatives) and not settings.get("ssl.allow.san.changes"):
         existing, proposed = (
-            f"{{alias={store.alias}, SAN=[{', '.join(map(_shown, names.alternatives))}]}}"
+            f"{{alias={store.alias}, SAN=[{', '.join(map(_alternative_text, names.alternatives))}]}}"
             for store, names in ((old, before), (new, after))
         )
         raise _mismatch("SubjectAltNames do", existing, proposed)
@@ -448,9 +463,10 @@ def _mismatch(what: str, existing: str, new: str) -> ConfigError:
     )
 
 
-def _shown(name: bytes) -> str:
-    """Return an alternative name as Java prints names; short names have a single byte of length."""
-    kind, content = name[0] & 0x1F, name[2:]
+def _alternative_text(name: bytes) -> str:
+    """Return an alternative name in DER as Java prints names."""
+    ((tag, content, _),) = elements(name)
+    kind = tag & 0x1F
     if kind in _TEXTS:
         return f"[{kind}, {content.decode('latin-1')}]"
     if kind == _IP_ADDRESS and len(content) in (4, 16):

@@ -19,6 +19,7 @@ from pykafka_broker.protocol.messages.init_producer_id_request import InitProduc
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from pykafka_broker.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from tests.broker.neighbourhood import Neighbourhood
+from tests.broker.support import batch
 
 BOTH = (1, 2)
 DESCRIBED = {"Ongoing", "PrepareCommit", "CompleteCommit", "PrepareAbort", "CompleteAbort"}
@@ -107,6 +108,26 @@ def test_a_new_leader_is_asked_though_the_one_before_never_answers(nodes: Neighb
     nodes.move("t", 1, 1)
     nodes.settle()
     assert (markers(nodes, 1, 1), state(nodes)) == (1, "CompleteCommit")
+
+
+def test_a_marker_that_a_change_of_leaders_cuts_off_is_written_again(nodes: Neighbourhood) -> None:
+    """While another broker's answer is awaited, the marker here is lost, and its offset is committed with a record."""
+    producer = begun(nodes)
+    nodes.change("t", 0, isr=[1, 2])  # node 2 does not fetch: nothing is committed any more
+    nodes.network.deaf.add(2)
+    end(nodes, producer)
+    log = nodes.log(1, "t", 0)
+    nodes.change("t", 0, leader=2)
+    assert markers(nodes, 1, 0) == 1
+    log.truncate_to(log.log_end_offset - 1)
+    nodes.change("t", 0, leader=1, isr=[1])
+    for value in (b"another record", b"one more"):
+        log.append(batch(value), nodes.now)
+    log.advance_high_watermark(log.log_end_offset)
+    nodes.network.deaf.clear()
+    for _ in range(4):  # node 2 answers after the time-out of the request that was lost
+        nodes.wait(10_000)
+    assert (markers(nodes, 1, 0), state(nodes)) == (1, "CompleteCommit")
 
 
 def test_a_partition_that_was_deleted_needs_no_marker(nodes: Neighbourhood) -> None:
