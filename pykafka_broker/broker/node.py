@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.metadata.metadata_source import MetadataLeader, MetadataSource
-from pykafka_broker.broker.metadata.producer_ids import ProducerIdManager
+from pykafka_broker.broker.metadata.metadata_source import MetadataLeader, MetadataSource, ProducerIdManager
 from pykafka_broker.broker.partitions.replicas import Replicas
 from pykafka_broker.broker.setup import NO_SETUP, Setup
 from pykafka_broker.broker.waiting.future import Later, Purgatory, Slices

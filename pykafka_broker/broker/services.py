@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pykafka_broker.broker.coordinators.shards import CoordinatorShards
     from pykafka_broker.broker.coordinators.share_host import ShareHost
     from pykafka_broker.broker.coordinators.transaction_host import TransactionHost
+    from pykafka_broker.broker.requests.emulation import Emulation
 
 _SESSION_EVICTION_MS = 120_000  # as Kafka has it, not configurable there either
 _HOSTS = {TRANSACTION_STATE: "transactions", CONSUMER_OFFSETS: "groups", SHARE_GROUP_STATE: "shares"}
@@ -108,7 +109,7 @@ class Services:
         )
         self.listeners: Mapping[str, BoundEndpoint] = {}  # by name
         self.own = node.static_config.own
-        self.emulation: Any = None  # `Emulation` of a release, whose module knows the router, or None
+        self.emulation: Emulation | None = None  # of a release of Kafka, where the config names one
         self.quotas: Counting | None = None  # where nobody has one
         self.mute: Callable[[int, int], None] = _nobody_to_mute
         self.time_network: Callable[[int], None] = _nobody_to_time
@@ -242,7 +243,7 @@ class Services:
         return name
 
     def partition(
-        self, context: RequestContext, operation: AclOperation, topic: str, number: int, epoch: int = NO_EPOCH
+        self, context: RequestContext, operation: AclOperation, topic: str, index: int, epoch: int = NO_EPOCH
     ) -> Partition:
         """Return a partition led by the node, after the check of the client's rights.
 
@@ -250,7 +251,7 @@ class Services:
             ApiError: TOPIC_AUTHORIZATION_FAILED, and what `Replicas.leader` raises.
         """
         self.authorise(context, operation, AclResourceType.TOPIC, topic)
-        return self.replicas.leader(topic, number, epoch)
+        return self.replicas.leader(topic, index, epoch)
 
     # -- topics
 
@@ -269,8 +270,8 @@ class Services:
         """Return whether a topic is internal."""
         return topic in INTERNAL_TOPICS
 
-    def emulation_for(self, connection: ConnectionContext) -> Any:
-        """Return the release for a connection; brokers of a cluster see none on the inter-broker listener."""
+    def emulation_for(self, connection: ConnectionContext) -> Emulation | None:
+        """Return the emulation for a connection; brokers of a cluster see none on the inter-broker listener."""
         if self.node.roles.alone or connection.listener != inter_broker_listener(self.node):
             return self.emulation
         return None

@@ -2,6 +2,12 @@
 
 Rule: one line for each request, in the order of the answers; `--bodies` adds both messages as JSON. An unreadable
 source is one line on standard error and exit code 1.
+
+A capture is a pcap or pcapng file, or the two directions of a connection. A gap in a capture makes the rest of its
+direction unreadable; everything before the gap stands. A direction is the client's if its frames are requests. Packets
+may be captured on Ethernet, Linux' "any" device, loopback, or as bare IP; packets other than TCP are skipped. A file
+that is no capture is a ValueError; one that ends in the middle of a packet, as a capture still being written does, ends
+before that packet.
 """
 
 from __future__ import annotations
@@ -10,15 +16,22 @@ import argparse
 import json
 import os
 import sys
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from ipaddress import ip_address
 from pathlib import Path
+from struct import error as StructError
+from struct import unpack_from
+from typing import NamedTuple
 
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.control.answers import SeenRequestAnswer
-from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets, read_packets
+from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
 from pykafka_broker.control.traffic.faults import pattern
 from pykafka_broker.control.traffic.readable import line, seen
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.tools import drop_output
 
@@ -113,3 +126,222 @@ def _live(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
         for each in found:
             yield each
             after = max(after, each["number"])
+
+
+# -- captures
+
+
+Address = tuple[str, int]
+
+_PCAP = {  # the first four bytes: byte order, and fractions of a second in its times
+    b"\xd4\xc3\xb2\xa1": ("<", 1e-6),
+    b"\xa1\xb2\xc3\xd4": (">", 1e-6),
+    b"\x4d\x3c\xb2\xa1": ("<", 1e-9),
+    b"\xa1\xb2\x3c\x4d": (">", 1e-9),
+}
+_SECTION, _INTERFACE, _SIMPLE, _PACKET = 0x0A0D0D0A, 1, 3, 6  # types of pcapng blocks
+_TIME_RESOLUTION = 9  # an option of an interface
+_PCAP_HEADER_BYTES = 24
+# The bytes before the IP header, by link type (tcpdump.org/linktypes.html).
+_LINK_BYTES = {1: 14, 113: 16, 276: 20, 0: 4, 108: 4, 101: 0, 12: 0, 14: 0, 228: 0, 229: 0}
+_ETHERNET, _VLAN = 1, 0x8100
+_TCP = 6
+
+
+class Packet(NamedTuple):
+    """The data of a TCP segment; `time` is in seconds since 1970."""
+
+    time: float
+    source: Address
+    target: Address
+    sequence: int
+    data: bytes
+
+
+def read_packets(capture: bytes) -> Iterator[Packet]:
+    """Yield the packets of a file. Raises ValueError."""
+    if capture[:4] in _PCAP:
+        raw = _read_pcap(capture)
+    elif capture[:4] == _SECTION.to_bytes(4, "big"):
+        raw = _read_pcapng(capture)
+    else:
+        raise ValueError("it is neither pcap nor pcapng")
+    for time, link, frame in raw:
+        try:
+            packet = _tcp(time, link, frame)
+        except (StructError, IndexError):
+            continue  # cut short by the capture
+        if packet is not None:
+            yield packet
+
+
+def _read_pcap(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
+    """Yield time, link type and frame of each packet."""
+    order, fraction = _PCAP[capture[:4]]
+    if len(capture) < _PCAP_HEADER_BYTES:
+        return
+    (link,) = unpack_from(order + "I", capture, 20)
+    at = _PCAP_HEADER_BYTES
+    while at + 16 <= len(capture):
+        seconds, parts, size = unpack_from(order + "III", capture, at)
+        if at + 16 + size > len(capture):
+            return
+        yield seconds + parts * fraction, link & 0xFFFF, capture[at + 16 : at + 16 + size]
+        at += 16 + size
+
+
+def _read_pcapng(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
+    """Yield time, link type and frame of each packet; a simple packet has no time."""
+    at, order = 0, "<"
+    interfaces: list[tuple[int, float]] = []
+    while at + 12 <= len(capture):
+        if capture[at : at + 4] == _SECTION.to_bytes(4, "big"):
+            order = "<" if capture[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a" else ">"
+            interfaces = []
+        kind, size = unpack_from(order + "II", capture, at)
+        if size < 12 or at + size > len(capture):
+            return
+        body = capture[at + 8 : at + size - 4]
+        if kind == _INTERFACE:
+            interfaces.append((unpack_from(order + "H", body)[0], _resolution(body, order)))
+        elif kind == _PACKET:
+            interface, high, low, kept = unpack_from(order + "IIII", body)
+            if interface < len(interfaces):
+                link, resolution = interfaces[interface]
+                yield ((high << 32) | low) * resolution, link, body[20 : 20 + kept]
+        elif kind == _SIMPLE and interfaces:
+            yield 0.0, interfaces[0][0], body[4:]  # after the length of the packet
+        at += size
+
+
+def _resolution(body: bytes, order: str) -> float:
+    """Return the length of a tick of an interface's times, in seconds."""
+    at = 8
+    while at + 4 <= len(body):
+        code, size = unpack_from(order + "HH", body, at)
+        if code == _TIME_RESOLUTION and size:
+            value = body[at + 4]  # an exponent: of 2 if the top bit is set, else of 10
+            return float(2.0 ** -(value & 0x7F) if value & 0x80 else 10.0**-value)
+        if code == 0:
+            break
+        at += 4 + size + (-size % 4)
+    return 1e-6
+
+
+def _tcp(time: float, link: int, frame: bytes) -> Packet | None:
+    """Return the TCP segment in a frame; None for anything else."""
+    at = _LINK_BYTES.get(link)
+    if at is None:
+        raise ValueError(f"captures of link type {link} are not read")
+    if link == _ETHERNET and unpack_from(">H", frame, 12)[0] == _VLAN:
+        at += 4
+    version = frame[at] >> 4 if at < len(frame) else 0
+    if version == 4:
+        (total,) = unpack_from(">H", frame, at + 2)
+        protocol, addresses, start = frame[at + 9], (frame[at + 12 : at + 16], frame[at + 16 : at + 20]), frame[at] & 15
+        segment = frame[at + 4 * start : at + total] if total else frame[at + 4 * start :]
+    elif version == 6:
+        (length,) = unpack_from(">H", frame, at + 4)
+        protocol, addresses = frame[at + 6], (frame[at + 8 : at + 24], frame[at + 24 : at + 40])
+        segment = frame[at + 40 : at + 40 + length] if length else frame[at + 40 :]
+    else:
+        return None
+    if protocol != _TCP:
+        return None
+    source, target, sequence = unpack_from(">HHI", segment)
+    data = segment[4 * (segment[12] >> 4) :]
+    hosts = [str(ip_address(each)) for each in addresses]
+    return Packet(time, (hosts[0], source), (hosts[1], target), sequence, data)
+
+
+_SIZE_BYTES = 4
+_MOST_BYTES = 1 << 30  # of a frame; a longer length is nonsense
+_HALF_OF_SEQUENCE = 1 << 31
+
+
+class Direction:
+    """The bytes sent by one end of a connection, with the time of each piece."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self._offsets: list[int] = []
+        self._times: list[float] = []
+
+    def add(self, data: bytes, time: float) -> None:
+        self._offsets.append(len(self.data))
+        self._times.append(time)
+        self.data += data
+
+    def frames(self) -> Iterator[tuple[float, bytes]]:
+        """Yield whole frames without length prefixes, each with the time of the first byte."""
+        at = 0
+        while at + _SIZE_BYTES <= len(self.data):
+            (size,) = unpack_from(">i", self.data, at)
+            if not 0 <= size <= _MOST_BYTES or at + _SIZE_BYTES + size > len(self.data):
+                return
+            time = self._times[bisect_right(self._offsets, at) - 1]
+            yield time, bytes(self.data[at + _SIZE_BYTES : at + _SIZE_BYTES + size])
+            at += _SIZE_BYTES + size
+
+
+def exchanges(requests: Direction, responses: Direction, client: Address, server: Address) -> list[Exchange]:
+    """Return the exchanges of a connection."""
+    connection = ConnectionContext(0, "", server, client)
+    # A response begins with its correlation id; in a request the id follows API key and version.
+    answers = {frame[:4]: (time, frame) for time, frame in responses.frames() if len(frame) >= _SIZE_BYTES}
+    found: list[Exchange] = []
+    for time, frame in requests.frames():
+        answered, answer = answers.pop(frame[4:8], (time, None))
+        pieces = None if answer is None else (len(answer).to_bytes(4, "big"), answer)
+        took_ns = int((answered - time) * 1e9)
+        exchange = Exchange((int(time * 1000), connection, frame, pieces, took_ns), len(found) + 1)
+        if exchange.api_key == ApiKey.API_VERSIONS and exchange.request is not None:
+            connection.software_name = exchange.request.client_software_name
+            connection.software_version = exchange.request.client_software_version
+        found.append(exchange)
+    return found
+
+
+def looks_like_requests(direction: Direction) -> bool:
+    """Return whether the first frame of a direction decodes as a request."""
+    first = next((frame for _, frame in direction.frames()), b"")
+    spec = SPECS.get(unpack_from(">h", first)[0]) if len(first) > _SIZE_BYTES else None
+    return spec is not None and decoded_request(first, spec) is not None
+
+
+def of_packets(packets: Iterator[Packet]) -> list[Exchange]:
+    """Return the exchanges of all connections in a capture, in the order of time."""
+    segments: dict[tuple[Address, Address], dict[int, tuple[float, bytes]]] = {}
+    for packet in packets:
+        of_direction = segments.setdefault((packet.source, packet.target), {})
+        known = of_direction.get(packet.sequence)
+        if packet.data and (known is None or len(known[1]) < len(packet.data)):
+            of_direction[packet.sequence] = (packet.time, packet.data)
+    directions = {ends: joined(found) for ends, found in segments.items()}
+    result: list[Exchange] = []
+    for (source, target), direction in directions.items():
+        if looks_like_requests(direction):
+            result += exchanges(direction, directions.get((target, source), Direction()), source, target)
+    result.sort(key=lambda each: each.wall_ms)
+    return result
+
+
+def joined(segments: dict[int, tuple[float, bytes]]) -> Direction:
+    """Return segments, given by sequence number, joined up to the first gap.
+
+    Sequence numbers wrap around: segments are ordered by their distance from any one of them.
+    """
+    direction = Direction()
+    if not segments:
+        return direction
+    origin = next(iter(segments))
+    expected: int | None = None
+    for distance in sorted((sequence - origin + _HALF_OF_SEQUENCE) % (1 << 32) for sequence in segments):
+        time, data = segments[(distance + origin - _HALF_OF_SEQUENCE) % (1 << 32)]
+        if expected is not None and distance > expected:
+            break  # a segment is missing
+        data = data[expected - distance :] if expected is not None else data
+        if data:
+            direction.add(data, time)
+            expected = (distance if expected is None else expected) + len(data)
+    return direction

@@ -10,6 +10,5 @@ the mistake and with what is allowed.
     http.py         HTTP/1.1 on a socket
     answers.py      the types of answers
     control.py      everything within reach of operations, requests from inside the process among them
-    proxy.py        the request log and the faults in front of another broker
     api/            the operations
 """

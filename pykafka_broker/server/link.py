@@ -8,6 +8,9 @@ A link connects when there is something to send. When the connection is lost, re
 knows whether to repeat them); requests that still wait stay, within their time, for the next connection, which is tried
 after a pause that grows with each failure. With settings that are not `patient` they fail with the attempt.
 
+`LinkPeers` are the links of a node in a cluster, for machines that know no sockets (`peers.py`). A test may cut a node
+off from others; each node does so for the connections that it makes itself.
+
 `Dial` opens the connection beside everything else: a name is looked up in a thread, and its addresses are tried one
 after the other. Names, units and defaults of `LinkSettings` are those of Kafka's client configs.
 """
@@ -20,14 +23,28 @@ import logging
 import os
 import random
 import socket
+import weakref
 from collections import deque
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.roles import roles_of
 from pykafka_broker.errors import FrameError
-from pykafka_broker.peers import LinkBroken, LinkClosed, LinkError, LinkFull, LinkTimeout, NotServed, OnReply, Versions
+from pykafka_broker.peers import (
+    Address,
+    LinkBroken,
+    LinkClosed,
+    LinkError,
+    LinkFull,
+    LinkTimeout,
+    NotServed,
+    OnReply,
+    Peer,
+    Versions,
+)
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.runtime import Message
@@ -40,6 +57,7 @@ from pykafka_broker.server.link_codec import (
     decode_response,
     encode_request,
 )
+from pykafka_broker.server.listeners import PLAINTEXT, security_protocol_of
 from pykafka_broker.server.transport import WRITE, PlainTransport, Transport, prepare
 
 if TYPE_CHECKING:
@@ -637,3 +655,56 @@ class Link:
         elif self.state is LinkState.RESTING and self._waiting:
             deadlines.append(self._not_before)
         return min(deadlines, default=None)
+
+
+class LinkPeers:
+    """Links to other nodes.
+
+    `admits` says whether an address may be dialled; after a change of it, `cut` closes connections.
+    """
+
+    def __init__(self, turns: EventLoop, config: BrokerConfig | None = None) -> None:
+        self._turns = turns
+        self._links: weakref.WeakKeyDictionary[Link, Address] = weakref.WeakKeyDictionary()
+        self._securities: dict[str, TransportSecurity] = {}  # by the name of the listener
+        self._config = config
+        self.admits: Callable[[Address], bool] = lambda address: True
+
+    def check(self) -> None:
+        """Check that the node, as a broker, can log in at every listener of others. Raises ConfigError."""
+        config = self._config
+        if config is not None and roles_of(config).broker:
+            others = config.inter_broker_listener_name or config.security_inter_broker_protocol
+            for listener in (others, *(config.controller_listener_names or ())):
+                self._security_of(listener.upper())
+
+    def open(self, address: Address, client_id: str) -> Peer:
+        """Return a new link to an address."""
+        settings = LinkSettings(client_id=client_id)
+        security = self._security_of(address.listener)
+        link = Link(
+            self._turns, address.host, address.port, settings, security=security, admits=lambda: self.admits(address)
+        )
+        self._links[link] = address
+        return link
+
+    def _security_of(self, listener: str) -> TransportSecurity:
+        if self._config is None:
+            return PLAIN
+        if listener not in self._securities:
+            self._securities[listener] = _security_at(self._config, listener)
+        return self._securities[listener]
+
+    def cut(self) -> None:
+        """Drop the connections to addresses not admitted any more."""
+        for link, address in list(self._links.items()):
+            if not self.admits(address):
+                link.cut()
+
+
+def _security_at(config: BrokerConfig, listener: str) -> TransportSecurity:
+    if security_protocol_of(config, listener) == PLAINTEXT:
+        return PLAIN
+    from pykafka_broker.server.link_security import LinkSecurity  # brings OpenSSL
+
+    return LinkSecurity(config, listener)

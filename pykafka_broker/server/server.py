@@ -144,7 +144,7 @@ def security_of(listener: Listener, server: Serving) -> ListenerSecurity:
         tls = TlsListener(listener.name, server)
         new_transport, new_connection, checks = tls.new_transport, tls.new_connection, (tls.check,)
     if listener.has_sasl:  # the client's name is then that of its login
-        from pykafka_broker.server.sasl_connection import sasl_connections
+        from pykafka_broker.server.named_connection import sasl_connections
 
         new_connection, check = sasl_connections(listener.name, server)
         checks = (*checks, check)

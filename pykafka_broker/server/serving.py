@@ -38,7 +38,7 @@ from pykafka_broker.server.signals import StopSignals
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.membership.lifecycle import BrokerStartup
-    from pykafka_broker.server.link_peers import LinkPeers
+    from pykafka_broker.server.link import LinkPeers
     from pykafka_broker.server.server import Server
 
 
@@ -361,7 +361,7 @@ def peers_of(turns: EventLoop, config: BrokerConfig) -> LinkPeers | None:
     """
     if roles_of(config).alone:
         return None
-    from pykafka_broker.server.link_peers import LinkPeers  # no other start waits for it
+    from pykafka_broker.server.link import LinkPeers  # no other start waits for it
 
     peers = LinkPeers(turns, config)
     peers.check()

@@ -32,8 +32,8 @@ from pykafka_broker.platform import HAS_CPU_TIMER
 from pykafka_broker.security.hooks.loading import HookFailed
 from pykafka_broker.security.hooks.login import BuiltPrincipals, Identity
 from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.principal_mapping import MappingRules, Principals
 from pykafka_broker.security.tls.contexts import server_context
-from pykafka_broker.security.tls.principals import MappingRules, Principals
 from pykafka_broker.security.tls.stores import check_replacement, refused
 from pykafka_broker.server.connection import ClientConnection, Serving
 from pykafka_broker.server.event_loop import nanoseconds

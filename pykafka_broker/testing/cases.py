@@ -1,4 +1,6 @@
-"""A broker for `unittest`. A module of its own, since no other test should wait for the import of `unittest`.
+"""A broker for `unittest`.
+
+Apart from `testing/__init__.py`, since no other test should wait for the import of `unittest`.
 
 Rule: one broker for the test cases of a class, and each test finds it empty.
 

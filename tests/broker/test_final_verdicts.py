@@ -11,7 +11,7 @@ import pytest
 
 from pykafka_broker.broker.api.init_producer_id import init_producer_id
 from pykafka_broker.broker.api.transactions import add_partitions_to_txn, end_txn
-from pykafka_broker.broker.coordinators.add_partitions_to_txn import Question
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import PartitionVerification
 from pykafka_broker.broker.waiting.future import Future, Lost
 from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -102,14 +102,14 @@ def test_it_changes_nothing(coordinator: Coordinator) -> None:
 @pytest.mark.parametrize("agree", [True, False])
 def test_a_partition_of_the_coordinators_own_node_waits_too(coordinator: Coordinator, agree: bool) -> None:
     partition = coordinator.broker.services.replicas.leader("t", 0)
-    question = coordinator.broker.transactions.join("x", 0, WRONG_EPOCH, partition, True)
-    assert isinstance(question, Question)
-    assert not question.done
+    verification = coordinator.broker.transactions.add_or_verify("x", 0, WRONG_EPOCH, partition, True)
+    assert isinstance(verification, PartitionVerification)
+    assert not verification.done
     if agree:
         coordinator.acknowledge()
     else:
         coordinator.depose()
-    assert question.result() is (ErrorCode.PRODUCER_FENCED if agree else ErrorCode.NOT_COORDINATOR)
+    assert verification.result() is (ErrorCode.PRODUCER_FENCED if agree else ErrorCode.NOT_COORDINATOR)
 
 
 def test_a_coordinator_without_followers_says_it_at_once(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "broker/replication/test_node_replication.py": (
         "whole brokers replicate",
         """
-        broker/replication/replica_news
+        broker/replication/session_watch
         """,
     ),
     "broker/requests/test_controller_routes.py": (
@@ -137,12 +137,6 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         "frames go in, answers come out or not",
         """
         control/traffic/answers control/traffic/exchange
-        """,
-    ),
-    "control/test_proxy.py": (
-        "clients go through it",
-        """
-        cli/proxy
         """,
     ),
     "control/test_state.py": (
@@ -260,7 +254,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "server/test_link.py": (
         "connects to a peer of the test's",
         """
-        peers server/link_codec server/link_peers
+        peers server/link_codec
         """,
     ),
     "server/test_server.py": (

@@ -20,8 +20,7 @@ from pykafka_broker.protocol.messages.heartbeat_response import HeartbeatRespons
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
-from pykafka_broker.server.link import Link, LinkSettings, LinkState
-from pykafka_broker.server.link_peers import LinkPeers
+from pykafka_broker.server.link import Link, LinkPeers, LinkSettings, LinkState
 from pykafka_broker.testing import KafkaBroker
 from tests.server.support import run, until
 

@@ -16,8 +16,7 @@ from pykafka_broker.peers import Address, LinkClosed, LinkTimeout
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.security.sasl.login import Login, LoginFailed
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
-from pykafka_broker.server.link import Link, LinkState
-from pykafka_broker.server.link_peers import LinkPeers
+from pykafka_broker.server.link import Link, LinkPeers, LinkState
 from pykafka_broker.server.link_security import LinkSecurity
 from pykafka_broker.server.serving import peers_of
 from pykafka_broker.testing import KafkaBroker

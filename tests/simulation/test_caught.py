@@ -70,8 +70,8 @@ def acknowledges_what_the_leader_alone_has(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def takes_the_isr_that_it_wishes_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    wished = property(lambda self: self._state.isr if self.wished is None else self.wished)
-    monkeypatch.setattr(Followers, "maximal_isr", wished)
+    proposed = property(lambda self: self._state.isr if self.proposed_isr is None else self.proposed_isr)
+    monkeypatch.setattr(Followers, "maximal_isr", proposed)
 
 
 def never_cuts_what_the_leader_does_not_have(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,8 +33,8 @@ from pykafka_broker.broker.api.produce_checks import (
 from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
     ABORTABLE_FROM_PRODUCE,
     IMPLICIT_ADD_FROM_PRODUCE,
-    Joined,
-    refused_join,
+    LocalVerdict,
+    verification_error,
 )
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
 from pykafka_broker.broker.requests.context import RequestContext
@@ -60,7 +60,7 @@ from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, peek, read_header
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.add_partitions_to_txn import Question
+    from pykafka_broker.broker.coordinators.add_partitions_to_txn import PartitionVerification
 
 
 _NO_RECORDS: list[BatchIndexAndErrorMessage] = []  # never changed, and one for all answers
@@ -403,7 +403,7 @@ class NotInTransaction(RefusedByCoordinator, Explained):
 
 
 class TransactionVerification:
-    """The coordinator's verdicts on the batches of a request (Kafka: AddPartitionsToTxnManager)."""
+    """The coordinator's verdicts on the batches of a request."""
 
     __slots__ = ("_context", "_elsewhere", "_services", "_transactional_id", "_verdicts")
 
@@ -412,7 +412,7 @@ class TransactionVerification:
         self._context = context
         self._transactional_id = transactional_id
         self._verdicts: dict[tuple[str, int], ApiError | None] = {}  # None is a yes
-        self._elsewhere: dict[tuple[str, int], Question] = {}  # questions to other nodes
+        self._elsewhere: dict[tuple[str, int], PartitionVerification] = {}  # at other nodes
 
     def ask(self, partition: Partition, header: BatchHeader) -> Future[Any]:
         """Have the partition take part in the producer's transaction.
@@ -429,16 +429,16 @@ class TransactionVerification:
         producers.on_try(producer_id, epoch, sequence, implicit)
         asked = self._elsewhere.get(key)
         if asked is None or not asked.holds(partition):
-            joined = host.join(self._transactional_id, producer_id, epoch, partition, implicit)
-            if isinstance(joined, Joined):
-                return self._note(partition, joined.verdict, implicit, joined.committed)
-            asked = self._elsewhere[key] = joined
+            found = host.add_or_verify(self._transactional_id, producer_id, epoch, partition, implicit)
+            if isinstance(found, LocalVerdict):
+                return self._note(partition, found.verdict, implicit, found.committed)
+            asked = self._elsewhere[key] = found
         return self._note(partition, asked.result(), implicit, DONE) if asked.done else asked
 
     def _note(self, partition: Partition, verdict: ErrorCode, implicit: bool, committed: Future[None]) -> Future[None]:
         if verdict is ErrorCode.NONE:
             return committed
-        error = refused_join(verdict, implicit, self._context.api_version >= ABORTABLE_FROM_PRODUCE)
+        error = verification_error(verdict, implicit, self._context.api_version >= ABORTABLE_FROM_PRODUCE)
         key = partition.topic, partition.number
         if error.code is ErrorCode.INVALID_TXN_STATE:
             text = error.message or f"{partition.topic}-{partition.number} is not part of the producer's transaction"

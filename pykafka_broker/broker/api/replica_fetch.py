@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from pykafka_broker.broker.api.fetch import FetchAttempt, Found, PartitionReader, slices_of
 from pykafka_broker.broker.partitions.fetch_session import FetchedPartition, FetchSession, Key
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
-from pykafka_broker.broker.replication.replica_news import ReplicaNews
+from pykafka_broker.broker.replication.session_watch import SessionWatch
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Steps
@@ -27,7 +27,16 @@ from pykafka_broker.protocol.messages.fetch_response import FetchResponse, Parti
 class ReplicaReader(PartitionReader):
     """A reader of partitions for a follower."""
 
-    __slots__ = ("_is_follower", "_replica_id", "_throttle", "broker_epoch", "has_news", "named", "news", "no_room")
+    __slots__ = (
+        "_is_follower",
+        "_replica_id",
+        "_throttle",
+        "broker_epoch",
+        "has_progress",
+        "named",
+        "no_room",
+        "watch",
+    )
 
     def __init__(self, services: Services, context: RequestContext, replica_id: int, broker_epoch: int) -> None:
         super().__init__(services, context, committed=False)
@@ -38,8 +47,8 @@ class ReplicaReader(PartitionReader):
         self.broker_epoch = broker_epoch
         self._is_follower = services.allows(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
         self.named: set[Key] = set()  # partitions whose fetch positions in the request are not noted yet
-        self.news: ReplicaNews | None = None
-        self.has_news = False  # a high watermark or log start offset is beyond the one that the follower was told
+        self.watch: SessionWatch | None = None
+        self.has_progress = False  # a high watermark or log start offset is beyond the one that the follower was told
         self.no_room: dict[Key, None] = {}  # partitions with more to read
 
     def _authorise(self, topic: str) -> None:
@@ -65,7 +74,7 @@ class ReplicaReader(PartitionReader):
             self._hear(partition, wanted)
             data.high_watermark, data.last_stable_offset = log.high_watermark, log.last_stable_offset
         if max(wanted.high_watermark, 0) < log.high_watermark or -1 < wanted.log_start_offset < log.log_start_offset:
-            self.has_news = True
+            self.has_progress = True
         return data
 
     def _read_records(
@@ -105,7 +114,7 @@ class ReplicaReader(PartitionReader):
             self._services.clock.now,
             broker_epoch=self.broker_epoch,
             log_start_offset=wanted.log_start_of_replica,
-            watch=None if self.news is None else (self.news, key),
+            watch=None if self.watch is None else (self.watch, key),
         )
 
 
@@ -118,11 +127,11 @@ class ReplicaFetchAttempt(FetchAttempt):
     def __init__(self, services: Services, context: RequestContext, request: FetchRequest) -> None:
         super().__init__(services, context, request)
         session, reader = self._session, self._replica_reader
-        if session is not None and session.news is None:
-            session.news = ReplicaNews(session, services.purgatory.touch)
-        reader.news = None if session is None else session.news
-        if reader.news is not None:
-            reader.news.broker_epoch = reader.broker_epoch
+        if session is not None and session.watch is None:
+            session.watch = SessionWatch(session, services.purgatory.touch)
+        reader.watch = None if session is None else session.watch
+        if reader.watch is not None:
+            reader.watch.broker_epoch = reader.broker_epoch
         if not self._incremental:
             reader.named = {(each.topic, each.partition) for each in self._partitions}
 
@@ -133,36 +142,36 @@ class ReplicaFetchAttempt(FetchAttempt):
         return self._replica_reader
 
     def _to_read(self, session: FetchSession, named: list[FetchedPartition]) -> list[FetchedPartition]:
-        """Return the partitions with news, and the partitions that the request names."""
+        """Return the noted partitions, and the partitions that the request names."""
         reader = self._replica_reader
-        if session.news is not None and session.news.broker_epoch != reader.broker_epoch:
+        if session.watch is not None and session.watch.broker_epoch != reader.broker_epoch:
             # The follower's broker is registered anew: its positions in idle partitions count with the new epoch, too.
             named = list(session.partitions.values())
         reader.named = {(each.topic, each.partition) for each in named}
-        news = [] if session.news is None else session.news.take()
-        return _known(session, [*news, *((each.topic, each.partition) for each in named)])
+        noted = [] if session.watch is None else session.watch.take()
+        return _known(session, [*noted, *((each.topic, each.partition) for each in named)])
 
     def watched(self) -> Sequence[Hashable]:
-        news = self._replica_reader.news
-        return super().watched() if news is None else (news,)
+        watch = self._replica_reader.watch
+        return super().watched() if watch is None else (watch,)
 
     def poll(self, now: int) -> FetchResponse | None:
-        news = self._replica_reader.news
+        watch = self._replica_reader.watch
         while True:
-            self._take_news()
+            self._add_noted()
             found, size, failed = self._look()
             if not self._waits(found, size, failed):
                 return self._finish(found)
-            if news is None:
+            if watch is None:
                 return None
-            # The other partitions come back with news.
+            # The other partitions come back when they are noted.
             no_room = self._replica_reader.no_room
             self._partitions = [each for each, _, got in found if got or (each.topic, each.partition) in no_room]
-            if not news:
+            if not watch:
                 return None
 
     def answer(self, now: int) -> FetchResponse:
-        self._take_news()
+        self._add_noted()
         return self._finish(self._look()[0])
 
     def poll_in_slices(self, may_wait: Callable[[], bool]) -> Steps[FetchResponse | list[Partition]]:
@@ -177,11 +186,11 @@ class ReplicaFetchAttempt(FetchAttempt):
             yield None
         return self._finish(found)
 
-    def _take_news(self) -> None:
-        news, session = self._replica_reader.news, self._session
-        if news and session is not None:
+    def _add_noted(self) -> None:
+        watch, session = self._replica_reader.watch, self._session
+        if watch and session is not None:
             known = {(each.topic, each.partition) for each in self._partitions}
-            self._partitions += _known(session, [key for key in news.take() if key not in known])
+            self._partitions += _known(session, [key for key in watch.take() if key not in known])
 
     def _look(self) -> tuple[list[Found], int, bool]:
         self._replica_reader.no_room = {}
@@ -189,14 +198,14 @@ class ReplicaFetchAttempt(FetchAttempt):
 
     def _finish(self, found: list[Found]) -> FetchResponse:
         reader = self._replica_reader
-        if reader.news is not None and reader.no_room:
-            reader.news.put_back(list(reader.no_room))
+        if reader.watch is not None and reader.no_room:
+            reader.watch.put_back(list(reader.no_room))
         return self._respond(self._told(found))
 
     def _waits(self, found: list[Found], size: int, failed: bool) -> bool:
         if self._session is None:  # the offsets that the follower was told are not known
             return super()._waits(found, size, failed)
-        if failed or size >= self._min_bytes or not self._patient or self._replica_reader.has_news:
+        if failed or size >= self._min_bytes or not self._patient or self._replica_reader.has_progress:
             return False
         # Each error is told at once, since the next fetch does not look at the partition again.
         return not any(data.error_code for _, data, _ in found) and not self._has_enough(found)

@@ -493,8 +493,8 @@ def _update(session: ShareSession, request: ShareFetchRequest) -> None:
             session.add((topic_id, one.partition_index))
     for forgotten in request.forgotten_topics_data:
         topic_id = bytes(forgotten.topic_id)
-        for number in forgotten.partitions:
-            session.forget((topic_id, number))
+        for index in forgotten.partitions:
+            session.forget((topic_id, index))
 
 
 def _reads(services: Services, context: RequestContext, session: ShareSession) -> bool:

@@ -25,7 +25,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.coordinators.add_partitions_to_txn import Joined, refused_join
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import LocalVerdict, verification_error
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
@@ -63,7 +63,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
 )
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.add_partitions_to_txn import Question
+    from pykafka_broker.broker.coordinators.add_partitions_to_txn import PartitionVerification
 
 _FENCED_FROM = 2
 _BATCHED_FROM = 4  # AddPartitionsToTxn
@@ -208,17 +208,17 @@ def _commit(
     context: RequestContext,
     request: TxnOffsetCommitRequest,
     refused: list[TxnOffsetCommitResponseTopic],
-    asked: Question | None = None,
+    asked: PartitionVerification | None = None,
 ) -> Answer[TxnOffsetCommitResponse]:
     committed = DONE
     try:
         if not request.group_id:
             raise ApiError(ErrorCode.INVALID_GROUP_ID)
-        joined = _join(services, context, request, asked)
-        question = None if isinstance(joined, Joined) else joined
-        joining = joined.committed if isinstance(joined, Joined) else joined
-        if joining is not None and not joining.succeeded:
-            return joining.then(lambda _: _commit(services, context, request, refused, question), lost)
+        found = _add_or_verify(services, context, request, asked)
+        verification = None if isinstance(found, LocalVerdict) else found
+        awaited = found.committed if isinstance(found, LocalVerdict) else found
+        if awaited is not None and not awaited.succeeded:
+            return awaited.then(lambda _: _commit(services, context, request, refused, verification), lost)
         answered = services.groups.txn_commit_offsets(request, context).topics
         committed = services.groups.committed(request.group_id)
     except ApiError as error:
@@ -226,9 +226,9 @@ def _commit(
     return when_committed(TxnOffsetCommitResponse(topics=_merged(answered, refused)), committed)
 
 
-def _join(
-    services: Services, context: RequestContext, request: TxnOffsetCommitRequest, asked: Question | None
-) -> Joined | Question | None:
+def _add_or_verify(
+    services: Services, context: RequestContext, request: TxnOffsetCommitRequest, asked: PartitionVerification | None
+) -> LocalVerdict | PartitionVerification | None:
     """Have the group's partition take part in the producer's open transaction, or verify the part.
 
     Returns:
@@ -244,19 +244,19 @@ def _join(
         return None
     if not implicit and not services.config.transaction_partition_verification_enable:
         return None
-    joined: Joined | Question
+    found: LocalVerdict | PartitionVerification
     if asked is not None and asked.holds(partition):
-        joined = asked
+        found = asked
     else:
-        joined = services.transactions.join(request.transactional_id, *producer, partition, implicit)
+        found = services.transactions.add_or_verify(request.transactional_id, *producer, partition, implicit)
     verdict = ErrorCode.NONE
-    if isinstance(joined, Joined):
-        verdict = joined.verdict
-    elif joined.done:
-        verdict = joined.result()
+    if isinstance(found, LocalVerdict):
+        verdict = found.verdict
+    elif found.done:
+        verdict = found.result()
     if verdict is not ErrorCode.NONE:
-        raise refused_join(verdict, implicit, context.api_version >= _ABORTABLE_FROM)
-    return joined
+        raise verification_error(verdict, implicit, context.api_version >= _ABORTABLE_FROM)
+    return found
 
 
 def _split(

@@ -30,7 +30,7 @@ from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
 from pykafka_broker.protocol.messages.add_partitions_to_txn_response import AddPartitionsToTxnResponse
 from pykafka_broker.protocol.runtime import Message
 
-IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing is joining
+IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing adds the partition
 ABORTABLE_FROM_PRODUCE = 11
 # Older producers don't retry these as they should; this one they do, and without asking for metadata.
 _NOT_ENOUGH_REPLICAS = frozenset(
@@ -43,7 +43,7 @@ _NOT_ENOUGH_REPLICAS = frozenset(
 )
 
 
-def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> ApiError:
+def verification_error(error: ErrorCode, implicit: bool, knows_abortable: bool) -> ApiError:
     """Return the error for records or offsets outside a transaction, in words of the producer's version."""
     if error is ErrorCode.PRODUCER_FENCED:
         return ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)  # the only name for it on this path
@@ -55,7 +55,7 @@ def refused_join(error: ErrorCode, implicit: bool, knows_abortable: bool) -> Api
     return ApiError(error)
 
 
-class Joined(NamedTuple):
+class LocalVerdict(NamedTuple):
     """The verdict of a local coordinator, to be told once `committed`."""
 
     verdict: ErrorCode
@@ -69,7 +69,7 @@ _WHOLE = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE}
 _ONE = {ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.NETWORK_EXCEPTION}
 
 
-class Question(Future[ErrorCode]):
+class PartitionVerification(Future[ErrorCode]):
     """The future verdict of the coordinator: whether a partition takes part in a transaction."""
 
     __slots__ = ("_since", "asker", "partition", "until_ms")
@@ -91,107 +91,112 @@ def _last_end(partition: Partition, producer_id: int) -> tuple[int, int]:
     return partition.leader_epoch, 0 if entry is None else entry.markers
 
 
-class JoinRequests(RequestBatcher[Question]):
+class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
     """The requests of a node for verdicts (Kafka: AddPartitionsToTxnManager).
 
     find: returns the other node that coordinates an id; None if this node does, or nobody.
-    join_here: asks the coordinator of this node.
+    add_or_verify_here: adds or verifies at the coordinator of this node.
     """
 
     client_id = "AddPartitionsManager-client-%d"
     versions = (4, 5)
 
     def __init__(
-        self, node: ServerNode, find: Callable[[str], int | None], join_here: Callable[[Asker, TopicPartition], Joined]
+        self,
+        node: ServerNode,
+        find: Callable[[str], int | None],
+        add_or_verify_here: Callable[[Asker, TopicPartition], LocalVerdict],
     ) -> None:
         super().__init__(node)
         self._find = find
-        self._join_here = join_here
+        self._add_or_verify_here = add_or_verify_here
 
-    def ask(self, asker: Asker, partition: Partition) -> Question:
+    def ask(self, asker: Asker, partition: Partition) -> PartitionVerification:
         """Ask the coordinator, on any node."""
-        question = self._question(asker, partition)
-        self._dispatch(question)
-        return question
+        verification = self._verification(asker, partition)
+        self._dispatch(verification)
+        return verification
 
-    def ask_again(self, asker: Asker, partition: Partition) -> Question:
+    def ask_again(self, asker: Asker, partition: Partition) -> PartitionVerification:
         """Ask again in a moment, since the local coordinator refused while the transaction before is not over."""
-        question = self._question(asker, partition)
-        self._hear(question, ErrorCode.CONCURRENT_TRANSACTIONS)
-        return question
+        verification = self._verification(asker, partition)
+        self._hear(verification, ErrorCode.CONCURRENT_TRANSACTIONS)
+        return verification
 
-    def settle(self, asker: Asker, partition: Partition, joined: Joined) -> Question:
+    def settle(self, asker: Asker, partition: Partition, local: LocalVerdict) -> PartitionVerification:
         """Return the future of a local verdict, which is to be committed first."""
-        question = self._question(asker, partition)
-        self._await(question, joined)
-        return question
+        verification = self._verification(asker, partition)
+        self._await(verification, local)
+        return verification
 
-    def _question(self, asker: Asker, partition: Partition) -> Question:
-        return Question(
+    def _verification(self, asker: Asker, partition: Partition) -> PartitionVerification:
+        return PartitionVerification(
             asker, partition, self._node.clock.now + self._node.config.add_partitions_to_txn_retry_backoff_max_ms
         )
 
-    def _dispatch(self, question: Question) -> None:
-        coordinator = self._find(question.asker[0])
+    def _dispatch(self, verification: PartitionVerification) -> None:
+        coordinator = self._find(verification.asker[0])
         if coordinator is not None:
-            self.send(coordinator, question)
+            self.send(coordinator, verification)
             return
-        self._await(question, self._join_here(question.asker, question.partition))
+        self._await(verification, self._add_or_verify_here(verification.asker, verification.partition))
 
-    def _await(self, question: Question, joined: Joined) -> None:
+    def _await(self, verification: PartitionVerification, local: LocalVerdict) -> None:
         def committed(future: Future[None]) -> None:
-            self._hear(question, joined.verdict if future.error is None else ErrorCode.NOT_COORDINATOR)
+            self._hear(verification, local.verdict if future.error is None else ErrorCode.NOT_COORDINATOR)
 
-        joined.committed.add_done_callback(committed)
+        local.committed.add_done_callback(committed)
 
-    def _hear(self, question: Question, verdict: ErrorCode) -> None:
+    def _hear(self, verification: PartitionVerification, verdict: ErrorCode) -> None:
         """Complete with the verdict, unless the coordinator may say something else in a moment."""
         again_ms = self._node.clock.now + self._node.config.add_partitions_to_txn_retry_backoff_ms
-        verify_only = question.asker[3]
-        if verdict is ErrorCode.CONCURRENT_TRANSACTIONS and not verify_only and again_ms <= question.until_ms:
-            self.retry(again_ms, partial(self._dispatch, question))
+        verify_only = verification.asker[3]
+        if verdict is ErrorCode.CONCURRENT_TRANSACTIONS and not verify_only and again_ms <= verification.until_ms:
+            self.retry(again_ms, partial(self._dispatch, verification))
         else:
-            question.complete(verdict)
+            verification.complete(verdict)
 
     def forget_moved(self) -> None:
         """End the requests to former coordinators."""
-        for broker_id, question in self._unanswered():
-            if self._find(question.asker[0]) != broker_id:
-                question.complete(ErrorCode.NOT_COORDINATOR)
+        for broker_id, verification in self._unanswered():
+            if self._find(verification.asker[0]) != broker_id:
+                verification.complete(ErrorCode.NOT_COORDINATOR)
 
-    def _choose(self, waiting: list[Question]) -> tuple[list[Question], list[Question]]:
+    def _choose(
+        self, waiting: list[PartitionVerification]
+    ) -> tuple[list[PartitionVerification], list[PartitionVerification]]:
         """Choose a transaction of each id: answers are told apart by id."""
         askers: dict[str, Asker] = {}
-        now: list[Question] = []
-        later: list[Question] = []
-        for question in waiting:
-            if not question.done:
-                same = askers.setdefault(question.asker[0], question.asker) == question.asker
-                (now if same else later).append(question)
+        now: list[PartitionVerification] = []
+        later: list[PartitionVerification] = []
+        for verification in waiting:
+            if not verification.done:
+                same = askers.setdefault(verification.asker[0], verification.asker) == verification.asker
+                (now if same else later).append(verification)
         return now, later
 
-    def _request(self, wanted: list[Question]) -> Message:
+    def _request(self, wanted: list[PartitionVerification]) -> Message:
         partitions: dict[Asker, dict[str, set[int]]] = {}
-        for question in wanted:
-            topic, number = question.partition
-            partitions.setdefault(question.asker, {}).setdefault(topic, set()).add(number)
+        for verification in wanted:
+            topic, partition = verification.partition
+            partitions.setdefault(verification.asker, {}).setdefault(topic, set()).add(partition)
         transactions = [
             AddPartitionsToTxnTransaction(
-                *asker, [AddPartitionsToTxnTopic(name, sorted(numbers)) for name, numbers in topics.items()]
+                *asker, [AddPartitionsToTxnTopic(name, sorted(indexes)) for name, indexes in topics.items()]
             )
             for asker, topics in partitions.items()
         ]
         return AddPartitionsToTxnRequest(transactions)
 
-    def _complete(self, wanted: list[Question], answer: Message | LinkError) -> None:
+    def _complete(self, wanted: list[PartitionVerification], answer: Message | LinkError) -> None:
         verdicts: dict[tuple[str, TopicPartition], ErrorCode] = {}
         whole = ErrorCode.NETWORK_EXCEPTION
         if isinstance(answer, AddPartitionsToTxnResponse):
             verdicts = dict(_verdicts(answer))
             if answer.error_code:
                 whole = _WHOLE.get(error_code_of(answer.error_code), error_code_of(answer.error_code))
-        for question in wanted:
-            self._hear(question, verdicts.get((question.asker[0], question.partition), whole))
+        for verification in wanted:
+            self._hear(verification, verdicts.get((verification.asker[0], verification.partition), whole))
 
 
 def _verdicts(answer: AddPartitionsToTxnResponse) -> Iterable[tuple[tuple[str, TopicPartition], ErrorCode]]:

@@ -4,6 +4,8 @@ Rule: a decision of the coordinator is appended to the group's partition of `__c
 into the coordinator, and answered when it is committed. A node that was away may not know yet that another node is the
 coordinator, so it must neither end a member nor tell committed offsets: where there are other replicas, such an answer
 rests on a record that is committed anew, which such a node can't do.
+
+Imported by `Services` with the first request for a group, so that a broker without groups does not wait for the import.
 """
 
 from __future__ import annotations
@@ -94,14 +96,14 @@ class GroupHost:
 
     # -- shards
 
-    def load(self, number: int, partition: Partition) -> Iterator[int]:
+    def load(self, index: int, partition: Partition) -> Iterator[int]:
         """Replay batch after batch; yields the size of each."""
         now = self._node.clock.now
         for header, batch in read_batches(partition.log):
             if header.is_control:
                 marker = read_end_transaction_marker(batch)
                 if marker is not None:
-                    self._replay_marker(number, marker.producer_id, marker.commit)
+                    self._replay_marker(index, marker.producer_id, marker.commit)
             else:
                 producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
                 replay_batch(header, batch, partial(self._replay, now=now, producer_id=producer_id))
@@ -112,24 +114,24 @@ class GroupHost:
         if decoded is not None:
             self.coordinator.replay(decoded, now, record.offset, producer_id)
 
-    def loaded(self, number: int, epoch: int) -> None:
+    def loaded(self, index: int, epoch: int) -> None:
         """Begin the sessions of the shard's members."""
         if self._node.setup.leader_epoch >= 0:
-            for group_id in self._groups_of(number):
+            for group_id in self._groups_of(index):
                 self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], self._node.clock.now)
-        self._apply_unasked(self.coordinator.on_loaded(self._groups_of(number), self._node.clock.now))
+        self._apply_unasked(self.coordinator.on_loaded(self._groups_of(index), self._node.clock.now))
 
-    def unload(self, number: int) -> None:
+    def unload(self, index: int) -> None:
         """Send waiting members to another node."""
-        self._apply_unasked(self.coordinator.unload(self._groups_of(number)))
+        self._apply_unasked(self.coordinator.unload(self._groups_of(index)))
 
-    def _groups_of(self, number: int) -> list[str]:
-        number_of = self.shards.number_of
-        return [group_id for group_id in self.coordinator.groups if number_of(group_id) == number]
+    def _groups_of(self, index: int) -> list[str]:
+        index_of = self.shards.index_of
+        return [group_id for group_id in self.coordinator.groups if index_of(group_id) == index]
 
-    def _replay_marker(self, number: int, producer_id: int, committed: bool) -> None:
-        number_of = self.shards.number_of
-        self.coordinator.replay_end_txn(producer_id, committed, lambda group_id: number_of(group_id) == number)
+    def _replay_marker(self, index: int, producer_id: int, committed: bool) -> None:
+        index_of = self.shards.index_of
+        self.coordinator.replay_end_txn(producer_id, committed, lambda group_id: index_of(group_id) == index)
 
     # -- what handlers ask
 
@@ -157,11 +159,11 @@ class GroupHost:
         """Append such records for an answer with committed offsets of the groups. ApiError if the log refuses."""
         for group_id in group_ids:
             if self.shards.refusal(group_id) is ErrorCode.NONE:
-                self.shards.confirm(self.shards.number_of(group_id), no_change_record(group_id))
+                self.shards.confirm(self.shards.index_of(group_id), no_change_record(group_id))
 
     def has_replicas(self, group_id: str) -> bool:
         """Return whether other nodes have replicas of the group's log, and so may become the coordinator."""
-        return self.shards.has_replicas(self.shards.number_of(group_id))
+        return self.shards.has_replicas(self.shards.index_of(group_id))
 
     def confirmed(self, group_id: str) -> Steps[None]:
         """Wait for a new committed record of the group, before another node changes something for the group.
@@ -205,7 +207,7 @@ class GroupHost:
         """Append, replay, and answer waiting requests. If the log refuses, nothing changes and the requests fail."""
         if effects.records:
             try:
-                self._append(self.shards.number_of(effects.key), effects)
+                self._append(self.shards.index_of(effects.key), effects)
             except ApiError as error:
                 _refuse(effects.completions, error.code)
                 raise
@@ -237,28 +239,28 @@ class GroupHost:
         The short form of `answer`, for the most frequent request: nobody else waits for a commit.
         """
         shards, now = self.shards, context.now
-        number = shards.find(request.group_id)
+        index = shards.find(request.group_id)
         effects = self.coordinator.offset_requests.commit(request, context.api_version, now)
         if effects.records:
-            self._append(number, effects)
+            self._append(index, effects)
         else:
             self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
-        return when_committed(effects.reply, shards.shards_committed((number,)))
+        return when_committed(effects.reply, shards.shards_committed((index,)))
 
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Commit offsets as part of a transaction; ApiError if the node can't commit."""
         self.require(request.group_id)
         effects = self.coordinator.offset_requests.txn_commit(request, self.caller(context), context.now)
         if effects.records:
-            self._append(self.shards.number_of(effects.key), effects, request.producer_id, request.producer_epoch)
+            self._append(self.shards.index_of(effects.key), effects, request.producer_id, request.producer_epoch)
         else:
             self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
         return effects.reply
 
-    def end_transaction(self, number: int, producer_id: int, committed: bool) -> None:
+    def end_transaction(self, index: int, producer_id: int, committed: bool) -> None:
         """Apply a marker in a partition of `__consumer_offsets`."""
-        if self.shards.is_ready(number):  # if not, the marker is still to be read
-            self._replay_marker(number, producer_id, committed)
+        if self.shards.is_ready(index):  # if not, the marker is still to be read
+            self._replay_marker(index, producer_id, committed)
 
     # -- metadata
 

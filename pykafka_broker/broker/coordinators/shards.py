@@ -42,23 +42,23 @@ _RETRY_MS = 1_000
 class ShardHost(Protocol):
     """The reader and writer of a shard's records."""
 
-    def load(self, number: int, partition: Partition) -> Iterator[int]:
+    def load(self, index: int, partition: Partition) -> Iterator[int]:
         """Replay batch after batch; yields the size of each."""
 
-    def loaded(self, number: int, epoch: int) -> None:
+    def loaded(self, index: int, epoch: int) -> None:
         """Speak for a shard from now on. A shard without records is not loaded before."""
 
-    def unload(self, number: int) -> None:
+    def unload(self, index: int) -> None:
         """Forget a shard: another node leads, or the partition is gone."""
 
 
 class Shard:
     """A partition of a coordinator's topic, led by the node in `epoch`."""
 
-    __slots__ = ("confirmed", "epoch", "for_good", "loading", "number", "partition", "problem", "ready", "told")
+    __slots__ = ("confirmed", "epoch", "for_good", "index", "loading", "partition", "problem", "ready", "told")
 
-    def __init__(self, number: int, epoch: int) -> None:
-        self.number = number
+    def __init__(self, index: int, epoch: int) -> None:
+        self.index = index
         self.epoch = epoch
         self.partition: Partition | None = None  # looked up when it is first needed
         self.loading: Iterator[int] | None = None
@@ -109,17 +109,17 @@ class CoordinatorShards:
         """The number of partitions of the topic; 0 without the topic."""
         return self._count
 
-    def number_of(self, key: str) -> int:
+    def index_of(self, key: str) -> int:
         """Return the shard of a key; only with a topic."""
         return partition_for(key, self._count)
 
     def find(self, key: str) -> int:
         """Return the shard of a key. Raises NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS."""
         if self._count:
-            number = partition_for(key, self._count)
-            shard = self._shards.get(number)
+            index = partition_for(key, self._count)
+            shard = self._shards.get(index)
             if shard is not None and shard.ready:
-                return number
+                return index
         raise ApiError(self.refusal(key))
 
     def refusal(self, key: str) -> ErrorCode:
@@ -133,9 +133,9 @@ class CoordinatorShards:
             return ErrorCode.NOT_COORDINATOR
         return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-    def is_ready(self, number: int) -> bool:
+    def is_ready(self, index: int) -> bool:
         """Return whether a shard is loaded."""
-        shard = self._shards.get(number)
+        shard = self._shards.get(index)
         return shard is not None and shard.ready
 
     @property
@@ -143,13 +143,13 @@ class CoordinatorShards:
         """Whether some shard is still being read."""
         return bool(self._loading)
 
-    def partition(self, number: int) -> Partition:
+    def partition(self, index: int) -> Partition:
         """Return the partition behind a shard. ApiError in the coordinator's words for a missing partition."""
-        shard = self._shards.get(number)
+        shard = self._shards.get(index)
         if shard is not None and shard.partition is not None and shard.partition.is_leader:
             return shard.partition
         try:
-            partition = self._node.replicas.leader(self.topic, number)
+            partition = self._node.replicas.leader(self.topic, index)
         except ApiError as error:
             raise as_its_coordinator_tells(error) from error
         if shard is not None:
@@ -160,7 +160,7 @@ class CoordinatorShards:
 
     def append(
         self,
-        number: int,
+        index: int,
         records: Sequence[CoordinatorRecord],
         *,
         producer_id: int = NO_PRODUCER_ID,
@@ -175,11 +175,11 @@ class CoordinatorShards:
         batch, header = build_keyed_batch(
             map(encode, records), wall, producer_id=producer_id, producer_epoch=producer_epoch
         )
-        partition = self.partition(number)
+        partition = self.partition(index)
         config = partition.log.config
         try:
             if len(batch) > config.max_message_bytes:
-                return self._append_divided(number, records)
+                return self._append_divided(index, records)
             wanted = config.min_insync_replicas
             if wanted > 1:
                 partition.check_insync(wanted)
@@ -187,12 +187,12 @@ class CoordinatorShards:
         except ApiError as error:
             raise as_its_coordinator_tells(error) from error
 
-    def _append_divided(self, number: int, records: Sequence[CoordinatorRecord]) -> AppendInfo:
+    def _append_divided(self, index: int, records: Sequence[CoordinatorRecord]) -> AppendInfo:
         if len(records) == 1 or any(record.value is not None for record in records):
             raise ApiError(ErrorCode.MESSAGE_TOO_LARGE)
         half = len(records) // 2
-        first = self.append(number, records[:half])
-        self.append(number, records[half:])
+        first = self.append(index, records[:half])
+        self.append(index, records[half:])
         return first
 
     def committed(self, *keys: str) -> Future[None]:
@@ -208,12 +208,12 @@ class CoordinatorShards:
         """Return the future of all known records being committed."""
         return self.shards_committed(self._shards)
 
-    def shards_committed(self, numbers: Iterable[int], keys: Iterable[str] = ()) -> Future[None]:
+    def shards_committed(self, indexes: Iterable[int], keys: Iterable[str] = ()) -> Future[None]:
         """Return the future of all known records of the shards being committed.
 
         keys: the keys in the answer, for the time-out.
         """
-        behind = self.uncommitted(numbers)
+        behind = self.uncommitted(indexes)
         if not behind:
             return DONE
         if self._timeout_ms is None:
@@ -228,38 +228,38 @@ class CoordinatorShards:
         heapq.heappush(self._expected, _Late(until, next(self._order), commit, answer))
         return answer
 
-    def uncommitted(self, numbers: Iterable[int]) -> tuple[tuple[Partition, int], ...]:
+    def uncommitted(self, indexes: Iterable[int]) -> tuple[tuple[Partition, int], ...]:
         """Return the partitions of the shards with uncommitted records, with log end offsets."""
         behind = []
-        for number in numbers:
-            shard = self._shards.get(number)
+        for index in indexes:
+            shard = self._shards.get(index)
             if shard is not None and shard.partition is not None:
                 log = shard.partition.log
                 if log.high_watermark < log.log_end_offset:
                     behind.append((shard.partition, log.log_end_offset))
         return tuple(behind)
 
-    def has_replicas(self, number: int) -> bool:
+    def has_replicas(self, index: int) -> bool:
         """Return whether other nodes have replicas of a shard's log, and so may become the coordinator.
 
         Raises a refusal in the coordinator's words.
         """
-        return len(self.partition(number).state.replicas) > 1
+        return len(self.partition(index).state.replicas) > 1
 
-    def confirm(self, number: int, record: CoordinatorRecord) -> None:
+    def confirm(self, index: int, record: CoordinatorRecord) -> None:
         """Have the base of answers committed anew, by a record without effect.
 
         Only a node that still leads the log can do that. One record is enough for all requests of the same turn.
         Nothing happens where there are no other replicas, nor where there are too few in sync: nobody could be told
         anything then.
         """
-        if not self.has_replicas(number):
+        if not self.has_replicas(index):
             return
-        shard, log, now = self._shards[number], self.partition(number).log, self._node.clock.now
+        shard, log, now = self._shards[index], self.partition(index).log, self._node.clock.now
         if shard.confirmed == (now, log.log_end_offset):
             return
         try:
-            self.append(number, [record])
+            self.append(index, [record])
         except ApiError as error:
             if error.code is not ErrorCode.COORDINATOR_NOT_AVAILABLE:
                 raise
@@ -308,11 +308,11 @@ class CoordinatorShards:
                 self._begin(shard)
 
     def _drop(self, shard: Shard) -> None:
-        del self._shards[shard.number]
+        del self._shards[shard.index]
         if shard in self._loading:
             self._loading.remove(shard)
         if shard.ready or shard.loading is not None:
-            self._host.unload(shard.number)
+            self._host.unload(shard.index)
 
     def drop_all(self) -> None:
         """Drop all shards."""
@@ -325,11 +325,11 @@ class CoordinatorShards:
     def _begin(self, shard: Shard) -> None:
         shard.problem = None
         try:
-            partition = self.partition(shard.number)
+            partition = self.partition(shard.index)
         except ApiError as error:
             self._fail(shard, error)
             return
-        shard.loading = self._host.load(shard.number, partition)
+        shard.loading = self._host.load(shard.index, partition)
         if partition.log.log_start_offset < partition.log.log_end_offset:
             self._loading.append(shard)
         else:
@@ -340,9 +340,9 @@ class CoordinatorShards:
         while self._loading and budget > 0:
             budget = self._read(self._loading[0], budget)
 
-    def read_to_end(self, number: int) -> None:
+    def read_to_end(self, index: int) -> None:
         """Read the rest of a shard now, if the shard is loading."""
-        shard = self._shards.get(number)
+        shard = self._shards.get(index)
         if shard is not None and shard.loading is not None:
             self._read(shard, 1 << 62)
 
@@ -359,14 +359,14 @@ class CoordinatorShards:
             self._fail(shard, as_its_coordinator_tells(error))
         except Exception as error:
             # Records that make no sense, or a defect of ours: the others must not suffer for either.
-            logger.debug("while %s-%d was read", self.topic, shard.number, exc_info=True)
+            logger.debug("while %s-%d was read", self.topic, shard.index, exc_info=True)
             kind = "" if isinstance(error, SenselessRecord | CorruptBatch) else f"{type(error).__name__}: "
             self._fail(shard, ApiError(ErrorCode.NOT_COORDINATOR, f"{kind}{error}"), for_good=True)
         return budget
 
     def _is_there(self, shard: Shard) -> bool:
         """Return whether a shard still exists: a failing disk ends a leadership in the middle of a load."""
-        return self._shards.get(shard.number) is shard
+        return self._shards.get(shard.index) is shard
 
     def _is_loaded(self, shard: Shard) -> None:
         if not self._is_there(shard):
@@ -375,7 +375,7 @@ class CoordinatorShards:
             self._loading.remove(shard)
         shard.loading, shard.told = None, ""
         shard.ready = True
-        self._host.loaded(shard.number, shard.epoch)
+        self._host.loaded(shard.index, shard.epoch)
 
     def _fail(self, shard: Shard, error: ApiError, *, for_good: bool = False) -> None:
         if not self._is_there(shard):
@@ -383,13 +383,13 @@ class CoordinatorShards:
         if shard.told != str(error):
             shard.told = str(error)
             logger.error(
-                "%s-%d can't be read, so its coordinator is out of service: %s", self.topic, shard.number, error
+                "%s-%d can't be read, so its coordinator is out of service: %s", self.topic, shard.index, error
             )
         if shard in self._loading:
             self._loading.remove(shard)
         if shard.loading is not None or shard.ready:
             shard.loading, shard.ready = None, False
-            self._host.unload(shard.number)
+            self._host.unload(shard.index)
         shard.problem, shard.for_good = error, for_good
         if not for_good:
             self._retry_at = self._node.clock.now + _RETRY_MS

@@ -203,8 +203,8 @@ class EndOffsetRequests(RequestBatcher[EndOffset]):
     client_id = "end-offsets-%d"
     versions = (1, 11)
 
-    def ask(self, leader: int, topic: str, number: int) -> EndOffset:
-        end = EndOffset((topic, number))
+    def ask(self, leader: int, topic: str, index: int) -> EndOffset:
+        end = EndOffset((topic, index))
         self.send(leader, end)
         return end
 
@@ -225,8 +225,8 @@ class EndOffsetRequests(RequestBatcher[EndOffset]):
         return ListOffsetsRequest(
             _CONSUMER,
             topics=[
-                ListOffsetsTopic(name, [ListOffsetsPartition(number, timestamp=LATEST) for number in sorted(numbers)])
-                for name, numbers in topics.items()
+                ListOffsetsTopic(name, [ListOffsetsPartition(index, timestamp=LATEST) for index in sorted(indexes)])
+                for name, indexes in topics.items()
             ],
         )
 
@@ -311,7 +311,7 @@ class ShareHost:
 
     # -- shards
 
-    def load(self, number: int, partition: Partition) -> Iterator[int]:
+    def load(self, index: int, partition: Partition) -> Iterator[int]:
         """Replay batch after batch; yields the size of each."""
         for header, batch in read_batches(partition.log):
             replay_batch(header, batch, partial(self._replay, written=header.max_timestamp))
@@ -326,17 +326,17 @@ class ShareHost:
         if (state := self.coordinator.states.get(key)) is not None:
             state.written = min(state.written, known_at)
 
-    def loaded(self, number: int, epoch: int) -> None:
+    def loaded(self, index: int, epoch: int) -> None:
         """Do nothing: share partitions come up at the first read."""
 
-    def unload(self, number: int) -> None:
+    def unload(self, index: int) -> None:
         """Forget the states of a shard on another node."""
-        for key in [key for key in self.coordinator.states if self._number_of(key) == number]:
+        for key in [key for key in self.coordinator.states if self._index_of(key) == index]:
             del self.coordinator.states[key]
             self.partitions.drop(key)
 
-    def _number_of(self, key: ShareKey) -> int:
-        return self.shards.number_of(key.coordinator_key())
+    def _index_of(self, key: ShareKey) -> int:
+        return self.shards.index_of(key.coordinator_key())
 
     def committed(self, keys: Iterable[ShareKey]) -> Future[None]:
         """Return the future of all known records of the share partitions being committed."""
@@ -347,7 +347,7 @@ class ShareHost:
         """Append and replay; returns the reply. ApiError if the log refuses."""
         if effects.records:
             now = self._node.clock.now
-            appended = self.shards.append(self.shards.number_of(effects.key), effects.records)
+            appended = self.shards.append(self.shards.index_of(effects.key), effects.records)
             for offset, record in enumerate(effects.records, appended.base_offset):
                 self.coordinator.replay(record, offset, now)
             if self._tidy_at is None:
@@ -364,7 +364,7 @@ class ShareHost:
             self._node.create_missing_topics([SHARE_GROUP_STATE])
         if not self.shards.count:
             raise ApiError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-        self.shards.read_to_end(self._number_of(key))  # those who read can't be told to come again
+        self.shards.read_to_end(self._index_of(key))  # those who read can't be told to come again
         self.shards.find(key.coordinator_key())
         return self.coordinator
 
@@ -372,7 +372,7 @@ class ShareHost:
 
     def other_coordinator(self, key: ShareKey) -> int | None:
         """Return the remote keeper of a state; None without a keeper, or for a local keeper."""
-        return self._node.other_leader(SHARE_GROUP_STATE, self._number_of(key)) if self.shards.count else None
+        return self._node.other_leader(SHARE_GROUP_STATE, self._index_of(key)) if self.shards.count else None
 
     def read(self, key: ShareKey, leader_epoch: int) -> Stored:
         """Return the state, for the leader of the partition. Raises `NotYet`."""
@@ -396,7 +396,7 @@ class ShareHost:
     def read_here(self, key: ShareKey, leader_epoch: int) -> ShareState:
         """Return a state of this node. ApiError if another node keeps the state."""
         coordinator = self.known(key)
-        anew = self.shards.has_replicas(self._number_of(key))
+        anew = self.shards.has_replicas(self._index_of(key))
         return self.apply(coordinator.read(key, leader_epoch, anew=anew))
 
     def write(self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Change, now: int) -> Future[Any] | None:
@@ -459,17 +459,17 @@ class ShareHost:
             return None
         return Summary(answer.leader_epoch, answer.start_offset, answer.delivery_complete_count)
 
-    def end_offset(self, topic: str, number: int) -> Steps[int]:
+    def end_offset(self, topic: str, index: int) -> Steps[int]:
         """Return the high watermark of a partition; -1 if a leader on another node does not answer."""
         asked, offset = self._node.id, -1
         while offset < 0:
-            state = self._node.image.partition(topic, number)
+            state = self._node.image.partition(topic, index)
             if state is None or state.leader in (self._node.id, -1):
-                return self._node.replicas.leader(topic, number).high_watermark
+                return self._node.replicas.leader(topic, index).high_watermark
             if state.leader == asked:
                 break
             asked = state.leader
-            offset = yield self._end_offsets.ask(asked, topic, number)
+            offset = yield self._end_offsets.ask(asked, topic, index)
         return offset
 
     # -- states that this node keeps
@@ -486,11 +486,11 @@ class ShareHost:
 
     def initialize_topics(self, group_id: str, state_epoch: int, topics: Topics) -> Steps[Topics]:
         """Initialize new partitions of a group. Returns the committed part; the log names the rest."""
-        at_once = sum(len(numbers) for _, numbers in topics.values()) <= _AT_ONCE
+        at_once = sum(len(indexes) for _, indexes in topics.values()) <= _AT_ONCE
         begun: list[tuple[ShareKey, str, StateRequest | None]] = []
-        for topic_id, (name, numbers) in topics.items():
-            for number in sorted(numbers):
-                key = ShareKey(group_id, topic_id, number)
+        for topic_id, (name, indexes) in topics.items():
+            for index in sorted(indexes):
+                key = ShareKey(group_id, topic_id, index)
                 try:
                     begun.append((key, name, self._begin(key, state_epoch)))
                 except ApiError as error:
@@ -506,7 +506,7 @@ class ShareHost:
                 done.setdefault(key.topic_id, (name, set()))[1].add(key.partition)
             except ApiError as error:
                 _warn_of_beginning(key, name, error)
-        return {topic_id: (name, frozenset(numbers)) for topic_id, (name, numbers) in done.items()}
+        return {topic_id: (name, frozenset(indexes)) for topic_id, (name, indexes) in done.items()}
 
     def _begin(self, key: ShareKey, state_epoch: int) -> StateRequest | None:
         """Initialize a partition for a new group, or return the request to another node."""
@@ -620,15 +620,15 @@ class ShareHost:
         try:
             for effects in self.coordinator.cold_snapshots(cold, now):
                 self.apply(effects)
-            for number, needed_from in self._needed_from().items():
-                self.shards.partition(number).log.delete_records_before(needed_from)
+            for index, needed_from in self._needed_from().items():
+                self.shards.partition(index).log.delete_records_before(needed_from)
         except ApiError as error:
             log.warning("%s is not tidied: %s", SHARE_GROUP_STATE, error)
 
     def _needed_from(self) -> dict[int, int]:
         needed: dict[int, int] = {}
         for key, state in self.coordinator.states.items():
-            number = self._number_of(key)
-            if self.shards.is_ready(number):
-                needed[number] = min(needed.get(number, state.snapshot_log_offset), state.snapshot_log_offset)
+            index = self._index_of(key)
+            if self.shards.is_ready(index):
+                needed[index] = min(needed.get(index, state.snapshot_log_offset), state.snapshot_log_offset)
         return needed

@@ -5,6 +5,8 @@ outcome are the business of `TransactionMarkerManager`; a crash in between is ma
 Nothing is written for a producer before it is committed that the partition takes part. A node that was away may not
 know yet that another node is the coordinator, so it must not end a producer: where there are other replicas, the base
 of a final verdict is committed anew before, which such a node can't do.
+
+Imported by `Services` with the first transaction, so that a broker without transactions does not wait for the import.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ from typing import Any
 
 from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
     IMPLICIT_ADD_FROM_PRODUCE,
-    Joined,
-    JoinRequests,
-    Question,
+    AddPartitionsToTxnManager,
+    LocalVerdict,
+    PartitionVerification,
 )
 from pykafka_broker.broker.coordinators.coordinator_log import (
     SENSELESS,
@@ -74,13 +76,13 @@ class TransactionHost:
         self._due_ms: int | None = None
         self.shards = CoordinatorShards(node, TRANSACTION_STATE, self, timeout_ms=self._commit_timeout_ms)
         self._markers = TransactionMarkerManager(node, self.shards, offsets_decided, self._record_end, self._await)
-        self._questions = JoinRequests(node, self._other_coordinator, self._join_here)
+        self._verifications = AddPartitionsToTxnManager(node, self._other_coordinator, self._add_or_verify_here)
         node.subscribe(self._on_metadata)
         self.shards.start()
 
     # -- shards
 
-    def load(self, number: int, partition: Partition) -> Iterator[int]:
+    def load(self, index: int, partition: Partition) -> Iterator[int]:
         """Read batch after batch, and replay the newest record of each transactional id; yields the size of each."""
         newest: dict[bytes, BatchRecord] = {}
 
@@ -91,7 +93,7 @@ class TransactionHost:
             if not header.is_control:
                 replay_batch(header, batch, note)
             yield header.size
-        coordinator = self._coordinators[number] = self._new_coordinator(partition.leader_epoch)
+        coordinator = self._coordinators[index] = self._new_coordinator(partition.leader_epoch)
         for key, record in newest.items():
             try:
                 decoded = decode(key, record.value, TRANSACTION_RECORDS)
@@ -101,17 +103,17 @@ class TransactionHost:
                 raise SenselessRecord(record.offset, error) from error
         coordinator.on_loaded(self._node.clock.now)
 
-    def loaded(self, number: int, epoch: int) -> None:
+    def loaded(self, index: int, epoch: int) -> None:
         """Write the markers delayed by a crash or a change of leaders."""
-        coordinator = self._coordinators.get(number)
+        coordinator = self._coordinators.get(index)
         if coordinator is None:
-            coordinator = self._coordinators[number] = self._new_coordinator(epoch)
-        self._markers.write_due(number, coordinator)
+            coordinator = self._coordinators[index] = self._new_coordinator(epoch)
+        self._markers.write_due(index, coordinator)
         self._await(coordinator.next_deadline())
 
-    def unload(self, number: int) -> None:
+    def unload(self, index: int) -> None:
         """Forget the transactions of a shard on another node."""
-        coordinator = self._coordinators.pop(number, None)
+        coordinator = self._coordinators.pop(index, None)
         if coordinator is not None:
             self._markers.forget(coordinator.transactions)
 
@@ -127,7 +129,7 @@ class TransactionHost:
         self.shards.follow(delta)
         if delta.changed_partitions or delta.deleted:
             self._markers.follow()
-            self._questions.forget_moved()
+            self._verifications.forget_moved()
 
     def _current_settings(self) -> TransactionSettings:
         config = self._node.config
@@ -144,9 +146,9 @@ class TransactionHost:
 
     def _find(self, transactional_id: str) -> tuple[int, TransactionCoordinator]:
         """Return the shard and the coordinator of a transactional id; ApiError if the node can't speak for the id."""
-        number = self.shards.find(transactional_id)
-        self.shards.partition(number)  # its log has to be there
-        return number, self._coordinators[number]
+        index = self.shards.find(transactional_id)
+        self.shards.partition(index)  # its log has to be there
+        return index, self._coordinators[index]
 
     def committed(self, transactional_id: str, error: ErrorCode = ErrorCode.NONE) -> Future[None]:
         """Return the future of all known records and end markers of a transactional id being committed.
@@ -156,7 +158,7 @@ class TransactionHost:
         """
         markers = self._markers.committed(transactional_id)
         comes_back = error is ErrorCode.CONCURRENT_TRANSACTIONS
-        if comes_back and self.shards.has_replicas(self.shards.number_of(transactional_id)):
+        if comes_back and self.shards.has_replicas(self.shards.index_of(transactional_id)):
             return markers
         return all_of(self.shards.committed(transactional_id), markers)
 
@@ -170,7 +172,7 @@ class TransactionHost:
         return min(max(known, default=longest), longest)
 
     def _timeout_ms(self, transactional_id: str) -> int:
-        coordinator = self._coordinators.get(self.shards.number_of(transactional_id))
+        coordinator = self._coordinators.get(self.shards.index_of(transactional_id))
         transaction = None if coordinator is None else coordinator.transactions.get(transactional_id)
         return self._settings.max_timeout_ms if transaction is None else transaction.timeout_ms
 
@@ -202,10 +204,10 @@ class TransactionHost:
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
     ) -> ProducerReply:
         """Return a producer id and epoch for a transactional id. ApiError if the node can't speak for the id."""
-        number, coordinator = self._find(transactional_id)
+        index, coordinator = self._find(transactional_id)
         effects = coordinator.init_producer_id(transactional_id, timeout_ms, expected, now, **two_phase)
         self.confirm_by_append(transactional_id, effects.reply.error)
-        return self._run(number, coordinator, effects, now)
+        return self._run(index, coordinator, effects, now)
 
     def add_partitions(
         self,
@@ -217,12 +219,12 @@ class TransactionHost:
         now: int,
     ) -> ErrorCode:
         """Let partitions take part in a transaction."""
-        number, coordinator = self._find(transactional_id)
+        index, coordinator = self._find(transactional_id)
         effects = coordinator.add_partitions(
             transactional_id, producer_id, producer_epoch, frozenset(partitions), client_version, now
         )
         self.confirm_by_append(transactional_id, effects.reply)
-        return self._run(number, coordinator, effects, now)
+        return self._run(index, coordinator, effects, now)
 
     def verify_partitions(
         self, transactional_id: str, producer_id: int, producer_epoch: int, partitions: Iterable[TopicPartition]
@@ -236,23 +238,23 @@ class TransactionHost:
 
         Only a node that is still the coordinator can commit. ApiError if the log refuses.
         """
-        number, coordinator = self._find(transactional_id)
-        if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(number).state.replicas) > 1:
-            self._commit(number, coordinator, coordinator.as_it_is(transactional_id))
+        index, coordinator = self._find(transactional_id)
+        if not _FINAL.isdisjoint(verdicts) and len(self.shards.partition(index).state.replicas) > 1:
+            self._commit(index, coordinator, coordinator.as_it_is(transactional_id))
 
     def end_transaction(
         self, transactional_id: str, producer_id: int, producer_epoch: int, commit: bool, client_version: int, now: int
     ) -> ProducerReply:
         """Commit or abort, markers included."""
-        number, coordinator = self._find(transactional_id)
+        index, coordinator = self._find(transactional_id)
         effects = coordinator.end_transaction(
             transactional_id, producer_id, producer_epoch, commit, client_version, now
         )
         self.confirm_by_append(transactional_id, effects.reply.error)
-        return self._run(number, coordinator, effects, now)
+        return self._run(index, coordinator, effects, now)
 
     def asks_produce(self, producer_id: int, producer_epoch: int, partition: Partition, version: int) -> bool:
-        """Return whether transactional records need a verdict (`join`) before the write (KIP-890).
+        """Return whether transactional records need a verdict (`add_or_verify`) before the write (KIP-890).
 
         A new producer joins by producing; of an older one the partition must have been added before. While a
         transaction of that epoch is open in the partition nobody needs to be asked.
@@ -261,38 +263,38 @@ class TransactionHost:
             version >= IMPLICIT_ADD_FROM_PRODUCE or self._node.config.transaction_partition_verification_enable
         )
 
-    def join(
+    def add_or_verify(
         self,
         transactional_id: str,
         producer_id: int,
         producer_epoch: int,
         partition: Partition,
         implicit: bool,
-    ) -> Joined | Question:
+    ) -> LocalVerdict | PartitionVerification:
         """Add a partition (KIP-890), or verify an added partition, at the coordinator on any node."""
         asker = (transactional_id, producer_id, producer_epoch, not implicit)
         if self._other_coordinator(transactional_id) is not None:
-            return self._questions.ask(asker, partition)
-        joined = self._join_here(asker, (partition.topic, partition.number))
-        if joined.verdict in _FINAL and not joined.committed.succeeded:
-            return self._questions.settle(asker, partition, joined)
-        concurrent = joined.verdict is ErrorCode.CONCURRENT_TRANSACTIONS
+            return self._verifications.ask(asker, partition)
+        local = self._add_or_verify_here(asker, (partition.topic, partition.number))
+        if local.verdict in _FINAL and not local.committed.succeeded:
+            return self._verifications.settle(asker, partition, local)
+        concurrent = local.verdict is ErrorCode.CONCURRENT_TRANSACTIONS
         if concurrent and implicit and self._markers.is_elsewhere(transactional_id):
-            return self._questions.ask_again(asker, partition)
-        return joined
+            return self._verifications.ask_again(asker, partition)
+        return local
 
-    def _join_here(self, asker: tuple[str, int, int, bool], where: TopicPartition) -> Joined:
+    def _add_or_verify_here(self, asker: tuple[str, int, int, bool], where: TopicPartition) -> LocalVerdict:
         transactional_id, producer_id, producer_epoch, verify_only = asker
         try:
             if verify_only:
                 verdict = self.verify_partitions(transactional_id, producer_id, producer_epoch, [where])[where]
                 self.confirm_by_append(transactional_id, verdict)
-                return Joined(verdict, self.shards.committed(transactional_id) if verdict in _FINAL else DONE)
+                return LocalVerdict(verdict, self.shards.committed(transactional_id) if verdict in _FINAL else DONE)
             now = self._node.clock.now
             error = self.add_partitions(transactional_id, producer_id, producer_epoch, [where], 2, now)
-            return Joined(error, self.shards.committed(transactional_id))
+            return LocalVerdict(error, self.shards.committed(transactional_id))
         except ApiError as error:
-            return Joined(error.code, DONE)
+            return LocalVerdict(error.code, DONE)
 
     def _other_coordinator(self, transactional_id: str) -> int | None:
         """Return the remote coordinator of an id; None without a coordinator, or for a local coordinator."""
@@ -301,18 +303,18 @@ class TransactionHost:
 
     # -- decisions and markers
 
-    def _run(self, number: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R], now: int) -> R:
+    def _run(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R], now: int) -> R:
         if effects.records:
-            self._commit(number, coordinator, effects)
-            self._markers.write_due(number, coordinator)
+            self._commit(index, coordinator, effects)
+            self._markers.write_due(index, coordinator)
             self._await(coordinator.next_deadline())
         return effects.reply
 
-    def _commit(self, number: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[Any]) -> None:
+    def _commit(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[Any]) -> None:
         if not effects.records:
             return
         try:
-            self.shards.append(number, effects.records)
+            self.shards.append(index, effects.records)
         except Exception:
             coordinator.discard(effects)
             raise
@@ -321,7 +323,7 @@ class TransactionHost:
 
     def _record_end(self, ending: PendingCompletion) -> None:
         effects = ending.coordinator.markers_written(ending.name, self._node.clock.now)
-        self._commit(ending.number, ending.coordinator, effects)
+        self._commit(ending.index, ending.coordinator, effects)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
         """Do nothing: a transaction outlives the connection, until the time-out."""
@@ -330,7 +332,7 @@ class TransactionHost:
 
     def next_deadline(self) -> int | None:
         """Return when a transaction, a refused marker or the rest of a log is due."""
-        due, asking, reading = self._due_ms, self._questions.next_deadline(), self.shards.next_deadline()
+        due, asking, reading = self._due_ms, self._verifications.next_deadline(), self.shards.next_deadline()
         if asking is not None and (due is None or asking < due):
             due = asking
         return due if reading is None else reading if due is None else min(reading, due)
@@ -343,16 +345,16 @@ class TransactionHost:
     def on_deadline(self, now: int) -> None:
         """Expire transactions, and try refused markers again."""
         self.shards.on_deadline(now)
-        self._questions.on_deadline(now)
+        self._verifications.on_deadline(now)
         if self._due_ms is None or now < self._due_ms:
             return
         self._due_ms = None
-        for number, coordinator in list(self._coordinators.items()):
-            if not self.shards.is_ready(number):
+        for index, coordinator in list(self._coordinators.items()):
+            if not self.shards.is_ready(index):
                 continue
             try:
-                self._run(number, coordinator, coordinator.on_deadline(now), now)
+                self._run(index, coordinator, coordinator.on_deadline(now), now)
             except ApiError as error:
-                log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, number, error)
-            self._markers.write_due(number, coordinator)
+                log.warning("nothing of what is due in %s-%d is recorded: %s", TRANSACTION_STATE, index, error)
+            self._markers.write_due(index, coordinator)
             self._await(coordinator.next_deadline())

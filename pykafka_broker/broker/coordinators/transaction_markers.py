@@ -171,16 +171,16 @@ class PendingCompletion:
         "coordinator",
         "done",
         "given_up",
+        "index",
         "logged_refusals",
         "markers",
-        "number",
         "refused",
         "requests",
         "written",
     )
 
-    def __init__(self, number: int, coordinator: TransactionCoordinator, markers: Markers) -> None:
-        self.number = number  # the partition of the coordinator's log
+    def __init__(self, index: int, coordinator: TransactionCoordinator, markers: Markers) -> None:
+        self.index = index  # the partition of the coordinator's log
         self.coordinator = coordinator
         self.markers = markers
         self.done: set[TopicPartition] = set()  # partitions that have their marker, or need none
@@ -259,16 +259,16 @@ class TransactionMarkerManager:
                 self._elsewhere.forget_moved()
             self._wake(self._node.clock.now)
 
-    def write_due(self, number: int, coordinator: TransactionCoordinator) -> None:
+    def write_due(self, index: int, coordinator: TransactionCoordinator) -> None:
         """Write due markers."""
         for markers in coordinator.markers_due():
             name = markers.transactional_id
             ending = self._endings.get(name)
             if ending is None:
-                ending = self._endings[name] = PendingCompletion(number, coordinator, markers)
+                ending = self._endings[name] = PendingCompletion(index, coordinator, markers)
             if not ending.given_up and not ending.busy:
                 ending.busy = True
-                outcome = all_of(*(log.committed(end) for log, end in self._shards.uncommitted([number])))
+                outcome = all_of(*(log.committed(end) for log, end in self._shards.uncommitted([index])))
                 self._when_committed(ending, outcome, self._write)
 
     # -- the steps of an end, one after the other

@@ -5,7 +5,7 @@ and what is on disk decides who leads (`cluster/partition_change.py`). After eve
 the directory of each log and the directories that are online; partitions in the others have no leader. So a log that is
 out of reach is waited for and never begun anew. If the metadata can't be written the next start does it.
 
-Read by `Broker` alone: a broker of a cluster has `lifecycle.py` in its place.
+Read by `Broker` alone: a broker of a cluster imports `lifecycle.py` in its place, and no elections.
 """
 
 from __future__ import annotations

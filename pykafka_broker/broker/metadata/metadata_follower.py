@@ -3,6 +3,10 @@
 Rule: the image holds committed records alone, and changes are delivered in the order of the log. The active controller
 decides: this node asks for a decision, changes nothing by itself, and reads the outcome in the log.
 
+A client's request goes to the controller in an Envelope (KIP-590): as the client sent it, with its own header, the
+client's principal and address; the answer is the controller's. Requests from inside the process go as this node's own.
+The client waits no longer than the request allows.
+
 A request is sent again, to the same controller or the next one, while there is time, if no active controller is known,
 the connection is lost, or the node that was asked is not active. A request that takes the controller long delays no
 other kind: each API has a connection of its own, save that heartbeats follow the registration.
@@ -13,13 +17,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from functools import partial
+from struct import Struct
 from typing import Any, NamedTuple
 
 from pykafka_broker.broker.metadata.metadata_source import Decide, MetadataSource, Q, Quorum
 from pykafka_broker.broker.requests.context import RequestContext
-from pykafka_broker.broker.requests.forwarding import forward
 from pykafka_broker.broker.waiting.future import DONE, Answer, Future, R
 from pykafka_broker.clock import Clock
+from pykafka_broker.cluster.authorizer import INSIDE
 from pykafka_broker.cluster.controller import Controller, Spend, unlimited
 from pykafka_broker.cluster.image import MetadataImage, become
 from pykafka_broker.cluster.raft.observer import FollowedLog, Leader, Observer
@@ -32,16 +37,23 @@ from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.peers import Address, LinkError, LinkTimeout, NotServed, OnReply, Peer, Peers, Versions
-from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
-from pykafka_broker.protocol.runtime import ZERO_UUID, Message
+from pykafka_broker.protocol.messages.default_principal_data import DefaultPrincipalData
+from pykafka_broker.protocol.messages.envelope_request import EnvelopeRequest
+from pykafka_broker.protocol.messages.envelope_response import EnvelopeResponse
+from pykafka_broker.protocol.messages.request_header import RequestHeader
+from pykafka_broker.protocol.messages.response_header import ResponseHeader
+from pykafka_broker.protocol.runtime import ZERO_UUID, DecodeError, Message, Pieces
 
 logger = logging.getLogger(__name__)
 
 _CREATION_MS = 30_000
 _RETRY_MS = 50  # of a request whose controller was not there
+_FORWARDED_MS = 30_000  # for a client's request without a timeout of its own
+_PRINCIPAL_VERSION = Struct(">h")
 _SHARED = {ApiKey.BROKER_REGISTRATION: ApiKey.BROKER_HEARTBEAT}
 
 
@@ -318,3 +330,65 @@ def _log_failures(reply: Message | LinkError) -> None:
         if topic.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
             reason = topic.error_message or ErrorCode(topic.error_code).name
             logger.warning("topic %s was not created: %s", topic.name, reason)
+
+
+# -- requests of clients, forwarded
+
+
+def forward(ask: Callable[[Message, OnReply, int], None], context: RequestContext, request: Message) -> Future[Message]:
+    """Return the future of the controller's answer to a client's request."""
+    answer: Future[Message] = Future()
+    asked_ms = getattr(request, "timeout_ms", 0)
+    timeout_ms = asked_ms if asked_ms > 0 else _FORWARDED_MS
+    if context.connection.principal == INSIDE:
+        ask(request, lambda reply: _arrive(answer, _own_answer(reply)), timeout_ms)
+    else:
+        ask(sealed(context, request), lambda reply: _arrive(answer, _answer_in(context, reply)), timeout_ms)
+    return answer
+
+
+def _arrive(future: Future[Message], answer: Message | ApiError) -> None:
+    if isinstance(answer, ApiError):
+        future.fail(answer)
+    else:
+        future.complete(answer)
+
+
+def sealed(context: RequestContext, request: Message) -> EnvelopeRequest:
+    """Return the request in an envelope: with its header, the client's principal and address."""
+
+    spec, version, connection = SPECS[context.api_key], context.api_version, context.connection
+    pieces: Pieces = []
+    header = RequestHeader(context.api_key, version, context.correlation_id, context.client_id)
+    header.write(spec.request_header_version(version), pieces.append)
+    request.write(version, pieces.append)
+    kind, _, name = connection.principal.partition(":")
+    principal = DefaultPrincipalData(kind, name, connection.by_token)
+    import ipaddress  # 0.3 MB that a broker without clients does without
+
+    address = ipaddress.ip_address(connection.client_host.partition("%")[0]).packed
+    return EnvelopeRequest(b"".join(pieces), _PRINCIPAL_VERSION.pack(0) + principal.encode(0), address)
+
+
+def _own_answer(reply: Message | LinkError) -> Message | ApiError:
+    if isinstance(reply, LinkError):
+        served = not isinstance(reply, NotServed)
+        return ApiError(ErrorCode.REQUEST_TIMED_OUT if served else ErrorCode.UNSUPPORTED_VERSION)
+    return reply
+
+
+def _answer_in(context: RequestContext, reply: Message | LinkError) -> Message | ApiError:
+    envelope = _own_answer(reply)
+    if isinstance(envelope, ApiError):
+        return envelope
+    assert isinstance(envelope, EnvelopeResponse)
+    if envelope.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        return ApiError(ErrorCode.UNSUPPORTED_VERSION)
+    if envelope.error_code or envelope.response_data is None:
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
+    spec, version = SPECS[context.api_key], context.api_version
+    try:
+        _, body = ResponseHeader.read(envelope.response_data, 0, spec.response_header_version(version))
+        return spec.response_class().decode(memoryview(envelope.response_data)[body:], version)
+    except DecodeError:
+        return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -5,10 +5,14 @@ delivery acts on them. A delivery may bring further changes; they are in the ima
 
 `MetadataSource` is what both kinds of nodes have. `MetadataLeader` leads `__cluster_metadata-0` and so has the active
 controller in its process (a quorum of one voter, KIP-500); for `MetadataFollower` see `metadata_follower.py`.
+
+`ProducerIdManager` hands out producer ids from blocks that the controller gives (KIP-730): an id is handed out once in
+the life of the cluster, and the rest of a block is lost when the broker stops.
 """
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -46,9 +50,14 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Message
 
 if TYPE_CHECKING:
+    from pykafka_broker.peers import LinkError
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
     from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 
+logger = logging.getLogger(__name__)
+
+_BLOCK_TIMEOUT_MS = 30_000
+_LOW_PART = 0.1  # of a block of producer ids: the next block is asked for
 Deliver = Callable[[MetadataDelta], None]
 SyncWaiter = Callable[[OSError | None], None]
 Q = TypeVar("Q")  # a request
@@ -360,3 +369,67 @@ def _synced(future: Future[None], error: OSError | None) -> None:
         future.complete(None)
     else:
         future.fail(ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror))
+
+
+# -- producer ids
+
+
+class ProducerIdManager:
+    """The producer ids of a broker (Kafka: ProducerIdManager).
+
+    Args:
+        broker_id: the id of the broker.
+        broker_epoch: returns the epoch of the broker's registration.
+        ask: brings a request to the controller. A controller in this process answers before `ask` returns.
+    """
+
+    def __init__(
+        self, broker_id: int, broker_epoch: Callable[[], int], ask: Callable[[Message, OnReply, int], None]
+    ) -> None:
+        self._broker_id = broker_id
+        self._broker_epoch = broker_epoch
+        self._ask = ask
+        self._block = range(0)  # ids of the current block that are left
+        self._ask_below = 0.0  # with fewer ids than that the next block is asked for
+        self._next_block: range | None = None
+        self._asking = False
+
+    def prepare(self) -> None:
+        """Ask for the first block, so the first producer need not come twice."""
+        if not self._block and self._next_block is None:
+            self._ask_for_block()
+
+    def next_id(self) -> int:
+        """Return an unused producer id.
+
+        Raises:
+            ApiError: COORDINATOR_LOAD_IN_PROGRESS while there is no block: the client comes again.
+        """
+        if self._next_block is None and len(self._block) <= self._ask_below:
+            self._ask_for_block()
+        if not self._block:
+            if self._next_block is None:
+                raise ApiError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+            self._block, self._next_block = self._next_block, None
+            self._ask_below = len(self._block) * _LOW_PART
+        producer_id, self._block = self._block[0], self._block[1:]
+        return producer_id
+
+    def _ask_for_block(self) -> None:
+        if self._asking:
+            return
+        from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
+
+        self._asking = True  # a start without producers does not import the message
+        self._ask(AllocateProducerIdsRequest(self._broker_id, self._broker_epoch()), self._on_reply, _BLOCK_TIMEOUT_MS)
+
+    def _on_reply(self, reply: Message | LinkError) -> None:
+        from pykafka_broker.protocol.messages.allocate_producer_ids_response import AllocateProducerIdsResponse
+
+        self._asking = False
+        if not isinstance(reply, AllocateProducerIdsResponse):
+            logger.warning("no producer ids: %s", reply)
+        elif reply.error_code:
+            logger.warning("no producer ids: %s", ErrorCode(reply.error_code).name)
+        elif reply.producer_id_len > 0:
+            self._next_block = range(reply.producer_id_start, reply.producer_id_start + reply.producer_id_len)

@@ -13,7 +13,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
-    from pykafka_broker.broker.replication.replica_news import ReplicaNews
+    from pykafka_broker.broker.replication.session_watch import SessionWatch
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
@@ -74,7 +74,7 @@ class FetchedPartition:
 class FetchSession:
     """The partitions of a client's incremental fetches, in reading order (Kafka: FetchSession)."""
 
-    __slots__ = ("created", "epoch", "id", "last_used", "news", "partitions", "privileged", "uses_topic_ids")
+    __slots__ = ("created", "epoch", "id", "last_used", "partitions", "privileged", "uses_topic_ids", "watch")
 
     def __init__(
         self, id: int, now: int, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, privileged: bool
@@ -85,7 +85,7 @@ class FetchSession:
         self.partitions = partitions
         self.uses_topic_ids = uses_topic_ids
         self.privileged = privileged
-        self.news: ReplicaNews | None = None  # of a follower's
+        self.watch: SessionWatch | None = None  # of a follower's session
 
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[Key]) -> None:
         """Add or change the wanted partitions, then remove the forgotten ones."""

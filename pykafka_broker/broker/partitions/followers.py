@@ -100,7 +100,7 @@ class Followers:
         "_node_id",
         "_state",
         "max_lag_ms",
-        "wished",
+        "proposed_isr",
     )
 
     def __init__(
@@ -109,7 +109,7 @@ class Followers:
         self._node_id = node_id
         self._may_join = may_join
         self.max_lag_ms = max_lag_ms
-        self.wished: Isr | None = None  # asked of the controller, which has not answered yet
+        self.proposed_isr: Isr | None = None  # asked of the controller, which has not answered yet
         self._by_id: dict[int, FollowerProgress] = {}
         self._catching_up: frozenset[int] = frozenset()  # not in sync, but as fast
         self._state = state
@@ -118,7 +118,7 @@ class Followers:
     def follow(self, state: PartitionImage, log_end_offset: int, now: int) -> None:
         """Take over the state of the metadata."""
         if state.partition_epoch > self._state.partition_epoch:
-            self.wished = None
+            self.proposed_isr = None
         self._state = state
         known = self._by_id
         self._by_id = {
@@ -142,8 +142,8 @@ class Followers:
     @property
     def maximal_isr(self) -> Isr:
         """Return the ISR with the replicas proposed for the ISR."""
-        isr, wished = self._state.isr, self.wished
-        return isr if wished is None else tuple(dict.fromkeys((*isr, *wished)))
+        isr, proposed = self._state.isr, self.proposed_isr
+        return isr if proposed is None else tuple(dict.fromkeys((*isr, *proposed)))
 
     def review(self, log_end_offset: int, now: int) -> None:
         """Find the followers that keep up without being in the ISR."""
@@ -160,7 +160,7 @@ class Followers:
     @property
     def leader_alone_counts(self) -> bool:
         """Return whether all records of this node are committed."""
-        return self.wished is None and self._state.isr == (self._node_id,) and not self._catching_up
+        return self.proposed_isr is None and self._state.isr == (self._node_id,) and not self._catching_up
 
     def reached(self, own_end: int) -> int:
         """Return the offset that all required replicas have reached, this node `own_end`; -1 before a first fetch."""
@@ -189,7 +189,7 @@ class Followers:
         """Return the ISR with the follower, if it may join: its log reaches `required_end`, its broker is eligible."""
         follower = self._by_id[node_id]
         if (
-            self.wished is None
+            self.proposed_isr is None
             and node_id not in self._state.isr
             and follower.log_end_offset >= required_end
             and self._may_be_in_sync(node_id, follower)
@@ -208,7 +208,7 @@ class Followers:
 
     def without_laggards(self, now: int, log_end_offset: int) -> Isr | None:
         """Return the ISR without followers that have lagged for `replica.lag.time.max.ms`, None without laggards."""
-        if self.wished is not None:
+        if self.proposed_isr is not None:
             return None
         since = now - self.max_lag_ms
         kept = tuple(

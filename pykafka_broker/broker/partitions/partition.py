@@ -71,7 +71,7 @@ class Replication(Protocol):
     def may_join(self, node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
         """Return whether the metadata allows the broker's replica in the directory to be in sync."""
 
-    def wish_isr(self, partition: Partition) -> None:
+    def submit_isr(self, partition: Partition) -> None:
         """Ask the controller for the proposed ISR."""
 
 
@@ -158,7 +158,7 @@ class Partition:
     def _follow_replicas(self, now: int) -> None:
         if self.followers is not None:
             self.followers.follow(self.state, self.log.log_end_offset, now)
-            self._wish(self.followers.any_newcomer(self._end_of_newcomers, now))
+            self._propose(self.followers.any_newcomer(self._end_of_newcomers, now))
             return
         from pykafka_broker.broker.partitions.followers import Followers  # no node that is alone needs it
 
@@ -343,33 +343,33 @@ class Partition:
         follower.fetched(offset, self.log.log_end_offset, now)
         if node_id not in self.isr:
             followers.review(self.log.log_end_offset, now)
-            self._wish(followers.with_newcomer(node_id, self._end_of_newcomers))
+            self._propose(followers.with_newcomer(node_id, self._end_of_newcomers))
         self.advance()
 
     def review_followers(self, now: int) -> None:
         """Look at ISR and high watermark again, after a change of other brokers or of `min.insync.replicas`."""
         if self.followers is not None:
             self.followers.review(self.log.log_end_offset, now)
-            self._wish(self.followers.any_newcomer(self._end_of_newcomers, now))
+            self._propose(self.followers.any_newcomer(self._end_of_newcomers, now))
             self.advance()
 
     def review_isr(self, now: int) -> None:
         """Propose an ISR without followers that have fallen behind; called from time to time."""
         if self.followers is not None:
-            self._wish(self.followers.without_laggards(now, self.log.log_end_offset))
+            self._propose(self.followers.without_laggards(now, self.log.log_end_offset))
             self.review_followers(now)
 
     def isr_refused(self, now: int) -> None:
         """Give up the proposed ISR, which the controller has refused, until a change."""
         if self.followers is not None:
-            self.followers.wished = None
+            self.followers.proposed_isr = None
             self.followers.review(self.log.log_end_offset, now)
             self.advance()
 
-    def _wish(self, isr: tuple[int, ...] | None) -> None:
+    def _propose(self, isr: tuple[int, ...] | None) -> None:
         if isr is not None and self._replication is not None and self.followers is not None:
-            self.followers.wished = isr
-            self._replication.wish_isr(self)
+            self.followers.proposed_isr = isr
+            self._replication.submit_isr(self)
 
     def know_committed(self, leader_high_watermark: int) -> None:
         """Take over the leader's high watermark, as a follower."""

@@ -3,6 +3,8 @@
 Rule: partitions and their leaders follow from the metadata alone, through `follow`, which never raises: committed
 metadata is a fact, and failed steps are logged and tried again. A `Partition` is made at its first request, so that ten
 thousand idle partitions cost nothing; no request is served from a log that is not the topic's own.
+
+Made by `ServerNode` alone, from which all others have the replicas; apart from the node by the size of the concept.
 """
 
 from __future__ import annotations

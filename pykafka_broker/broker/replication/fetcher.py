@@ -10,6 +10,8 @@ KIP-595). A trouble with one partition pauses that partition alone.
 
 A partition whose leader or leader's epoch has changed begins anew with the new leader. A leader's partitions are shared
 out to `num.replica.fetchers`.
+
+Read by `node_replication.py` alone: following is a concept of its own, and both together would be 950 lines.
 """
 
 from __future__ import annotations

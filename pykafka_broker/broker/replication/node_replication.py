@@ -96,7 +96,7 @@ class AlterPartitionManager:
         asked = {
             key: _Asked(each, isr, each.state.partition_epoch, len(each.isr))
             for key, each in submitted.items()
-            if (isr := _wanted_isr(each))
+            if (isr := _proposed_isr(each))
         }
         if asked:
             self._asked = asked
@@ -104,10 +104,10 @@ class AlterPartitionManager:
 
     def _request(self, asked: dict[tuple[bytes, int], _Asked]) -> AlterPartitionRequest:
         topics: dict[bytes, list[PartitionData]] = {}
-        for (topic_id, number), (partition, isr, epoch, _) in asked.items():
+        for (topic_id, index), (partition, isr, epoch, _) in asked.items():
             members = [BrokerState(each, self._epoch_in(partition, each)) for each in isr]
             topics.setdefault(topic_id, []).append(
-                PartitionData(number, partition.leader_epoch, [], members, _RECOVERED, epoch)
+                PartitionData(index, partition.leader_epoch, [], members, _RECOVERED, epoch)
             )
         data = [TopicData(topic_id=topic_id, partitions=some) for topic_id, some in topics.items()]
         return AlterPartitionRequest(self._node.id, self._node.broker_epoch, data)
@@ -137,9 +137,9 @@ class AlterPartitionManager:
             return
         for topic in response.topics:
             for answer in topic.partitions:
-                wished = asked.pop((topic.topic_id, answer.partition_index), None)
-                if wished is not None:
-                    self._apply(wished, answer, now)
+                proposal = asked.pop((topic.topic_id, answer.partition_index), None)
+                if proposal is not None:
+                    self._apply(proposal, answer, now)
         for key, one in asked.items():  # the controller said nothing of them
             self._submitted.setdefault(key, one.partition)
         if self._submitted:
@@ -179,8 +179,8 @@ class AlterPartitionManager:
             partition.isr_refused(now)
 
 
-def _wanted_isr(partition: Partition) -> tuple[int, ...] | None:
-    return None if partition.followers is None else partition.followers.wished
+def _proposed_isr(partition: Partition) -> tuple[int, ...] | None:
+    return None if partition.followers is None else partition.followers.proposed_isr
 
 
 _UNKNOWN_EPOCH = -1
@@ -258,7 +258,7 @@ class NodeReplication:
             and broker.has_online(directory_id)
         )
 
-    def wish_isr(self, partition: Partition) -> None:
+    def submit_isr(self, partition: Partition) -> None:
         """Request the ISR wanted by a partition."""
         self.isr_changes.submit(partition)
 
@@ -326,7 +326,11 @@ class NodeReplication:
         for partition in self._node.replicas.hosted():
             partition.review_isr(now)
             followers = partition.followers
-            if followers is not None and followers.wished is not None and not self.isr_changes.is_pending(partition):
+            if (
+                followers is not None
+                and followers.proposed_isr is not None
+                and not self.isr_changes.is_pending(partition)
+            ):
                 self.isr_changes.submit(partition)
 
 

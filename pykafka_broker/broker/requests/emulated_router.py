@@ -1,8 +1,10 @@
 """The router of a broker that passes for an older release of Kafka.
 
 Rule: imported where a release is emulated. A request that the release did not serve closes its connection, as with
-Kafka; the brokers of a cluster have a listener of their own, where nothing is emulated. A module of its own: services
-know the emulation, and routers know services.
+Kafka; the brokers of a cluster have a listener of their own, where nothing is emulated.
+
+Apart from `router.py`, since a start without emulation must not import the classes; apart from `emulation.py`, since
+services know the emulation, and a router knows the services.
 """
 
 from __future__ import annotations

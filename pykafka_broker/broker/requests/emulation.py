@@ -2,7 +2,7 @@
 
 Rule: clients see the versions, the errors, the features and the config keys of the release, and nothing that came
 later. A request of a version does here what it does for clients of that age: the versions on offer make most of a
-release. Imported where a release is emulated.
+release. Imported where a release is emulated, and never imports the router or services, which know an emulation.
 """
 
 from __future__ import annotations

@@ -113,15 +113,15 @@ def browse_topics(
 def browse_topic(control: Control, topic: str, offset: Index = 0, limit: Piece = 100) -> PartitionRows:
     """Return a topic and a piece of the partitions."""
     found = topic_image(control, topic)
-    numbers = sorted(found.partitions)[offset : offset + limit]
-    rows = [_partition(control, found, found.partitions[each]) for each in numbers]
+    indexes = sorted(found.partitions)[offset : offset + limit]
+    rows = [_partition(control, found, found.partitions[each]) for each in indexes]
     internal = found.name in INTERNAL_TOPICS
     return PartitionRows(found.name, uuid_text(found.id), internal, len(found.partitions), rows)
 
 
 def _logs(control: Control, topic: TopicImage) -> Iterator[PartitionLog]:
     loaded = control.broker.node.logs.loaded
-    return (log for number in topic.partitions if (log := loaded.get((topic.name, number))) is not None)
+    return (log for index in topic.partitions if (log := loaded.get((topic.name, index))) is not None)
 
 
 def _row(control: Control, topic: TopicImage) -> TopicRow:

@@ -191,14 +191,14 @@ def find(partition: Partition, offset: int) -> BatchRecord | None:
 
 
 def _browsed(
-    number: int, record: BatchRecord, header: BatchHeader, outcome: Outcome | None, cut_bytes: int
+    index: int, record: BatchRecord, header: BatchHeader, outcome: Outcome | None, cut_bytes: int
 ) -> BrowsedRecord:
     control = None
     if header.is_control:
         kind = read_control_type(record)
         control, outcome = _CONTROL_NAMES.get(kind, f"control record of type {kind}"), None
     return BrowsedRecord(
-        number,
+        index,
         record.offset,
         header.max_timestamp if header.log_append_time else record.timestamp,
         "LogAppendTime" if header.log_append_time else "CreateTime",
@@ -288,22 +288,22 @@ async def browse_records(
     records, or the records `before` such offsets. `key` and `value` are texts that the records have to contain.
     """
     image = topic_image(control, topic, partition)
-    numbers = sorted(image.partitions) if partition is None else [partition]
+    indexes = sorted(image.partitions) if partition is None else [partition]
     wanted = RecordFilter(key.encode(), value.encode(), control_records)
     if offsets is not None:
-        begin = {number: at for number, at in _parse(offsets).items() if number in image.partitions}
+        begin = {index: at for index, at in _parse(offsets).items() if index in image.partitions}
     elif before is not None:
-        ends = {number: at for number, at in _parse(before).items() if number in image.partitions}
+        ends = {index: at for index, at in _parse(before).items() if index in image.partitions}
         return await _page_back(control, topic, ends, wanted, limit, cut_bytes)
-    elif len(numbers) > _MOST_PARTITIONS:
-        raise Problem(400, f"{topic} has {len(numbers)} partitions: name one of them, at most {_MOST_PARTITIONS} fit")
+    elif len(indexes) > _MOST_PARTITIONS:
+        raise Problem(400, f"{topic} has {len(indexes)} partitions: name one of them, at most {_MOST_PARTITIONS} fit")
     elif newest:
-        ends = {number: control.services.replicas.readable(topic, number).high_watermark for number in numbers}
+        ends = {index: control.services.replicas.readable(topic, index).high_watermark for index in indexes}
         return await _page_back(control, topic, ends, wanted, limit, cut_bytes)
     elif from_time is not None:
-        begin = await _at_time(control, topic, numbers, from_time)
+        begin = await _at_time(control, topic, indexes, from_time)
     else:
-        begin = dict.fromkeys(numbers, from_offset or 0)
+        begin = dict.fromkeys(indexes, from_offset or 0)
     return await _page(control, topic, begin, wanted, limit, cut_bytes)
 
 
@@ -333,11 +333,11 @@ async def _page_back(
     scanned, found, looked_at = await _scan_all(control, topic, ends, scan_back, wanted, limit, cut_bytes)
     counts = Counter(each.partition for each in found[-limit:])
     taken, earlier, at_start = [], {}, True
-    for number, part in scanned.items():
-        count = counts[number]  # the last records of each partition, as timestamps may go back within one
+    for index, part in scanned.items():
+        count = counts[index]  # the last records of each partition, as timestamps may go back within one
         taken += part.records[len(part.records) - count :]
         all_taken = count == len(part.records)
-        earlier[number] = part.next_offset if all_taken else part.records[-count].offset if count else ends[number]
+        earlier[index] = part.next_offset if all_taken else part.records[-count].offset if count else ends[index]
         at_start = at_start and all_taken and part.at_end
     taken.sort(key=_by_time)
     return BrowsedPage(taken, _told(ends), False, looked_at, None if at_start else _told(earlier))
@@ -348,7 +348,7 @@ async def _page(
 ) -> BrowsedPage:
     scanned, found, looked_at = await _scan_all(control, topic, begin, scan, wanted, limit, cut_bytes)
     taken = _whole_runs(found, limit)
-    next_offsets = {number: part.next_offset for number, part in scanned.items()}
+    next_offsets = {index: part.next_offset for index, part in scanned.items()}
     kept = {(each.partition, each.offset) for each in taken}
     for each in found:
         if (each.partition, each.offset) not in kept:
@@ -362,7 +362,7 @@ def _by_time(each: BrowsedRecord) -> tuple[int, int, int]:
 
 
 def _told(offsets: dict[int, int]) -> str:
-    return ",".join(f"{number}:{offset}" for number, offset in sorted(offsets.items()))
+    return ",".join(f"{index}:{offset}" for index, offset in sorted(offsets.items()))
 
 
 def _whole_runs(found: list[BrowsedRecord], limit: int) -> list[BrowsedRecord]:
@@ -383,15 +383,15 @@ def _whole_runs(found: list[BrowsedRecord], limit: int) -> list[BrowsedRecord]:
 def _parse(offsets: str) -> dict[int, int]:
     if not re.fullmatch(r"\d{1,10}:\d{1,18}(,\d{1,10}:\d{1,18})*", offsets, re.ASCII):
         raise Problem(400, "offsets must have the form of next_offsets: partition:offset,...")
-    return {int(number): int(at) for number, at in (each.split(":") for each in offsets.split(","))}
+    return {int(index): int(at) for index, at in (each.split(":") for each in offsets.split(","))}
 
 
-async def _at_time(control: Control, topic: str, numbers: list[int], time_ms: int) -> dict[int, int]:
+async def _at_time(control: Control, topic: str, indexes: list[int], time_ms: int) -> dict[int, int]:
     """Return the first offset of a time in each partition, or the partition's end."""
-    begin = await listed_offsets(control, topic, numbers, time_ms)
-    for number, offset in begin.items():
+    begin = await listed_offsets(control, topic, indexes, time_ms)
+    for index, offset in begin.items():
         if offset == _FROM_THE_END:
-            begin[number] = control.services.replicas.readable(topic, number).high_watermark
+            begin[index] = control.services.replicas.readable(topic, index).high_watermark
     return begin
 
 

@@ -60,15 +60,15 @@ async def move_coordinator(
     name = CONSUMER_OFFSETS if transactional_id is None else TRANSACTION_STATE
     if not shards.count:
         raise Problem(409, f"the coordinator does not exist yet: there is no topic {name}")
-    number = shards.number_of(group or transactional_id or "")
+    index = shards.index_of(group or transactional_id or "")
     image = topic_image(control, name)
     broker = control.broker
-    led = [control.in_turn(lambda: _lead(control, image, number, _NOBODY))]
+    led = [control.in_turn(lambda: _lead(control, image, index, _NOBODY))]
 
     def bring_back(now: int) -> LeaderEpoch:
         there = broker.services.image.topics.get(name)
         if control.broker is broker and there is not None:  # a later broker has all coordinators anyway
-            led.append(_lead(control, there, number, control.services.node_id))
+            led.append(_lead(control, there, index, control.services.node_id))
         return led[-1]
 
     parked = Parked(control.turns.clock.now + away_ms, expire=bring_back)

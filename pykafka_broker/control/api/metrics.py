@@ -214,7 +214,7 @@ def _of_groups(control: Control) -> Iterator[Metric]:
 def _of_logs(control: Control) -> Iterator[Metric]:
     node = control.broker.node
     image, cleaner = node.metadata.image, node.logs.cleaner
-    logs = {(topic, str(number)): log for (topic, number), log in sorted(node.logs.loaded.items())}
+    logs = {(topic, str(index)): log for (topic, index), log in sorted(node.logs.loaded.items())}
     for name, says, value in (
         ("size", "Bytes of a log", lambda log: log.size_bytes),
         ("logstartoffset", "Where a log begins", lambda log: log.log_start_offset),

@@ -205,14 +205,14 @@ def records(
     group and no offset is touched. Records come partition by partition. Records of open or aborted transactions are
     read with read_uncommitted, and say so in `transaction`.
     """
-    numbers = _numbers(control, topic, partition)
+    indexes = _indexes(control, topic, partition)
     wanted = meant(key, key_base64, "key")
     page: list[RecordAnswer] = []
     next_offsets: dict[str, int] = {}
     more, left = False, MOST_AT_ONCE  # records read in one call
-    for number in numbers:
-        check_led_here(control, topic, number)
-        source = control.services.replicas.leader(topic, number)
+    for index in indexes:
+        check_led_here(control, topic, index)
+        source = control.services.replicas.leader(topic, index)
         following = max(end_of(source, isolation_level), from_offset)
         for found in records_from(source, from_offset, isolation_level):
             if len(page) == limit or left == 0:
@@ -220,12 +220,12 @@ def records(
                 break
             left -= 1
             if wanted is None or found.record.key == wanted:
-                page.append(shown(topic, number, found))
-        next_offsets[str(number)] = following
+                page.append(shown(topic, index, found))
+        next_offsets[str(index)] = following
     return Records(page, next_offsets, more)
 
 
-def _numbers(control: Control, topic: str, partition: int | None) -> list[int]:
+def _indexes(control: Control, topic: str, partition: int | None) -> list[int]:
     """Return the partition, or all of the topic. Raises `Problem` 404."""
     image = topic_image(control, topic, partition)
     return sorted(image.partitions) if partition is None else [partition]
@@ -238,8 +238,8 @@ async def delete_records(
     the first offset left in each partition.
     """
     asked = [
-        DeleteRecordsPartition(number, _ALL if before_offset is None else before_offset)
-        for number in _numbers(control, topic, partition)
+        DeleteRecordsPartition(index, _ALL if before_offset is None else before_offset)
+        for index in _indexes(control, topic, partition)
     ]
     request = DeleteRecordsRequest([DeleteRecordsTopic(topic, asked)], _TIMEOUT_MS)
     answer = (await control.inside.ask(request)).topics[0].partitions

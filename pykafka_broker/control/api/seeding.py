@@ -157,10 +157,10 @@ async def _dump(control: Control) -> AsyncIterator[str]:
 
 
 def _records(control: Control, topic: str, partitions: int) -> Iterator[str]:
-    for number in range(partitions):
-        for found in records_from(control.services.replicas.leader(topic, number), 0, _COMMITTED):
-            record = write(shown(topic, number, found))
-            line = {"type": "record", "topic": topic, "partition": number}
+    for index in range(partitions):
+        for found in records_from(control.services.replicas.leader(topic, index), 0, _COMMITTED):
+            record = write(shown(topic, index, found))
+            line = {"type": "record", "topic": topic, "partition": index}
             if record["timestamp_type"] == "CreateTime" and record["timestamp"] >= 0:
                 line["timestamp"] = record["timestamp"]  # LogAppendTime is set anew when seeded
             line |= {name: record[name] for name in _CONTENT if record[name] is not None}
@@ -174,22 +174,22 @@ def _records(control: Control, topic: str, partitions: int) -> Iterator[str]:
 def _offsets(control: Control) -> Iterator[str]:
     for group in all_groups(control.services):
         offsets = control.services.groups.coordinator.offsets.partitions(group.group_id)
-        for topic, number, committed in sorted(offsets, key=lambda each: each[:2]):
+        for topic, index, committed in sorted(offsets, key=lambda each: each[:2]):
             yield _json(
                 {
                     "type": "offset",
                     "group": group.group_id,
                     "topic": topic,
-                    "partition": number,
-                    "offset": _records_before(control, topic, number, committed.offset),
+                    "partition": index,
+                    "offset": _records_before(control, topic, index, committed.offset),
                     "metadata": committed.metadata,
                 }
             )
 
 
-def _records_before(control: Control, topic: str, number: int, offset: int) -> int:
+def _records_before(control: Control, topic: str, index: int, offset: int) -> int:
     try:
-        partition = control.services.replicas.leader(topic, number)
+        partition = control.services.replicas.leader(topic, index)
     except ApiError:
         return 0
     count, start = 0, partition.log.log_start_offset

@@ -107,7 +107,7 @@ async def wait_for_record(
     watch, wanted = TopicWatch(control, topic, isolation_level), ExpectedMatcher(record)
 
     def look() -> RecordAnswer | None:
-        seen = (shown(topic, number, found) for number, found in watch.fresh())
+        seen = (shown(topic, index, found) for index, found in watch.fresh())
         return next(filter(wanted.fits, seen), None)
 
     def instead() -> str:
@@ -248,8 +248,8 @@ def _moved(watch: TopicWatch, ends: dict[int, int]) -> bool | None:
 async def _all(watch: TopicWatch) -> list[RecordAnswer]:
     """Return all records, with other requests served in between."""
     found: list[RecordAnswer] = []
-    for number, each in watch.records():
-        found.append(shown(watch.topic, number, each))
+    for index, each in watch.records():
+        found.append(shown(watch.topic, index, each))
         if len(found) % _BETWEEN == 0:
             await asyncio.sleep(0)
     return found
@@ -264,7 +264,7 @@ def _told(control: Control, watch: TopicWatch, head: str) -> str:
     """Return a text about the topic's records, the last records included."""
     if not watch.exists:
         return no_topic(control, watch.topic).detail
-    records = (shown(watch.topic, number, found) for number, found in watch.records())
+    records = (shown(watch.topic, index, found) for index, found in watch.records())
     return f"{head}{_listing(records)}{_unseen(control, watch)}"
 
 
@@ -285,10 +285,10 @@ def _unseen(control: Control, watch: TopicWatch) -> str:
         return ""
     ends = watch.ends()
     counts: Counter[str] = Counter()
-    for number, found in TopicWatch(control, watch.topic, "read_uncommitted").records():
+    for index, found in TopicWatch(control, watch.topic, "read_uncommitted").records():
         if found.transaction in ("aborted", "open"):
             counts[found.transaction] += 1
-        elif found.record.offset >= ends.get(number, 0):
+        elif found.record.offset >= ends.get(index, 0):
             counts["behind"] += 1
     words = {"aborted": "aborted", "open": "of open transactions", "behind": "behind an open transaction"}
     told = ", ".join(f"{counts[name]} {word}" for name, word in words.items() if counts[name])
@@ -311,5 +311,5 @@ def _transaction(control: Control, transactional_id: str) -> TransactionDetails 
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         timeout_ms=found.timeout_ms,
-        partitions=[f"{topic}-{number}" for topic, number in sorted(found.partitions)],
+        partitions=[f"{topic}-{index}" for topic, index in sorted(found.partitions)],
     )

@@ -129,15 +129,15 @@ def told_of_metadata(response: Any, code: int, meets: Wanted, whole_topic: bool,
 
 def told_of_fetch(response: Any, places: list[tuple[str | bytes, int]], code: int) -> None:
     """Put the error into an answer to Fetch; `places` are topics, by name or id as in the answer, and partitions."""
-    for topic, number in places:
+    for topic, index in places:
         field = "topic" if isinstance(topic, str) else "topic_id"
         of_topic = next((each for each in response.responses if getattr(each, field) == topic), None)
         if of_topic is None:
             of_topic = FetchableTopicResponse()
             setattr(of_topic, field, topic)
             response.responses.append(of_topic)
-        of_topic.partitions = [each for each in of_topic.partitions if each.partition_index != number]
-        failed = PartitionData(partition_index=number, error_code=code, high_watermark=-1, records=b"")
+        of_topic.partitions = [each for each in of_topic.partitions if each.partition_index != index]
+        failed = PartitionData(partition_index=index, error_code=code, high_watermark=-1, records=b"")
         of_topic.partitions.append(failed)
 
 
@@ -264,12 +264,12 @@ def fetched_places(request: Any, rule: Rule, known: Known) -> list[tuple[str | b
     )
     keys |= dict.fromkeys(known.fetched(request.session_id) if request.session_id else ())
     for topic in request.forgotten_topics_data:
-        for number in topic.partitions:
-            keys.pop((topic.topic or topic.topic_id, number), None)
+        for index in topic.partitions:
+            keys.pop((topic.topic or topic.topic_id, index), None)
     return [
-        (topic, number)
-        for topic, number in keys
-        if rule.meets((topic if isinstance(topic, str) else known.topic_name(topic)) or "", number)
+        (topic, index)
+        for topic, index in keys
+        if rule.meets((topic if isinstance(topic, str) else known.topic_name(topic)) or "", index)
     ]
 
 

@@ -81,8 +81,8 @@ def _read(struct: Any, known: Known, found: Mentions) -> None:
                 if topic is None:
                     _read(item, known, found)
                 else:
-                    numbers: list[int | None] = [*partitions_of(item)] or [NO_PARTITION]
-                    found.places.update(((topic, each), None) for each in numbers)
+                    indexes: list[int | None] = [*partitions_of(item)] or [NO_PARTITION]
+                    found.places.update(((topic, each), None) for each in indexes)
 
 
 def _read_names(struct: Any, found: Mentions) -> None:
@@ -115,9 +115,9 @@ def topic_of(list_name: str, item: Any, known: Known) -> str | None:
 
 def partitions_of(item: Any) -> list[int]:
     """Return the partitions an item about a topic names."""
-    number = partition_of(item)
-    if number is not None:
-        return [number]
+    index = partition_of(item)
+    if index is not None:
+        return [index]
     return [index for field in _partition_lists(item) for each in field if (index := _index_of(each)) is not None]
 
 
@@ -137,9 +137,9 @@ def _index_of(partition: Any) -> int | None:
 
 def partition_of(item: Any) -> int | None:
     for name in _PARTITION:
-        number = getattr(item, name, None)
-        if isinstance(number, int):
-            return number
+        index = getattr(item, name, None)
+        if isinstance(index, int):
+            return index
     return None
 
 
@@ -168,9 +168,9 @@ def _keep_item(list_name: str, item: Any, wanted: Wanted, known: Known) -> bool:
         return keep(item, wanted, known)
     if not partitions_of(item):
         return wanted(topic, NO_PARTITION)
-    number = partition_of(item)
-    if number is not None:
-        return wanted(topic, number)
+    index = partition_of(item)
+    if index is not None:
+        return wanted(topic, index)
     left = False
     for field in _partition_lists(item):
         field[:] = [each for each in field if wanted(topic, _index_of(each))]

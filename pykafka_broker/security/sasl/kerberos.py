@@ -18,8 +18,8 @@ from typing import Any
 
 from pykafka_broker.config import ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
+from pykafka_broker.security.principal_mapping import KerberosNames, NoName
 from pykafka_broker.security.sasl.jaas import LoginModule, login_module
-from pykafka_broker.security.sasl.kerberos_names import KerberosNames, NoName
 from pykafka_broker.security.sasl.login import LoginFailed, NewLogin
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, NewMechanism, Realm
 

@@ -7,7 +7,11 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.coordinators.add_partitions_to_txn import Joined, JoinRequests, Question
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
+    AddPartitionsToTxnManager,
+    LocalVerdict,
+    PartitionVerification,
+)
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -155,11 +159,11 @@ def test_a_verdict_does_not_outlive_the_transaction(nodes: Neighbourhood) -> Non
 
 def test_a_verdict_holds_until_a_marker_comes(nodes: Neighbourhood) -> None:
     partition = nodes[2].partition("t", 0)
-    question = Question(("x", 0, 0, True), partition, nodes.now)
-    assert question.holds(partition)
+    verification = PartitionVerification(("x", 0, 0, True), partition, nodes.now)
+    assert verification.holds(partition)
     added(nodes, 0)
     nodes.call(1, EndTxnRequest("x", 0, 0, False), 3)
-    assert not question.holds(partition)
+    assert not verification.holds(partition)
 
 
 def test_a_producer_that_wants_no_answer_is_refused(nodes: Neighbourhood) -> None:
@@ -190,7 +194,7 @@ def test_offsets_that_were_not_added_are_refused(nodes: Neighbourhood) -> None:
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 
 
-def not_here(asker: tuple[str, int, int, bool], partition: tuple[str, int]) -> Joined:
+def not_here(asker: tuple[str, int, int, bool], partition: tuple[str, int]) -> LocalVerdict:
     raise AssertionError("another node is the coordinator")
 
 
@@ -236,7 +240,7 @@ def test_no_longer_than_a_moment(nodes: Neighbourhood) -> None:
 
 
 def test_two_epochs_of_one_id_are_not_asked_about_together(nodes: Neighbourhood) -> None:
-    requests = JoinRequests(nodes[2].whole.node, lambda name: 1, not_here)
+    requests = AddPartitionsToTxnManager(nodes[2].whole.node, lambda name: 1, not_here)
     partition = nodes[2].partition("t", 0)
     asked = [requests.ask(("x", 0, epoch, False), partition) for epoch in (0, 0, 1)]
     nodes.network.run()
@@ -245,6 +249,6 @@ def test_two_epochs_of_one_id_are_not_asked_about_together(nodes: Neighbourhood)
 
 
 def test_a_broker_that_nobody_knows_has_no_verdict(nodes: Neighbourhood) -> None:
-    requests = JoinRequests(nodes[2].whole.node, lambda name: 9, not_here)
-    question = requests.ask(("x", 0, 0, True), nodes[2].partition("t", 0))
-    assert question.result() is ErrorCode.NETWORK_EXCEPTION
+    requests = AddPartitionsToTxnManager(nodes[2].whole.node, lambda name: 9, not_here)
+    verification = requests.ask(("x", 0, 0, True), nodes[2].partition("t", 0))
+    assert verification.result() is ErrorCode.NETWORK_EXCEPTION

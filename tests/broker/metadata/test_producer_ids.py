@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.metadata.producer_ids import ProducerIdManager
+from pykafka_broker.broker.metadata.metadata_source import ProducerIdManager
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkBroken, OnReply
 from pykafka_broker.protocol.errors import ErrorCode

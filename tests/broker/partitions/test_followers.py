@@ -40,16 +40,16 @@ def test_whoever_is_wished_for_counts_before_the_controller_agrees() -> None:
     group = followers(1)
     fetched(group, 2, 5, 10)
     assert group.reached(10) == 10
-    group.wished = (1, 2)
+    group.proposed_isr = (1, 2)
     assert (group.reached(10), group.maximal_isr) == (5, (1, 2))
     group.follow(state(1, epoch=1), 10, NOW)
-    assert (group.reached(10), group.wished) == (10, None), "it was refused"
+    assert (group.reached(10), group.proposed_isr) == (10, None), "it was refused"
 
 
 def test_whoever_is_to_leave_counts_until_the_controller_agrees() -> None:
     group = followers(1, 2)
     fetched(group, 2, 5, 10)
-    group.wished = (1,)
+    group.proposed_isr = (1,)
     assert group.reached(10) == 5
     group.follow(state(1, epoch=1), 10, NOW + LAG_MS + 1)
     assert group.reached(10) == 10
@@ -57,9 +57,9 @@ def test_whoever_is_to_leave_counts_until_the_controller_agrees() -> None:
 
 def test_what_is_told_again_takes_no_wish_back() -> None:
     group = followers(1, 2)
-    group.wished = (1,)
+    group.proposed_isr = (1,)
     group.follow(state(1, 2), 10, NOW)
-    assert group.wished == (1,)
+    assert group.proposed_isr == (1,)
 
 
 def test_a_follower_of_a_fenced_broker_holds_nothing_up() -> None:
@@ -91,7 +91,7 @@ def test_nobody_joins_while_a_wish_waits_or_who_may_not() -> None:
     fetched(group, 2, 10, 10)
     fetched(group, 3, 10, 10)
     assert group.with_newcomer(3, 0) is None
-    group.wished = (1,)
+    group.proposed_isr = (1,)
     assert group.with_newcomer(2, 0) is None
 
 

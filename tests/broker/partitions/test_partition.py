@@ -35,19 +35,19 @@ class Heard:
 
 
 class Wishes:
-    """Notes the ISRs that are wished for."""
+    """Notes the submitted ISRs."""
 
     max_lag_ms = 30_000
 
     def __init__(self) -> None:
-        self.wished: list[tuple[int, ...] | None] = []
+        self.submitted: list[tuple[int, ...] | None] = []
 
     def may_join(self, node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
         return True
 
-    def wish_isr(self, partition: Partition) -> None:
+    def submit_isr(self, partition: Partition) -> None:
         assert partition.followers is not None
-        self.wished.append(partition.followers.wished)
+        self.submitted.append(partition.followers.proposed_isr)
 
 
 @pytest.fixture
@@ -391,9 +391,9 @@ def test_nobody_joins_without_what_was_there_when_the_leader_began(broker: Light
     state = PartitionImage(1, (1, 2), (1,), 1)
     partition = Partition(log, state, 1, lambda _: None, NOW, replication)
     partition.fetched_by(ANOTHER_NODE, 2, NOW)
-    assert (partition.high_watermark, replication.wished) == (0, [])
+    assert (partition.high_watermark, replication.submitted) == (0, [])
     partition.fetched_by(ANOTHER_NODE, 3, NOW)
-    assert replication.wished == [(1, 2)]
+    assert replication.submitted == [(1, 2)]
 
 
 def test_a_follower_knows_no_more_committed_than_it_has(broker: LightBroker) -> None:

@@ -39,12 +39,12 @@ class Asked:
     def wish(self, number: int) -> Partition:
         partition = self.partition(number)
         assert partition.followers is not None
-        partition.followers.wished = (1, 2)
+        partition.followers.proposed_isr = (1, 2)
         self.changes.submit(partition)
         return partition
 
     def done(self, number: int) -> PartitionData:
-        """The ISR is as it was wished for."""
+        """The ISR is as it was proposed."""
         return PartitionData(number, 0, 1, 0, [1, 2], 0, self.partition(number).state.partition_epoch + 1)
 
     def send(self) -> list[int]:
@@ -105,11 +105,11 @@ def test_what_nobody_has_decided_is_asked_again(asked: Asked, code: ErrorCode | 
     asked.broker.now = asked.changes.due
     assert asked.send() == [0]
     assert partition.followers is not None
-    assert partition.followers.wished == (1, 2)
+    assert partition.followers.proposed_isr == (1, 2)
 
 
 @pytest.mark.parametrize(
-    ("code", "wished"),
+    ("code", "proposed"),
     [
         (ErrorCode.INELIGIBLE_REPLICA, None),
         (ErrorCode.INVALID_UPDATE_VERSION, (1, 2)),
@@ -118,13 +118,13 @@ def test_what_nobody_has_decided_is_asked_again(asked: Asked, code: ErrorCode | 
     ],
 )
 def test_only_what_is_refused_for_certain_is_taken_back(
-    asked: Asked, code: ErrorCode, wished: tuple[int, ...] | None
+    asked: Asked, code: ErrorCode, proposed: tuple[int, ...] | None
 ) -> None:
     partition = asked.wish(0)
     asked.send()
     asked.answer(PartitionData(0, code))
     assert partition.followers is not None
-    assert (partition.followers.wished, partition.isr) == (wished, (1,))
+    assert (partition.followers.proposed_isr, partition.isr) == (proposed, (1,))
     assert asked.changes.due is None, "the metadata is to tell"
 
 
@@ -171,4 +171,4 @@ def test_what_is_so_already_is_no_wish_any_more(asked: Asked) -> None:
     asked.send()
     asked.answer(PartitionData(0, 0, 1, 0, [1], 0, partition.state.partition_epoch))
     assert partition.followers is not None
-    assert partition.followers.wished is None
+    assert partition.followers.proposed_isr is None

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.config import ConfigError
-from pykafka_broker.security.sasl.kerberos_names import KerberosNames
+from pykafka_broker.security.principal_mapping import KerberosNames
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, mechanism_of
 from tests.security.sasl.realms import PREFIX, realm_of
 from tests.security.sasl.tickets import MODULE, Context

@@ -1,23 +1,30 @@
-"""Names of clients from certificates: the name of its subject, mapped by `ssl.principal.mapping.rules` (KIP-371).
+"""Names of clients by an operator's rules: from certificates (KIP-371) and from Kerberos principals.
 
-Rule: the first rule whose expression matches the whole name counts; `DEFAULT` takes the name as it is. Rules are read
-when the listener is bound, so that a mistake is told then. A name is mapped once and remembered, since an operator's
-rule may be expensive.
+Rule: the first rule that applies gives the name; a client without such a rule is refused. Rules are read when the
+listener is bound, so that a mistake is told then. No TLS and no Kerberos library is needed here.
 
-A module of its own, since TLS of the server, a layer above, is its only reader.
+`ssl.principal.mapping.rules` map the name of a certificate's subject: a rule applies if the expression matches the
+whole name, and `DEFAULT` takes the name as it is. A name is mapped once and remembered, since an operator's rule may be
+expensive. Regular expressions are written for Java: spellings that both languages read alike are passed on, those that
+differ are rewritten, and those without a counterpart in Python are refused: a rule that quietly matched something else
+would give a client another's name.
 
-Regular expressions are written for Java: spellings that both languages read alike are passed on, those that differ are
-rewritten, and those without a counterpart in Python are refused: a rule that quietly matched something else would give
-a client another's name.
+`sasl.kerberos.principal.to.local.rules` map Kerberos principals: `DEFAULT` is the first component of a principal of the
+broker's own realm; `RULE:[n:format](regex)s/from/to/g/L` is for principals of n components: $0 is the realm, $1 the
+first component. A result that still has a realm or a host in it is refused.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from pykafka_broker.config import ConfigError
 from pykafka_broker.security.tls.der import names_of, text_of
+
+# -- expressions of Java
+
 
 _SETS = {
     "Alpha": "a-zA-Z",
@@ -112,6 +119,9 @@ def replacement(text: str, pattern: re.Pattern[str]) -> list[str | int]:
     return parts
 
 
+# -- names of certificates
+
+
 _RULE = re.compile(r"(DEFAULT)|RULE:((?:\\.|[^/])*)/((?:\\.|[^/])*)/([LU]?)")
 _NEXT = re.compile(r"\s*(?:,\s*|$)")
 
@@ -138,7 +148,7 @@ class _MappingRule(NamedTuple):
 
 
 class MappingRules:
-    """The rules of a text. Raises ValueError."""
+    """The rules of a text for names of certificates (Kafka: SslPrincipalMapper). Raises ValueError."""
 
     def __init__(self, text: str) -> None:
         self._rules: list[_MappingRule | None] = []  # None: DEFAULT
@@ -206,3 +216,99 @@ class Principals:
             return f"User:{self._guarded(self._rules.user, name)}"
         except ValueError as error:
             return error
+
+
+# -- names of Kerberos principals
+
+
+_KERBEROS_RULE = re.compile(
+    r"(?P<default>DEFAULT)|RULE:\[(?P<count>\d+):(?P<format>[^\]]*)\](?:\((?P<match>[^)]*)\))?"
+    r"(?:s/(?P<pattern>[^/]*)/(?P<replacement>[^/]*)/(?P<all>g)?)?/?(?P<case>[LU])?"
+)
+_KERBEROS_PRINCIPAL = re.compile(r"(?P<primary>[^/@]+)(?:/(?P<host>[^/@]+))?(?:@(?P<realm>[^/@]+))?")
+_NOT_SIMPLE = re.compile(r"[/@]")
+_PLACE = re.compile(r"\$(\d)")
+
+
+class NoName(Exception):
+    """No rule gives a name for a Kerberos principal."""
+
+
+class _KerberosRule(NamedTuple):
+    """A rule; components: None for DEFAULT."""
+
+    components: int | None
+    format: str
+    match: re.Pattern[str] | None
+    pattern: re.Pattern[str] | None
+    replacement: str
+    replaced: int  # how many places, 0 for all
+    case: str
+
+    def name(self, realm: str, components: Sequence[str], own_realm: str) -> str | None:
+        if self.components is None:
+            return components[0] if realm == own_realm else None
+        if self.components != len(components):
+            return None
+        values = [realm, *components]
+        base = _PLACE.sub(lambda place: values[int(place[1])] if int(place[1]) < len(values) else "", self.format)
+        if self.match is not None and self.match.fullmatch(base) is None:
+            return None
+        found = base if self.pattern is None else self.pattern.sub(self.replacement, base, self.replaced)
+        return found.lower() if self.case == "L" else found.upper() if self.case == "U" else found
+
+
+class KerberosNames:
+    """The rules of a listener for Kerberos principals (Kafka: KerberosShortNamer).
+
+    Raises ConfigError for an unreadable rule.
+    """
+
+    def __init__(self, rules: Sequence[str], own_realm: str) -> None:
+        self._rules = [_kerberos_rule(text.strip()) for text in rules]
+        self._own_realm = own_realm
+
+    def name_of(self, principal: str) -> str:
+        """Return the name for a principal. Raises NoName."""
+        match = _KERBEROS_PRINCIPAL.fullmatch(principal)
+        if match is None:
+            raise NoName
+        if match["host"] is None and match["realm"] is None:
+            return match["primary"]
+        components = [match["primary"]] if match["host"] is None else [match["primary"], match["host"]]
+        for rule in self._rules:
+            found = rule.name(match["realm"] or "", components, self._own_realm)
+            if found is None:
+                continue
+            if not found or _NOT_SIMPLE.search(found):
+                raise NoName
+            return found
+        raise NoName
+
+
+def _kerberos_rule(text: str) -> _KerberosRule:
+    match = _KERBEROS_RULE.fullmatch(text)
+    try:
+        if match is None:
+            raise re.error("it is neither DEFAULT nor RULE:[n:format](regex)s/from/to/g/L")
+        if match["default"]:
+            return _KerberosRule(None, "", None, None, "", 0, "")
+        wanted = None if match["match"] is None else re.compile(match["match"])
+        pattern = None if match["pattern"] is None else re.compile(match["pattern"])
+        replacement = re.sub(r"\\", r"\\\\", match["replacement"] or "")
+        replacement = _PLACE.sub(r"\\g<\1>", replacement)
+        if pattern is not None:
+            re.compile(pattern.pattern).sub(replacement, "")
+    except (re.error, IndexError) as error:
+        raise ConfigError(
+            f"Invalid value {text} for configuration sasl.kerberos.principal.to.local.rules: {error}"
+        ) from None
+    return _KerberosRule(
+        int(match["count"]),
+        match["format"],
+        wanted,
+        pattern,
+        replacement,
+        0 if match["all"] else 1,
+        match["case"] or "",
+    )

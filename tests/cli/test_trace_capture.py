@@ -10,7 +10,7 @@ from struct import pack
 import pytest
 
 from pykafka_broker.cli import main
-from pykafka_broker.control.traffic.capture import Direction, exchanges, of_packets, read_packets
+from pykafka_broker.cli.trace import Direction, exchanges, of_packets, read_packets
 from pykafka_broker.control.traffic.exchange import encoded_response
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest

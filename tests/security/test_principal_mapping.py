@@ -3,6 +3,8 @@
 Java's regular expressions by Python's.
 
 From names of certificates to users: as Kafka's mapper does it.
+
+From Kerberos principals to users, as Kafka's documentation has it.
 """
 
 from __future__ import annotations
@@ -13,13 +15,22 @@ from pathlib import Path
 
 import pytest
 
-from pykafka_broker.security.tls import principals
-from pykafka_broker.security.tls.principals import MappingRules, NoRuleApplies, Principals, compile_java, replacement
+from pykafka_broker.config import ConfigError
+from pykafka_broker.security import principal_mapping
+from pykafka_broker.security.principal_mapping import (
+    KerberosNames,
+    MappingRules,
+    NoName,
+    NoRuleApplies,
+    Principals,
+    compile_java,
+    replacement,
+)
 from tests.security.tls.certificates import authority
 
 
 def test_a_name_is_mapped_once_whatever_comes_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(principals, "_REMEMBERED", 2)
+    monkeypatch.setattr(principal_mapping, "_REMEMBERED", 2)
     asked: list[str] = []
 
     def guarded(user: Callable[[str], str], name: str) -> str:
@@ -84,7 +95,7 @@ def test_a_replacement_names_groups_by_number_or_name() -> None:
             replacement(bad, pattern)
 
 
-ANSWERS: list[list[str]] = json.loads(Path(__file__).with_name("names.json").read_text())["rules"]
+ANSWERS: list[list[str]] = json.loads((Path(__file__).parent / "tls/names.json").read_text())["rules"]
 # Refused when the listener is bound: what Kafka comes upon with the first client, or has and Python has not.
 SOONER = ("RULE:.*/$3/", "RULE:^CN=([a-z&&[^b]]+).*/$1/,DEFAULT")
 
@@ -108,3 +119,57 @@ def test_only_rules_that_begin_with_the_default_leave_names_as_they_are() -> Non
     assert MappingRules("DEFAULT").is_default
     assert not MappingRules("RULE:a/b/,DEFAULT").is_default
     assert not MappingRules("").is_default
+
+
+def kerberos_name(principal: str, *rules: str) -> str:
+    return KerberosNames(rules or ("DEFAULT",), "R.COM").name_of(principal)
+
+
+@pytest.mark.parametrize(
+    ("principal", "rules", "expected"),
+    [
+        ("alice@R.COM", [], "alice"),
+        ("kafka/host@R.COM", [], "kafka"),
+        ("alice", [], "alice"),
+        ("app@X.COM", ["RULE:[1:$1@$0](.*@X.COM)s/@.*//"], "app"),
+        ("App@X.COM", ["RULE:[1:$1@$0](.*@X.COM)s/@.*///L"], "app"),
+        ("app@X.COM", ["RULE:[1:$1@$0](.*@X.COM)s/@.*///U"], "APP"),
+        ("app/host@X.COM", ["RULE:[2:$2.$1]"], "host.app"),
+        ("app/host@X.COM", ["RULE:[1:$1]", "RULE:[2:$1]"], "app"),
+        ("aaa@X.COM", ["RULE:[1:$1]s/a/b/"], "baa"),
+        ("aaa@X.COM", ["RULE:[1:$1]s/a/b/g"], "bbb"),
+        ("alice@X.COM", ["RULE:[1:$1](bob)s/bob/x/", "RULE:[1:$1]s/(al)(.*)/$2$1/"], "iceal"),
+        ("alice@R.COM", ["RULE:[1:$1@$0](.*@X.COM)s/@.*//", "DEFAULT"], "alice"),
+    ],
+)
+def test_the_first_rule_that_applies_gives_the_name(principal: str, rules: list[str], expected: str) -> None:
+    assert kerberos_name(principal, *rules) == expected
+
+
+@pytest.mark.parametrize(
+    ("principal", "rules"),
+    [
+        ("alice@X.COM", []),
+        ("alice@X.COM", ["RULE:[2:$1]"]),
+        ("alice@X.COM", ["RULE:[1:$1@$0]"]),
+        ("app/host@X.COM", ["RULE:[2:$1/$2]"]),
+        ("alice@X.COM", ["RULE:[1:$1]s/.*//"]),
+        ("a/b/c@R.COM", []),
+        ("", []),
+        ("@R.COM", []),
+    ],
+)
+def test_without_one_there_is_no_name(principal: str, rules: list[str]) -> None:
+    with pytest.raises(NoName):
+        kerberos_name(principal, *rules)
+
+
+@pytest.mark.parametrize("rule", ["", "NONE", "RULE:", "RULE:[x:$1]", "RULE:[1:$1](()s/a/b/", "RULE:[1:$1]s/(/b/"])
+def test_a_rule_that_can_not_be_read_ends_the_start(rule: str) -> None:
+    with pytest.raises(ConfigError, match=r"principal\.to\.local\.rules"):
+        KerberosNames([rule], "R.COM")
+
+
+def test_a_group_that_there_is_not_ends_the_start() -> None:
+    with pytest.raises(ConfigError, match=r"principal\.to\.local\.rules"):
+        KerberosNames([r"RULE:[1:$1]s/a/$5/"], "R.COM")

@@ -1,8 +1,8 @@
-"""News for the fetch session of a follower.
+"""The watch of a follower's fetch session: the partitions that may have something new for the follower.
 
-Rule: whoever follows a thousand partitions is not asked about each of them with every fetch. Of a partition in the
-session the leader says when there may be something new (`Partition.moved`); a fetch looks at those, and at what it
-names itself.
+Rule: a follower of a thousand partitions does not cost a look at each of them with every fetch. The leader notes a
+partition of the session when there may be something new (`Partition.moved`); a fetch looks at the noted partitions, and
+at the partitions that the request names.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pykafka_broker.broker.partitions.fetch_session import FetchSession, Key
 from pykafka_broker.broker.partitions.partition import NO_EPOCH
 
 
-class ReplicaNews:
-    """The news of a follower's session.
+class SessionWatch:
+    """The partitions of a follower's session with possible news.
 
-    touch: wakes the fetch that waits for news.
+    touch: wakes the fetch that waits for a note.
     """
 
     __slots__ = ("_keys", "_session", "_touch", "broker_epoch")
@@ -50,6 +50,6 @@ class ReplicaNews:
         self._keys = dict.fromkeys(keys) | self._keys
 
     def take(self) -> list[Key]:
-        """Return all partitions with news, and forget the news."""
+        """Return all noted partitions, and forget the notes."""
         keys, self._keys = self._keys, {}
         return list(keys)

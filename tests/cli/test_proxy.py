@@ -14,7 +14,7 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from interop.proxied import Proxy
-from pykafka_broker.control.proxy import only_known_versions, replace
+from pykafka_broker.cli.proxy import only_known_versions, replace
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
 from pykafka_broker.protocol.messages.find_coordinator_response import Coordinator, FindCoordinatorResponse

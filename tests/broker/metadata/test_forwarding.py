@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.metadata.metadata_follower import forward, sealed
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
-from pykafka_broker.broker.requests.forwarding import forward, sealed
 from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.errors import ApiError
 from pykafka_broker.peers import LinkError, LinkTimeout, NotServed, OnReply

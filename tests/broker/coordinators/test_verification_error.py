@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.broker.coordinators.add_partitions_to_txn import refused_join
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import verification_error
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -23,9 +23,9 @@ from pykafka_broker.protocol.errors import ErrorCode
         (ErrorCode.INVALID_PRODUCER_ID_MAPPING, True, True, ErrorCode.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_a_refused_join_in_words_that_a_producer_knows(
+def test_a_refusal_in_words_that_a_producer_knows(
     error: ErrorCode, implicit: bool, knows_abortable: bool, told: ErrorCode
 ) -> None:
-    refused = refused_join(error, implicit, knows_abortable)
+    refused = verification_error(error, implicit, knows_abortable)
     assert isinstance(refused, ApiError)
     assert refused.code is told
