@@ -140,6 +140,7 @@ _PCAP = {  # the first four bytes: byte order, and fractions of a second in its 
     b"\xa1\xb2\x3c\x4d": (">", 1e-9),
 }
 _SECTION, _INTERFACE, _SIMPLE, _PACKET = 0x0A0D0D0A, 1, 3, 6  # types of pcapng blocks
+_LEAST_BODY_BYTES = {_INTERFACE: 8, _SIMPLE: 4, _PACKET: 20}  # a shorter block ends the capture
 _TIME_RESOLUTION = 9  # an option of an interface
 _PCAP_HEADER_BYTES = 24
 # The bytes before the IP header, by link type (tcpdump.org/linktypes.html).
@@ -202,6 +203,8 @@ def _read_pcapng(capture: bytes) -> Iterator[tuple[float, int, bytes]]:
         if size < 12 or at + size > len(capture):
             return
         body = capture[at + 8 : at + size - 4]
+        if len(body) < _LEAST_BODY_BYTES.get(kind, 0):
+            return
         if kind == _INTERFACE:
             interfaces.append((unpack_from(order + "H", body)[0], _resolution(body, order)))
         elif kind == _PACKET:
@@ -219,7 +222,7 @@ def _resolution(body: bytes, order: str) -> float:
     at = 8
     while at + 4 <= len(body):
         code, size = unpack_from(order + "HH", body, at)
-        if code == _TIME_RESOLUTION and size:
+        if code == _TIME_RESOLUTION and size and at + 4 < len(body):
             value = body[at + 4]  # an exponent: of 2 if the top bit is set, else of 10
             return float(2.0 ** -(value & 0x7F) if value & 0x80 else 10.0**-value)
         if code == 0:

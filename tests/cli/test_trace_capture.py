@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -153,6 +154,14 @@ def test_a_capture_may_end_anywhere() -> None:
     whole = pcap(conversation())
     for end in range(4, len(whole), 7):
         of_packets(read_packets(whole[:end]))
+
+
+def test_any_byte_of_a_capture_may_be_wrong() -> None:
+    for whole in (pcapng(conversation()), pcap(conversation())):
+        for at in range(250):  # the headers of the file and of the first packets
+            for byte in (0, 1, 12, 255):
+                with contextlib.suppress(ValueError):  # no capture any more, or of a link that is not read
+                    of_packets(read_packets(whole[:at] + bytes([byte]) + whole[at + 1 :]))
 
 
 @pytest.mark.parametrize("version", [4, 6])
