@@ -82,7 +82,7 @@ def elects_whoever_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def first(self: _Change, election: Election) -> int | None:
         return next((broker for broker in self.replicas if self.acceptable(broker)), None)
 
-    monkeypatch.setattr(_Change, "_in_sync", first)
+    monkeypatch.setattr(_Change, "_leader_in_sync", first)
 
 
 def takes_commits_of_anybody(monkeypatch: pytest.MonkeyPatch) -> None:
