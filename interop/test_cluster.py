@@ -295,7 +295,7 @@ def test_what_only_a_node_alone_can_do_is_refused(cluster: KafkaCluster) -> None
         lambda: broker.bump_leader_epoch("not-alone"),
     )
     for attempt in attempts:
-        with pytest.raises(ControlError, match="one of a cluster") as refused:
+        with pytest.raises(ControlError, match="belongs to a cluster") as refused:
             attempt()
         assert refused.value.status == 409
     with pytest.raises(ControlError, match="node 100 leads the metadata"):

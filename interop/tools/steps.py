@@ -30,6 +30,8 @@ _BRACED = r"\{[^{}]*\}"  # braces within a file's text, up to three deep as in J
 for _ in range(2):
     _BRACED = rf"\{{(?:[^{{}}]|{_BRACED})*\}}"
 _FILE = re.compile(rf"\{{file:((?:[^{{}}]|{_BRACED})*)\}}")
+MOVES_TIMEOUT_S = 20
+NO_MOVES = "No partition reassignments found.\n"
 _CONNECTED_BY = {"--bootstrap-server", "--bootstrap-controller"}
 _SAME = (
     (re.compile(r"\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "UUID"),
@@ -88,7 +90,7 @@ class Step:
         untold: Kafka's script prints the stack trace of a failure that it has got over; standard error is not compared.
         known: what stands for `{NAME}` in the command and is known only once the brokers are prepared.
         alone: Kafka's script prints more than it means to where its exit is held back: it gets a JVM of its own.
-        after_s: seconds to wait before the call, until what an earlier one began is done.
+        after_moves: the call comes when the replicas that an earlier one moved are there.
     """
 
     tool: str
@@ -99,7 +101,7 @@ class Step:
     other_errors: str = ""
     untold: bool = False
     alone: bool = False
-    after_s: float = 0
+    after_moves: bool = False
     known: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self, bootstrap: str, directory: Path) -> list[str]:
@@ -214,7 +216,8 @@ def names() -> list[str]:
 
 def run_java(jvm: JavaTools, step: Step, bootstrap: str, directory: Path) -> Outcome:
     """Run Kafka's script; again in a JVM of its own, if it catches everything and tells that its exit is held back."""
-    time.sleep(step.after_s)
+    if step.after_moves:
+        await_moves(bootstrap)
     tool, arguments = f"kafka-{step.tool}", step.arguments(bootstrap, directory)
     if step.alone:
         return run_alone(tool, *arguments, stdin=step.stdin)
@@ -224,11 +227,25 @@ def run_java(jvm: JavaTools, step: Step, bootstrap: str, directory: Path) -> Out
 
 def run_ours(step: Step, bootstrap: str, directory: Path) -> Outcome:
     """In this process, as from the command line."""
-    time.sleep(step.after_s)
+    if step.after_moves:
+        await_moves(bootstrap)
+    return _called(step, step.arguments(bootstrap, directory))
+
+
+def await_moves(bootstrap: str) -> None:
+    """Wait until no replica is moved any more, and brokers have heard so; moves held by a throttle stay."""
+    end = time.monotonic() + MOVES_TIMEOUT_S
+    while time.monotonic() < end:
+        time.sleep(2)
+        if _called(Step("reassign-partitions", ""), ["--bootstrap-server", bootstrap, "--list"]).out == NO_MOVES:
+            return
+
+
+def _called(step: Step, arguments: list[str]) -> Outcome:
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), _reading(step.stdin):
         try:
-            status = our_tool(step.tool, step.arguments(bootstrap, directory))
+            status = our_tool(step.tool, arguments)
         except SystemExit as leaving:  # --help and --version
             status = int(leaving.code or 0)
     return Outcome(status, out.getvalue(), err.getvalue())

@@ -108,21 +108,21 @@ class LogMaintenance:
         self._loaded = loaded
         self._writer = writer
         self._flush = flush
-        at_start = config()
+        config_at_start = config()
         self._retention = _Task(
-            at_start.log_retention_check_interval_ms,
+            config_at_start.log_retention_check_interval_ms,
             to_retain,
             retain,
             at_once=_RETAINED_AT_ONCE,
             pause_ms=_RETENTION_PAUSE_MS,
         )
-        self._expiry = self._each_log(at_start.producer_id_expiration_check_interval_ms, self._expire_producers)
+        self._expiry = self._each_log(config_at_start.producer_id_expiration_check_interval_ms, self._expire_producers)
         self._due = _NEVER  # the earliest due time of the tasks, asked for after every request
         self._tasks = [
-            self._each_log(at_start.log_flush_scheduler_interval_ms, self._flush_due),
-            self._checkpoint(at_start.log_flush_offset_checkpoint_interval_ms, RECOVERY_POINTS),
-            self._checkpoint(at_start.log_flush_start_offset_checkpoint_interval_ms, LOG_START_OFFSETS),
-            self._checkpoint(at_start.replica_high_watermark_checkpoint_interval_ms, HIGH_WATERMARKS),
+            self._each_log(config_at_start.log_flush_scheduler_interval_ms, self._flush_due),
+            self._checkpoint(config_at_start.log_flush_offset_checkpoint_interval_ms, RECOVERY_POINTS),
+            self._checkpoint(config_at_start.log_flush_start_offset_checkpoint_interval_ms, LOG_START_OFFSETS),
+            self._checkpoint(config_at_start.replica_high_watermark_checkpoint_interval_ms, HIGH_WATERMARKS),
             self._retention,
             self._expiry,
         ]

@@ -57,7 +57,7 @@ def reads() -> dict[str, set[str]]:
         if path.relative_to(root).parts[0] in ("config", "cli", "protocol", "testing") or path.name in CHECKS:
             continue
         text = path.read_text()
-        for owner, attribute in re.findall(r"(\w+|\))(?=\.([a-z_0-9]+)\b)", text):
+        for owner, attribute in re.findall(r"(\w+|\))(?:\(\))?(?=\.([a-z_0-9]+)\b)", text):
             found.setdefault(attribute, set()).add(owner)
         for attribute in re.findall(r"topic_config\([^()]+\)\.([a-z_0-9]+)\b", text):  # asked for and read in one go
             found.setdefault(attribute, set()).add("config")

@@ -147,7 +147,7 @@ _SHOWN = [
 
 def _later(*commands: str) -> list[Step]:
     """Each after what has moved is surely there."""
-    return [Step("reassign-partitions", each, alike=_lines, after_s=2) for each in commands]
+    return [Step("reassign-partitions", each, alike=_lines, after_moves=True) for each in commands]
 
 
 STEPS += [
