@@ -755,6 +755,9 @@ class PartitionLog:
             self.recovery_point = 0
             self.keeper.truncating(self, 0)
         forget_snapshots(fs, self.directory)
+        # The start moves up before a segment goes: if the disk fails in between, the log starts in a segment it has.
+        self.log_start_offset = max(self.log_start_offset, min(last.base_offset, self.log_end_offset))
+        self.advance_high_watermark(max(self.high_watermark, self.log_start_offset))
         self._delete_segments([segment for segment in self.segments if segment is not last])
         last.mark_deleted()
         fs.sync_directory(self.directory)
@@ -764,9 +767,10 @@ class PartitionLog:
         self.segments_deleted([last])
         self.producers.clear(offset)
         self.epochs.clear()
-        self._write_epochs()
-        self.log_end_offset = self.log_start_offset = self.recovery_point = offset
+        self.log_end_offset = self.log_start_offset = offset
         self.advance_high_watermark(offset)
+        self._write_epochs()
+        self.recovery_point = offset
         self.forget_gap()
 
     # -- sync (called by `flush`)
