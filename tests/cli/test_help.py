@@ -76,7 +76,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 
 @pytest.fixture
 def script(request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]) -> str:
-    """Of the shell that the test names, which has to be installed."""
+    """Return the completion script for the shell that the test names, which has to be installed."""
     if shutil.which(request.param) is None:
         pytest.skip(f"{request.param} is not installed")
     assert main(["completion", request.param]) == 0

@@ -39,7 +39,7 @@ NOW = 1_700_000_000_000
 
 
 def kafkas_dump(*arguments: str) -> str:
-    """What kafka-dump-log.sh prints."""
+    """Return the output of kafka-dump-log.sh."""
     tool = "org.apache.kafka.tools.DumpLogSegments"
     command = [JAVA, "-XX:TieredStopAtLevel=1", "-Xmx256m", "-cp", f"{KAFKA_JARS}/*", tool, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)

@@ -1,4 +1,4 @@
-"""Where replicas are and which of them leads: ElectLeaders v0-v2 (KIP-183, KIP-460), AlterPartitionReassignments v0-v1,
+"""Places and leaders of replicas: ElectLeaders v0-v2 (KIP-183, KIP-460), AlterPartitionReassignments v0-v1,
 ListPartitionReassignments v0 (KIP-455), AlterReplicaLogDirs v0-v2 (KIP-113), DescribeLogDirs v0-v5 (KIP-113, KIP-827).
 
 ElectLeaders: the controller decides partition by partition. A request without partitions means all, and the answer has

@@ -528,7 +528,7 @@ _Place = tuple[int, int]  # leader, number of the fetcher
 
 
 class _Following(NamedTuple):
-    """By whom a partition is fetched now."""
+    """The present fetcher of a partition."""
 
     fetcher: ReplicaFetcher
     followed: PartitionFetchState

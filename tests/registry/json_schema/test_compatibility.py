@@ -204,7 +204,7 @@ def recursive(random: Random) -> Any:
 
 
 def changed(random: Random, schema: Any) -> Any:
-    """One property has another type, others accept any object in the place of what they refer to."""
+    """Return the schema with another type for one property, and others that take any object in place of a type."""
     new = json.loads(json.dumps(schema))
     properties = [each["properties"] for each in new["definitions"].values()]
     for found in properties:
