@@ -253,12 +253,13 @@ class PartitionLog:
         last_offset = base_offset + header.last_offset_delta
         return AppendInfo(base_offset, last_offset, header.max_timestamp, self.log_start_offset)
 
-    def append_fetched(self, data: Buffer, now: int) -> None:
+    def append_fetched(self, data: Buffer, now: int, leader_start: int = 0) -> None:
         """Append a leader's whole batches, with the same offsets, leader epochs and bytes. Only headers and CRCs are
         looked at. A batch that is cut short at the end of `data` is left for the next fetch.
 
         Args:
             now: wall clock in ms.
+            leader_start: where the leader's log starts; 0 if nobody said so.
 
         Raises:
             CorruptBatch: a batch is damaged or does not follow the log's end. The batches before are appended.
@@ -266,7 +267,7 @@ class PartitionLog:
         """
         view, at = memoryview(data), 0
         if len(view) >= HEADER_SIZE and read_header(view).base_offset < self.log_end_offset:
-            self._step_back(view, now)
+            self._step_back(view, now, leader_start)
         while (header := _batch_at(view, at, self.log_end_offset)) is not None:
             if _is_marker(header):
                 self.append(view[at : at + header.size], now, header=header, origin=Origin.REPLICATION)
@@ -275,8 +276,9 @@ class PartitionLog:
                 epoch = header.partition_leader_epoch
                 at += self._write(view[at:], header, header.base_offset, epoch, None, now, is_run=True)
 
-    def _step_back(self, view: memoryview, now: int) -> None:
-        """Let the log end where the first batch begins, if nothing is stored from the base offset on.
+    def _step_back(self, view: memoryview, now: int, leader_start: int) -> None:
+        """Let the log end where the first batch begins, if nothing is stored from the base offset on, or if the whole
+        log lies below the leader's start: another history, then, whose end happens to be that start.
 
         The leader's log begins within that batch (DeleteRecords), and this one ended there too (Kafka:
         UnexpectedAppendOffsetException).
@@ -286,7 +288,8 @@ class PartitionLog:
             return
         try:
             filled = [segment for segment in self.segments if segment.size]
-            if not filled or header.base_offset >= filled[-1].end_offset():
+            is_free = not filled or header.base_offset >= filled[-1].end_offset()
+            if is_free or self.log_end_offset <= leader_start:
                 self.truncate_or_restart(header.base_offset, now)
         except OSError as error:
             raise self.storage_error(error) from error

@@ -350,6 +350,22 @@ def test_a_batch_that_holds_the_end_of_an_empty_log_is_taken_whole(
     assert (bounds(again), again.epochs.entries, again.producers.entries.keys()) == ((10, 32), [(1, 10)], {7})
 
 
+def test_a_batch_that_holds_the_end_of_another_history_is_taken_whole(
+    trimmed: PartitionLog, follower: PartitionLog
+) -> None:
+    """Ten records that nobody else has end where the leader starts, after DeleteRecords: no epoch tells them apart."""
+    for _ in range(5):
+        follower.append(batch(2), NOW)
+    with pytest.raises(CorruptBatch, match="where 10 is expected"):
+        follower.append_fetched(content(trimmed), NOW)
+    follower.append_fetched(content(trimmed), NOW, trimmed.log_start_offset)
+    follower.advance_high_watermark(32)
+    follower.raise_log_start(10)
+    assert (bounds(follower), content(follower)) == ((10, 32), content(trimmed))
+    again = reloaded(follower)
+    assert (bounds(again), content(again)) == ((10, 32), content(trimmed))
+
+
 def test_a_batch_that_holds_the_end_is_taken_where_older_segments_are_left(
     trimmed: PartitionLog, follower: PartitionLog
 ) -> None:

@@ -156,7 +156,7 @@ class PartitionFetchState:
         log, records = self.log, data.records
         before = log.log_end_offset
         if records:
-            log.append_fetched(records, wall)
+            log.append_fetched(records, wall, data.log_start_offset)
             if log.log_end_offset == before:
                 raise CorruptBatch(f"{len(records)} bytes without a whole batch")
         self.lag = max(0, data.high_watermark - log.log_end_offset)
