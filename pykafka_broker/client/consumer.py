@@ -189,13 +189,11 @@ class Chunk(NamedTuple):
 class _Position:
     """The position in a partition. offset: None until the offset of `time` has been looked up."""
 
-    __slots__ = ("batches", "current", "end_offset", "not_before", "offset", "paused", "records", "time")
+    __slots__ = ("batches", "current", "not_before", "offset", "records", "time")
 
     def __init__(self, time: int | None) -> None:
         self.offset: int | None = None
         self.time = time
-        self.end_offset = -1  # from the last fetch: high watermark, or last stable offset
-        self.paused = False
         self.not_before = 0
         self.drop()
 
@@ -263,14 +261,6 @@ class Consumer:
         """Return the offset of the next record, None while the offset is unknown."""
         return self._positions[TopicPartition(*partition)].offset
 
-    def end_offset(self, partition: tuple[str, int]) -> int:
-        """Return the end offset from the last fetch, -1 before the first fetch."""
-        return self._positions[TopicPartition(*partition)].end_offset
-
-    def pause(self, partition: tuple[str, int], paused: bool = True) -> None:
-        """Stop or resume the delivery of a partition's records."""
-        self._positions[TopicPartition(*partition)].paused = paused
-
     # -- reading
 
     async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
@@ -295,7 +285,7 @@ class Consumer:
         """Return records fetched before."""
         found = []
         for partition, position in self._positions.items():
-            while most > 0 and not position.paused:
+            while most > 0:
                 if position.current is None and not self._next_batch(position):
                     break
                 batch, offset = position.current, position.offset
@@ -328,7 +318,7 @@ class Consumer:
         lost = set(self._leaders.stale())
         searching = False
         for partition, position in self._positions.items():
-            if position.current is not None or position.batches or position.paused or now < position.not_before:
+            if position.current is not None or position.batches or now < position.not_before:
                 continue
             leader = self._leaders.leader(partition)
             if leader == NOBODY:
@@ -430,8 +420,7 @@ class Consumer:
             check_topic(partition.topic, code)
             raise KafkaError(code)
         else:
-            committed = self.settings.isolation_level == 1
-            position.end_offset = data.last_stable_offset if committed else data.high_watermark
+            committed = self.settings.isolation_level == IsolationLevel.READ_COMMITTED
             aborted: list[Any] = list(data.aborted_transactions or ()) if committed else []
             position.batches.extend(batches_of(partition, data.records, aborted, self.settings.check_crcs))
 
