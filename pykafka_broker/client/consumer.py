@@ -16,7 +16,7 @@ from itertools import dropwhile, islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.cluster import NOBODY, Client, Leaders, check_topic, wait_for
+from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders, check_topic, wait_for
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.properties import flag, invalid, number
@@ -165,16 +165,6 @@ def damaged(partition: TopicPartition, offset: int, error: CorruptBatch) -> Clie
 
 
 _VERSIONS = (2, 12)  # records in any format since Kafka 0.10, topics by their names
-_LEADERSHIP = (
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.REPLICA_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    ErrorCode.FENCED_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_LEADER_EPOCH,
-    ErrorCode.OFFSET_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-)
 
 
 class Chunk(NamedTuple):
@@ -409,7 +399,7 @@ class Consumer:
     def _store(self, partition: TopicPartition, position: _Position, data: PartitionData) -> None:
         """Store the records of a partition, unless the position has moved since the request."""
         code = data.error_code
-        if code in _LEADERSHIP:
+        if code in LEADER_ERRORS:
             self._wait(partition)
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             time = self.settings.reset_time(self._client.clock.wall)

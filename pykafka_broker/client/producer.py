@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.client.batches import Batches, Delivery, OnDelivery, ProducerBatch, ProducerIdentity, size_of
-from pykafka_broker.client.cluster import NOBODY, Client, Leaders, PartitionError, wait_for
+from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders, PartitionError, wait_for
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable, check
 from pykafka_broker.client.leaders import by_topic
 from pykafka_broker.client.partitioner import partition_of
@@ -131,7 +131,7 @@ def _codec(name: str) -> int:
 
 
 _TRANSACTION_TIMEOUT_MS = 60_000
-_AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_PASSING = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class ProducerId:
@@ -181,26 +181,15 @@ class ProducerId:
         self.added.clear()
 
     async def _ask(self, request: Any, versions: Versions, part: Callable[[Any], Any] = lambda answer: answer) -> Any:
-        kind, until = CoordinatorType.TRANSACTION, self._client.deadline()
-        while True:
-            try:
-                return await self._client.ask_coordinator(kind, self._id, request, part, versions=versions)
-            except KafkaError as error:
-                if error.code not in _AGAIN or self._client.deadline(0) >= until:
-                    raise
-            await asyncio.sleep(self._client.backoff_ms / 1000)
+        return await self._client.ask_coordinator(
+            CoordinatorType.TRANSACTION, self._id, request, part, passing=_PASSING, versions=versions
+        )
 
 
 # -- the producer
 
 
 _VERSIONS = (3, 11)  # batches of format v2, topics by their names, transactions as before Kafka 4.0
-_LEADERSHIP = (
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-)
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _SENT = PartitionProduceResponse(base_offset=-1)
 _FORGOTTEN = PartitionProduceResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -473,7 +462,7 @@ class Producer:
             return
         overtaken = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.recovering or not first)
         if (_retriable(code) and batch.attempts <= self.settings.retries) or overtaken:
-            if code in _LEADERSHIP or why is not None:
+            if code in LEADER_ERRORS or why is not None:
                 self._leaders.forget(batch.target.topic)
             queue.requeue(batch, now + self._client.backoff_ms)
             return

@@ -390,9 +390,6 @@ def _last(name: str) -> str:
 # -- the schema
 
 
-_BARE = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
-
-
 class AvroSchema:
     """A schema. elsewhere: the names defined by referenced schemas."""
 
@@ -423,7 +420,7 @@ def parse(text: str, library: Mapping[str, str]) -> AvroSchema:
 
 def _json(text: str) -> Json:
     """Read JSON; the name of a primitive type may lack quotes, as for Java's parser."""
-    if text.strip() in _BARE - {"null"}:
+    if text.strip() in PRIMITIVES - {"null"}:
         return text.strip()
     found = read_json(text)
     if not isinstance(found, str | list | dict):

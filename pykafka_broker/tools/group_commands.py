@@ -143,7 +143,7 @@ async def execute(
         listing: the actions that begin with a list of all groups.
     """
     try:
-        extra = {"default.api.timeout.ms": str(whole_number(tool, "timeout"))} if tool.given("timeout") else {}
+        extra = {"default.api.timeout.ms": str(tool.number("timeout"))} if tool.given("timeout") else {}
         async with tool.connect(extra) as client:
             await actions[action](tool, client)
     except ClientError as error:
@@ -390,15 +390,6 @@ def scenario_of(tool: Tool, scenarios: Collection[str] = ALL_SCENARIOS) -> str:
     return found[0]
 
 
-def whole_number(tool: Tool, name: str) -> int:
-    """Return the value of a flag as a number. Raises ClientError."""
-    text = getattr(tool.options, name)
-    try:
-        return long(text)
-    except ValueError:
-        raise ClientError(f"Cannot parse argument '{text}' of option {name.replace('_', '-')}") from None
-
-
 async def targets(
     tool: Tool,
     client: Client,
@@ -417,10 +408,10 @@ async def targets(
     if scenario == "to_latest":
         return await offsets_at(client, partitions, LATEST)
     if scenario == "to_offset":
-        offset = whole_number(tool, scenario)
+        offset = tool.number(scenario)
         return await within(client, dict.fromkeys(partitions, offset))
     if scenario == "shift_by":
-        by = whole_number(tool, scenario)
+        by = tool.number(scenario)
         for each in partitions:
             if each not in committed:
                 raise ToolUsageError(

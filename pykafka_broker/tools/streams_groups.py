@@ -47,7 +47,6 @@ from pykafka_broker.tools.group_commands import (
     scenario_of,
     states_of,
     wanted,
-    whole_number,
 )
 
 # -- tables
@@ -177,8 +176,8 @@ async def run(tool: Tool) -> int:
 def _check(tool: Tool, action: str) -> None:
     """Check which flags go together. Raises ToolUsageError."""
     try:
-        for flag in filter(lambda name: tool.given(name), ("timeout", "to_offset", "shift_by")):
-            whole_number(tool, flag)
+        for flag in filter(tool.given, ("timeout", "to_offset", "shift_by")):
+            tool.number(flag)
     except ClientError as error:
         raise ToolUsageError(str(error)) from None
     check_group_flags(tool, action, topics="input_topic")
