@@ -13,6 +13,7 @@ import csv
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 from pykafka_broker.client.cluster import BrokerNode, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, of_code
@@ -80,6 +81,17 @@ def spelt(partitions: Iterable[TopicPartition]) -> str | None:
 def address_of(node: BrokerNode) -> Row:
     """Return a coordinator for --json."""
     return {"node_id": node.node_id, "host": node.host, "port": node.port}
+
+
+def described_state(group: Any, coordinator: BrokerNode) -> Row:
+    """Return the state of a described share or streams group for --json."""
+    return {
+        "group_id": group.group_id,
+        "state": group.group_state,
+        "member_count": len(group.members),
+        "coordinator": address_of(coordinator),
+        "group_epoch": group.group_epoch,
+    }
 
 
 # -- options
