@@ -25,7 +25,7 @@ from pykafka_broker.protocol.enums import EARLIEST, LATEST, IsolationLevel, Topi
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
-from pykafka_broker.records.control import read_end_transaction_marker
+from pykafka_broker.records.control import AbortedBatches
 from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import BatchHeader, check_crc, peek, read_header, require_whole
@@ -113,9 +113,7 @@ def batches_of(
         aborted: the AbortedTransactions of the answer, if their records are to be skipped.
     """
     data = memoryview(records if records is not None else b"")
-    due = sorted(aborted, key=lambda each: int(each.first_offset))
-    producers: set[int] = set()
-    position = 0
+    skipped, position = AbortedBatches(aborted), 0
     while position < len(data):
         try:
             if (magic := peek(data, position)) is None:
@@ -132,14 +130,9 @@ def batches_of(
         except CorruptBatch as error:
             raise damaged(partition, -1, error) from None
         batch, position = data[position:stop], stop
-        while due and due[0].first_offset <= header.last_offset:
-            producers.add(due.pop(0).producer_id)
-        skipped = header.is_control or (header.is_transactional and header.producer_id in producers)
-        if header.is_control and header.producer_id in producers:
-            marker = read_end_transaction_marker(batch, header)
-            if marker is not None and not marker.commit:
-                producers.discard(header.producer_id)
-        yield FetchedBatch(partition, batch, header, skipped, header.next_offset)
+        if header.is_control:
+            skipped.ends(header, batch)
+        yield FetchedBatch(partition, batch, header, header.is_control or skipped.has(header), header.next_offset)
 
 
 def _old(partition: TopicPartition, data: memoryview) -> Iterator[FetchedBatch]:
