@@ -151,11 +151,6 @@ def _word(name: str) -> str:
 
 
 _KINDS = {_word(kind.name): kind for kind in ACL_RESOURCE_TYPES}
-_POSSIBLE = OPERATIONS | {
-    AclResourceType.TRANSACTIONAL_ID: (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
-    AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
-    AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
-}
 _NAMES = {_word(operation.name): int(operation) for operation in ACL_OPERATIONS} | {_ALL: AclOperation.ALL}
 
 
@@ -230,7 +225,7 @@ def _entries(
 
 def _operations(sentence: str, words: list[str], kind: AclResourceType) -> list[int]:
     named = [word for word in words if word not in ("", ",", "and")]
-    possible = [*map(_word, (operation.name for operation in _POSSIBLE[kind])), _ALL]
+    possible = [*map(_word, (operation.name for operation in OPERATIONS[kind])), _ALL]
     for word in named:
         if word not in possible:
             raise _wrong(sentence, f"{word} is no operation of a {_word(kind.name)}; there are {', '.join(possible)}")
