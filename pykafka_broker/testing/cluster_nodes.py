@@ -63,24 +63,27 @@ def _refused(operation: Callable[..., Any], doc: str, why: str) -> Callable[...,
 
 
 class ClusterNodes(Controlled):
-    """Several brokers and their controller. `_ids` are the ids of the brokers."""
+    """Several brokers, which have the ids `_ids`, and their controller."""
 
     _ids: Sequence[int]
+    _controller_id: int
+
+    @property
+    def nodes(self) -> dict[int, KafkaBroker]:
+        """All nodes by id, with the controller; empty before the start."""
+        raise NotImplementedError
 
     @property
     def brokers(self) -> list[KafkaBroker]:
         """All brokers, sorted by id."""
-        raise NotImplementedError
-
-    @property
-    def nodes(self) -> dict[int, KafkaBroker]:
-        """All nodes by id, with the controller."""
-        raise NotImplementedError
+        return [node for node_id, node in self.nodes.items() if node_id in self._ids]
 
     @property
     def controller(self) -> KafkaBroker:
         """The leader of the metadata."""
-        raise NotImplementedError
+        if not self.nodes:
+            raise BrokerError("the cluster was never started")
+        return self.nodes[self._controller_id]
 
     def broker(self, node_id: int) -> KafkaBroker:
         """Return the broker with the id, for `kill`, `stop`, `start`, `restart`, `pause` and other operations."""
@@ -92,6 +95,24 @@ class ClusterNodes(Controlled):
         if node_id not in self.nodes:
             raise BrokerError("the cluster was never started")
         return self.nodes[node_id]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers, for a client's `bootstrap.servers`."""
+        return ",".join(node.bootstrap_servers for node in self.brokers)
+
+    @property
+    def schema_registry_url(self) -> str:
+        """The addresses of all schema registries, separated by commas."""
+        return ",".join(broker.schema_registry_url for broker in self.brokers)
+
+    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
+        """Return the settings of a client of the cluster, as `KafkaBroker.client_config`."""
+        if client == "schema-registry":
+            return {"url": self.schema_registry_url}
+        first = self.broker(1).client_config(client, user, mechanism)
+        servers = self.broker(1).bootstrap_servers
+        return {name: self.bootstrap_servers if value == servers else value for name, value in first.items()}
 
     @property
     def control(self) -> ControlClient:
@@ -296,7 +317,10 @@ class ClusterNodes(Controlled):
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
         """Raise ValueError for the first unknown node."""
-        raise NotImplementedError
+        known = sorted({*self._ids, self._controller_id})
+        for node_id in wanted:
+            if node_id not in known:
+                raise ValueError(f"there is no node {node_id!r}: {', '.join(map(str, known))}")
 
     # -- operations on each broker
 
