@@ -6,11 +6,7 @@ Rule: the settings are those that a client needs to reach the broker and no othe
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from pykafka_broker.testing.security_spec import SecuritySpec
+from typing import Any
 
 _NAMES = {
     "confluent": "bootstrap.servers",
@@ -55,12 +51,3 @@ def _knows_recovery_strategy() -> bool:
     from confluent_kafka import libversion
 
     return bool(libversion()[1] >= _SINCE_2_10)
-
-
-def secure_client_settings(
-    client: str, bootstrap_servers: str, security: SecuritySpec, folder: Path, user: str | None, mechanism: str | None
-) -> dict[str, Any]:
-    """Return the settings of a client for a broker with certificates in `folder`."""
-    from pykafka_broker.testing.security_spec import settings_of
-
-    return client_settings(client, bootstrap_servers) | settings_of(client, security, folder, user, mechanism)

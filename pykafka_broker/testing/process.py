@@ -292,11 +292,9 @@ class KafkaBroker(Controlled):
             if user is not None or mechanism is not None:
                 raise ValueError("this broker has no users: make it with security=... and users=...")
             return super().client_config(client)
-        from pykafka_broker.testing.client_settings import secure_client_settings
+        from pykafka_broker.testing.security_spec import settings_of
 
-        return secure_client_settings(
-            client, self.bootstrap_servers, self._security, self._certificates, user, mechanism
-        )
+        return super().client_config(client) | settings_of(client, self._security, self._certificates, user, mechanism)
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
         __tracebackhide__ = True
