@@ -28,16 +28,17 @@ def control_address(text: str, token_file: str | None, environment: Mapping[str,
     token = environment.get(TOKEN_VARIABLE) if token_file is None else read_secret("--control-token-file", token_file)
     if token == "":
         raise UsageError("the control token is empty")
-    return _guarded("--control", text, token, f"--control-token-file or {TOKEN_VARIABLE}")
+    wrong = f"others than this machine can reach it, so it needs --control-token-file or {TOKEN_VARIABLE}"
+    return _guarded("--control", text, token, wrong)
 
 
-def _guarded(option: str, text: str, secret: str | None, needed: str) -> HttpAddress:
-    """Return an address. Raises UsageError for an address that needs a secret; `needed` says how to give one."""
+def _guarded(option: str, text: str, secret: str | None, wrong: str) -> HttpAddress:
+    """Return an address. Raises UsageError, with `wrong`, for an address that needs a secret and has none."""
     from pykafka_broker.control.http import HttpAddress
 
     address = HttpAddress(*host_and_port(option, text), secret)
     if address.needs_secret and secret is None:
-        raise UsageError(f"{option} {text}: others than this machine can reach it, so it needs {needed}")
+        raise UsageError(f"{option} {text}: {wrong}")
     return address
 
 
@@ -70,7 +71,8 @@ _NEEDED = {"jsonschema": "jsonschema", "grpc_tools": "grpcio-tools"}  # modules 
 def registry_address(text: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> HttpAddress:
     """Return the address of the registry, from `HOST:PORT` or a local port. Raises UsageError."""
     _must_be_installed(_OPTION)
-    return _guarded(_OPTION, text, _user(user_file, environment), f"{_OPTION}-user-file or {USER_VARIABLE}")
+    wrong = f"others than this machine can reach it, so it needs {_OPTION}-user-file or {USER_VARIABLE}"
+    return _guarded(_OPTION, text, _user(user_file, environment), wrong)
 
 
 def schemas_elsewhere(url: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> SchemasElsewhere:
