@@ -134,7 +134,9 @@ def _to_table(context: Context, ranges: Ranges) -> dict[str, Any]:
     path = f"{folder}/replay={name_of(source_topic(settings), ranges)}"
     records = topics.read_range(spark, settings, source_topic(settings), ranges)
     accepted = events.parse(records, schema, settings).where(F.col(events.REASON).isNull())
-    rows = accepted.dropDuplicates([settings.id_column]).withColumn(date, F.to_date(F.col(settings.time_column)))
+    rows = events.first_of_each_id(accepted, settings.id_column).withColumn(
+        date, F.to_date(F.col(settings.time_column))
+    )
     columns = [*(field.name for field in schema.fields), *events.ORIGIN, date]
     files, unfinished = Files(spark), f"{folder}/_unfinished-{name_of(path, ranges)}"
     files.recover_folder(path)

@@ -24,7 +24,7 @@ from pipeline.errors import (
 )
 from pipeline.listener import Metrics, MetricsListener
 
-Process = Callable[[DataFrame, int], None]
+Process = Callable[[DataFrame, int], dict[str, Any] | None]
 POLL_S = 0.1
 TOLD_TIMEOUT_S = 10.0
 RECORDS_ARE_GONE = (
@@ -46,7 +46,6 @@ MEANINGS: list[tuple[str, type[PipelineError], str]] = [
         "the brokers stopped answering",
     ),
     (r"Failed to find (the )?data source: kafka", SettingsError, "Spark runs without its Kafka connector; see jars"),
-    (r"STATE_STORE_\w*SCHEMA|StateSchemaNotCompatible", SchemaError, "the checkpoint's state has another schema"),
 ]
 
 
@@ -75,17 +74,17 @@ def run_stream(
     checkpoint: str | None,
     *,
     output: str,
-    mode: str = "append",
 ) -> list[Metrics]:
     """Run until there is no more (available-now), or until `context.stop`; the metrics of the batches.
 
-    `output` is the name of what `process` writes: it tells runs of the same job apart.
+    `process` may return what it counted in the batch, for the metrics. `output` is the name of what it writes: it
+    tells runs of the same job apart.
     """
     failure: list[PipelineError] = []
 
     def on_batch(batch: DataFrame, batch_id: int) -> None:
         try:
-            process(batch, batch_id)
+            listener.counts[batch_id] = process(batch, batch_id) or {}
         except PipelineError as error:
             failure.append(error)
             raise
@@ -95,9 +94,7 @@ def run_stream(
     listener.watch(name)
     context.spark.streams.addListener(listener)
     try:
-        writer = _with_trigger(
-            frame.writeStream.outputMode(mode).foreachBatch(on_batch).queryName(name), context.settings.trigger
-        )
+        writer = _with_trigger(frame.writeStream.foreachBatch(on_batch).queryName(name), context.settings.trigger)
         writer = writer.option("checkpointLocation", checkpoint) if checkpoint else writer
         query = writer.start()
         try:

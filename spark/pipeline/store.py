@@ -53,7 +53,7 @@ class Writer:
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         if self._strategy.is_done(batch_id):
             return
-        rows = batch.select(*events.ORIGIN, events.REASON, F.col("_value").cast("string"), *self._columns()).collect()
+        rows = batch.select(*events.ORIGIN, events.REASON, events.as_text("_value"), *self._columns()).collect()
         offsets: dict[int, int] = {}
         for row in rows:
             offsets[row[1]] = max(offsets.get(row[1], 0), row[2] + 1)
