@@ -60,13 +60,14 @@ def as_records(results: DataFrame) -> DataFrame:
 
 
 class Upsert:
-    def __init__(self, settings: Settings, database: Database) -> None:
-        self._settings, self._database = settings, database
+    def __init__(self, context: Context, database: Database) -> None:
+        self._settings, self._kafka, self._database = context.settings, context.kafka, database
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         batch.persist()
         try:
             rows = [tuple(row) for row in batch.select(*COLUMNS).collect()]
+            self._kafka.require_same_topics()
             if rows:
                 with self._database.transaction():
                     self._database.upsert(TABLE, COLUMNS, KEY, rows)
@@ -99,7 +100,7 @@ def run(context: Context) -> dict[str, Any]:
         only_events = parsed.where(F.col(events.REASON).isNull())
         accepted = events.observe_accepted(events.deduplicated(only_events, settings))
         results = windows(accepted, settings)
-        upsert, output = Upsert(settings, database), settings.windows_topic
+        upsert, output = Upsert(context, database), settings.windows_topic
         batches = run_stream(context, JOB, results, upsert, checkpoint, output=output, mode="update")
     finally:
         database.close()

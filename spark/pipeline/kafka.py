@@ -1,5 +1,5 @@
 """What the driver itself asks the brokers. Rule: before a job reads or writes anything, the brokers have answered and
-the topics that it needs are there.
+the topics that it needs are there; before a job writes what it has read, the topic that it read is still the same one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from confluent_kafka import (
 )
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-from pipeline.errors import BrokerUnreachable, JobFailed, PipelineError, UnknownTopic
+from pipeline.errors import BrokerUnreachable, CheckpointError, JobFailed, PipelineError, UnknownTopic
 from pipeline.settings import Settings
 
 Offsets = dict[int, int]  # by partition
@@ -27,6 +27,7 @@ Answer = TypeVar("Answer")
 COMPACTED = {"cleanup.policy": "compact"}
 SILENCE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT)
 READ_WAIT_S, READ_STEP_S = 30.0, 0.05
+PATIENCE_S = 60.0  # with brokers that are silent in the middle of a batch; Spark's own clients wait no longer
 
 
 def is_retriable(code: int) -> bool:
@@ -72,6 +73,7 @@ class Kafka:
         self._config = {**quiet, "bootstrap.servers": settings.bootstrap_servers, **settings.client}
         self._admin = AdminClient(self._config)
         self._outsiders: dict[str, Consumer] = {}
+        self._topic_ids: dict[str, str] = {}
 
     def check_reachable(self) -> None:
         try:
@@ -103,6 +105,42 @@ class Kafka:
             return str(found) if found.get_most_significant_bits() or found.get_least_significant_bits() else ""
 
         return self._retried(ask)
+
+    def remember(self, topic: str) -> str:
+        """Return the id of a topic that the job is going to read, for `require_same_topics` to compare with."""
+        self._topic_ids[topic] = self.topic_id(topic)
+        return self._topic_ids[topic]
+
+    def require_same_topics(self) -> None:
+        """Make sure that what was read until now came from the topics that `remember` saw.
+
+        A batch asks after it has read and before it writes: a topic that was deleted and made anew in between has
+        other records at the same offsets, and a topic id never comes back. Costs one request.
+
+        Raises:
+            CheckpointError: a topic of the same name has taken the place of one of them.
+            UnknownTopic: one of them is gone.
+            BrokerUnreachable: no broker answers for `PATIENCE_S`.
+        """
+        for topic, known in self._topic_ids.items():
+            if known and self._current_id(topic) != known:
+                raise CheckpointError(
+                    f"topic {topic} was deleted and made anew while the job read it: its offsets are other records "
+                    "now, and none of them was written"
+                )
+
+    def _current_id(self, topic: str) -> str:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self.topic_id(topic)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise UnknownTopic(f"topic {topic} was deleted while the job read it") from error
+                if code not in SILENCE or time.monotonic() > deadline:
+                    raise in_words(error) from error
+                time.sleep(READ_STEP_S)
 
     def check_writable(self, topic: str) -> bool:
         """Whether the topic is there; it has to be if the settings don't let us create it."""

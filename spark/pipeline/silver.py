@@ -56,6 +56,7 @@ class Silver:
         batch.persist()
         try:
             counts = {row[0]: row[1] for row in batch.groupBy(F.col(events.REASON).isNull()).count().collect()}
+            self._context.kafka.require_same_topics()
             if counts.get(True):
                 self._write_table(batch.where(F.col(events.REASON).isNull()), batch_id)
             if counts.get(False):
