@@ -17,7 +17,7 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
 from pipeline.errors import BrokerUnreachable, CheckpointError, JobFailed, PipelineError, UnknownTopic
 from pipeline.settings import Settings
@@ -25,6 +25,7 @@ from pipeline.settings import Settings
 Offsets = dict[int, int]  # by partition
 Answer = TypeVar("Answer")
 COMPACTED = {"cleanup.policy": "compact"}
+MAX_MESSAGE_BYTES = 1_048_588
 SILENCE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT)
 READ_WAIT_S, READ_STEP_S = 30.0, 0.05
 PATIENCE_S = 60.0  # with brokers that are silent in the middle of a batch; Spark's own clients wait no longer
@@ -159,6 +160,21 @@ class Kafka:
         except KafkaException as error:
             raise UnknownTopic(f"topic {topic} can't be created: {error.args[0].str()}") from error
         self._await(topic)
+
+    def max_message_bytes(self, topic: str) -> int:
+        """Return how large a batch of the topic may be; Kafka's default where the configs may not be asked for."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+
+        def ask() -> int:
+            found = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource].result()
+            return int(found["max.message.bytes"].value)
+
+        try:
+            return self._retried(ask)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                return MAX_MESSAGE_BYTES
+            raise
 
     def _await(self, topic: str) -> None:
         """A real Kafka's brokers learn of a topic from their controller, a moment after it is made."""

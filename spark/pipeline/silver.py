@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipeline import checkpoints, events, topics
+from pipeline import checkpoints, events, letters, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
 from pipeline.runner import run_stream, totals
@@ -35,19 +35,11 @@ def table_path(settings: Settings) -> str:
     return settings.path("silver")
 
 
-def dead_letters(rejected: DataFrame) -> DataFrame:
-    """The records as they came, with the reason and where they are from added to their headers."""
-    own = [topics.header("reason", F.col(events.REASON))]
-    own += [topics.header(f"source-{name.removeprefix('_')}", F.col(name)) for name in events.ORIGIN]
-    headers = topics.with_headers(F.col("_headers"), own).alias("headers")
-    return rejected.select(F.col("_key").alias("key"), F.col("_value").alias("value"), headers, events.SOURCE_ID)
-
-
 class Silver:
     """What is done with a batch."""
 
-    def __init__(self, context: Context, schema: StructType) -> None:
-        self._context = context
+    def __init__(self, context: Context, schema: StructType, letter_limit: int) -> None:
+        self._context, self._letter_limit = context, letter_limit
         self._settings = context.settings
         self._columns = [field.name for field in schema.fields]
         self._first = True  # only the first batch of a run can be one that was begun before
@@ -72,13 +64,12 @@ class Silver:
         writer.partitionBy(self._settings.date_column, BATCH).parquet(table_path(self._settings))
 
     def _write_dead_letters(self, rejected: DataFrame) -> None:
-        topic, letters = self._settings.dead_letter_topic, dead_letters(rejected)
+        topic = self._settings.dead_letter_topic
+        dead = letters.dead_letters(rejected, self._letter_limit)
         if self._first:
             context = self._context
-            letters = topics.without_present(
-                context.spark, self._settings, context.kafka, letters, topic, events.SOURCE_ID
-            )
-        topics.append(topics.with_id_header(letters, events.SOURCE_ID), self._settings, topic)
+            dead = topics.without_present(context.spark, self._settings, context.kafka, dead, topic, events.SOURCE_ID)
+        topics.append(topics.with_id_header(dead, events.SOURCE_ID), self._settings, topic)
 
 
 def check_table(context: Context, schema: StructType) -> None:
@@ -105,10 +96,12 @@ def run(context: Context) -> dict[str, Any]:
     claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
     checkpoints.check_output(context, claim.id, table_path(settings))
     context.kafka.ensure_topic(settings.dead_letter_topic)
+    letter_limit = letters.limit(settings, context.kafka)
     claim.take()
     checkpoints.take_output(context, claim.id, table_path(settings))
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     parsed = events.observe_read(events.parse(records, schema, settings), schema)
     frame = events.observe_accepted(events.deduplicated(parsed, settings))
-    batches = run_stream(context, JOB, frame, Silver(context, schema), checkpoint, output=table_path(settings))
+    write = Silver(context, schema, letter_limit)
+    batches = run_stream(context, JOB, frame, write, checkpoint, output=table_path(settings))
     return {**totals(batches), "table": table_path(settings), "batches_metrics": batches}

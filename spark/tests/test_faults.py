@@ -11,7 +11,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from pipeline import aggregate, silver, store
+from pipeline import aggregate, silver, store, topics
 from pipeline.database import open_database
 from pipeline.errors import CheckpointError, DataLoss, PipelineError, StoreError
 from pipeline.settings import Settings
@@ -137,6 +137,15 @@ def test_a_topic_that_was_made_anew(
             job(make_context(dataclasses.replace(own, fail_on_data_loss=False)))
     for own in stored_by:
         assert stored(own) == {f"e{n}" for n in range(5)}
+
+
+def test_a_call_to_a_dead_leader_ends_soon(settings: Settings) -> None:
+    """Kafka's clients refuse one of the two limits without the other, so a limit of the person's replaces both."""
+    ours = topics._options(settings, "orders")
+    assert {ours["kafka.request.timeout.ms"], ours["kafka.default.api.timeout.ms"]} == {"15000"}
+    theirs = topics._options(dataclasses.replace(settings, kafka={"request.timeout.ms": "40000"}), "orders")
+    assert (theirs["kafka.request.timeout.ms"], "kafka.default.api.timeout.ms" in theirs) == ("40000", False)
+    assert "fetchOffset.numRetries" not in theirs
 
 
 def written(job: ModuleType, settings: Settings, spark: SparkSession) -> int:
