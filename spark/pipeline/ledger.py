@@ -54,7 +54,7 @@ class Ledger:
     again after a batch, id and time at least."""
 
     def __init__(self, context: Context, path: str, names: LedgerNames, columns: list[str], schema: StructType) -> None:
-        self._spark, self._path, self._names = context.spark, path, names
+        self._spark, self._kafka, self._path, self._names = context.spark, context.kafka, path, names
         self._unfinished = f"{path}/_unfinished"
         self._columns, self._schema = columns, schema
         self._files = Files(context.spark)
@@ -67,12 +67,13 @@ class Ledger:
 
     def add(self, found: DataFrame, batch_id: int) -> Added:
         """Write the events that the table has not. `found`: the table's columns, and the place of each record."""
+        dated = found.withColumn(self._names.date, F.to_date(self._names.time))
+        count, days = dated.agg(F.count(F.lit(1)), F.collect_set(F.col(self._names.date).cast("string"))).collect()[0]
+        self._kafka.require_same_topics()  # the whole batch is read, and nothing is written
         if self._is_first:
             self._remove(batch_id)
             self._newest_us = self._newest_before(batch_id)
             self._is_first = False
-        dated = found.withColumn(self._names.date, F.to_date(self._names.time))
-        count, days = dated.agg(F.count(F.lit(1)), F.collect_set(F.col(self._names.date).cast("string"))).collect()[0]
         bound_us = None if self._newest_us is None else self._newest_us - round(self._watermark_s * 1e6)
         watermark = None if bound_us is None else (EPOCH + timedelta(microseconds=bound_us)).isoformat()
         if not count:

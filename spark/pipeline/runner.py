@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pipeline.context import Context
 from pipeline.errors import (
     BrokerUnreachable,
+    CheckpointError,
     DataLoss,
     JobFailed,
     PipelineError,
@@ -38,6 +39,7 @@ MEANINGS: list[tuple[str, type[PipelineError], str]] = [
         DataLoss,
         RECORDS_ARE_GONE,
     ),
+    (r"RecordTooLarge", JobFailed, "a record is larger than the topic or the producer takes (kafka: max.request.size)"),
     (r"MALFORMED_RECORD|Malformed records|CSV header does not conform", SchemaError, "a file is not of the schema"),
     (r"UnknownTopicOrPartition|UNKNOWN_TOPIC", UnknownTopic, "a topic of the job is gone"),
     (
@@ -103,10 +105,23 @@ def run_stream(
             query.stop()
             listener.wait_until_told(TOLD_TIMEOUT_S)
     except (StreamingQueryException, Py4JJavaError, PySparkException) as error:
-        raise (failure[0] if failure else in_words(error)) from error
+        raise (failure[0] if failure else _reason(context, error)) from error
     finally:
         context.spark.streams.removeListener(listener)
     return listener.batches
+
+
+def _reason(context: Context, error: Exception) -> PipelineError:
+    """Return what ended the stream; offsets that a topic does not have may be those of an earlier one of its name."""
+    meaning = in_words(error)
+    if isinstance(meaning, DataLoss | UnknownTopic):
+        try:
+            context.kafka.require_same_topics()
+        except CheckpointError as replaced:
+            return replaced
+        except PipelineError:
+            pass  # what Spark says comes first
+    return meaning
 
 
 def _with_trigger(writer: Any, trigger: str) -> Any:

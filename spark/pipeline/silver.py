@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipeline import checkpoints, events, topics
+from pipeline import checkpoints, events, letters, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
 from pipeline.ledger import BATCH, Ledger, LedgerNames
@@ -33,20 +33,12 @@ def table_path(settings: Settings) -> str:
     return settings.path("silver")
 
 
-def dead_letters(rejected: DataFrame) -> DataFrame:
-    """The records as they came, with the reason and where they are from added to their headers."""
-    own = [topics.header("reason", F.col(events.REASON))]
-    own += [topics.header(f"source-{name.removeprefix('_')}", F.col(name)) for name in events.ORIGIN]
-    headers = topics.with_headers(F.col("_headers"), own).alias("headers")
-    return rejected.select(F.col("_key").alias("key"), F.col("_value").alias("value"), headers, events.SOURCE_ID)
-
-
 class Silver:
     """What is done with a batch."""
 
-    def __init__(self, context: Context, schema: StructType) -> None:
+    def __init__(self, context: Context, schema: StructType, letter_limit: int) -> None:
         settings = context.settings
-        self._context = context
+        self._context, self._letter_limit = context, letter_limit
         self._settings = settings
         self._columns = [field.name for field in schema.fields]
         names = LedgerNames(settings.id_column, settings.time_column, settings.date_column)
@@ -69,13 +61,12 @@ class Silver:
         return added.counts
 
     def _write_dead_letters(self, rejected: DataFrame) -> None:
-        topic, letters = self._settings.dead_letter_topic, dead_letters(rejected)
+        topic = self._settings.dead_letter_topic
+        dead = letters.dead_letters(rejected, self._letter_limit)
         if self._first:
             context = self._context
-            letters = topics.without_present(
-                context.spark, self._settings, context.kafka, letters, topic, events.SOURCE_ID
-            )
-        topics.append(topics.with_id_header(letters, events.SOURCE_ID), self._settings, topic)
+            dead = topics.without_present(context.spark, self._settings, context.kafka, dead, topic, events.SOURCE_ID)
+        topics.append(topics.with_id_header(dead, events.SOURCE_ID), self._settings, topic)
 
 
 def check_table(context: Context, schema: StructType) -> None:
@@ -102,11 +93,12 @@ def run(context: Context) -> dict[str, Any]:
     claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
     checkpoints.check_output(context, claim.id, table_path(settings))
     context.kafka.ensure_topic(settings.dead_letter_topic)
+    letter_limit = letters.limit(settings, context.kafka)
     claim.take()
     checkpoints.take_output(context, claim.id, table_path(settings))
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     frame = events.observe_read(events.parse(records, schema, settings), schema)
-    process = Silver(context, schema)
+    process = Silver(context, schema, letter_limit)
     try:
         batches = run_stream(context, JOB, frame, process, checkpoint, output=table_path(settings))
     finally:

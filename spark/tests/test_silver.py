@@ -2,6 +2,7 @@
 schema."""
 
 import dataclasses
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from pipeline import reference, silver
 from pipeline.context import Context
-from pipeline.errors import CheckpointError, PipelineError, SchemaError
+from pipeline.errors import CheckpointError, PipelineError, SchemaError, SettingsError
 from pipeline.events import EMPTY, NOT_OF_SCHEMA, NOT_TEXT
 from pipeline.generate import Generator
 from pipeline.ledger import Ledger
@@ -217,3 +218,55 @@ def test_whose_the_checkpoint_and_the_table_are(
     with pytest.raises(CheckpointError, match="was written with another checkpoint"):
         silver.run(make_context(settings))
     assert not checkpoint.exists()  # so that the old one can be brought back
+
+
+def test_a_dead_letter_fits(settings: Settings, make_context: Any, make_topic: Any, make_settings: Any) -> None:
+    """Whatever is too large beside the headers that are added is cut, and the headers say what it was."""
+    topic, dead = make_topic(settings.bronze_topic), make_topic(settings.dead_letter_topic, max_message_bytes="200000")
+    headers = [("h" * 100, b"v" * 100)] * 400
+    records: list[dict[str, Any]] = [
+        {"key": b"k", "value": b"{" * 1_048_400},
+        {"key": b"k" * 300_000, "value": b"{"},
+        {"key": b"k", "value": b"{" * 500, "headers": headers[:200]},
+        {"key": b"k", "value": b"{" * 300_000, "headers": headers},
+        {"key": b"k" * 400_000, "value": b"{" * 300_000, "headers": headers},
+        {"value": None, "headers": [("", None)] * 30_000},
+        {"key": b"k", "value": b"{" * 195_000, "headers": [("h", "ü".encode())]},
+    ]
+    limits = {"message.max.bytes": 1_100_000, "log_level": 0}
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, **limits})
+    for record in records:
+        producer.produce(topic, **record)
+    assert producer.flush(30) == 0
+    context = make_context(settings)
+    assert silver.run(context)["rejected"] == len(records)
+    found = {int(dict(letter.headers())["source-offset"]): letter for letter in context.kafka.read_all(dead)}
+    assert found.keys() == set(range(len(records)))
+    cut = {
+        offset: {name.split("-")[1] for name, _ in letter.headers() if name.endswith("-sha256")}
+        for offset, letter in found.items()
+    }
+    assert cut == {0: {"value"}, 1: {"key"}, 2: set(), 3: {"value", "headers"}, 4: {"key", "value", "headers"},
+                   5: {"headers"}, 6: set()}  # fmt: skip
+    for offset, letter in found.items():
+        record, own = records[offset], dict(letter.headers())
+        parts: list[tuple[str, Any]] = [("key", letter.key()), ("value", letter.value())]
+        for name, got in parts:
+            whole: Any = record.get(name)
+            if name not in cut[offset]:
+                assert got == whole
+                continue
+            assert got == whole[: len(got)]
+            assert len(got) > 40_000
+            assert own[f"source-{name}-length"].decode() == str(len(whole))
+            assert own[f"source-{name}-sha256"].decode() == hashlib.sha256(whole).hexdigest()
+        if "headers" in cut[offset]:
+            joined = b"".join(name.encode() + (value or b"") for name, value in record["headers"])
+            assert own["source-headers-sha256"].decode() == hashlib.sha256(joined).hexdigest()
+            assert letter.headers()[0][0] == "reason"
+    assert silver.run(context)["rows"] == 0
+    make_topic(f"{dead}-small", max_message_bytes="1000")
+    small = make_settings(dead_letter_topic=f"{dead}-small", bronze_topic=topic, data_dir=settings.data_dir + "-small")
+    with pytest.raises(SettingsError, match=r"max.message.bytes of topic .* is 1000, and a dead letter needs 4096"):
+        silver.run(make_context(small))
+    assert not Path(small.data_dir).exists()
