@@ -186,7 +186,7 @@ class ProducerId:
         await self._ask(AddOffsetsToTxnRequest(self._id, producer_id, epoch, group), (0, 3))
         self._offsets_added = True
         topics = [
-            TxnOffsetCommitRequestTopic(name, [TxnOffsetCommitRequestPartition(*each) for each in of])
+            TxnOffsetCommitRequestTopic(name, partitions=[TxnOffsetCommitRequestPartition(*each) for each in of])
             for name, of in grouped(offsets)
         ]
         request = TxnOffsetCommitRequest(self._id, group, producer_id, epoch, topics=topics)

@@ -222,7 +222,7 @@ class MetadataLeader(MetadataSource):
         self.log.lead(self._clock.wall)
         self.controller.kraft_version = self.log.kraft_version
         if not self.image.features:
-            first = bootstrap.bootstrap_records(self._fs, directory, self._clock.wall)
+            first = bootstrap.bootstrap_records(self._fs, directory, self._clock.wall, self.controller.config)
             self.commit(bootstrap.first_records(self.controller, first))
 
     def reconfigure(self, config: BrokerConfig) -> None:
