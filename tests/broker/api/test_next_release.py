@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from pykafka_broker.errors import FrameError
+from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.runtime import Message
 from tests.broker.api.next_release import RECORDED, Talk
 from tests.broker.api.real_broker import RealBroker
@@ -51,6 +53,34 @@ def as_far_as_it_works(answer: dict[str, Any]) -> dict[str, Any]:
     for part in ("supported_features", "finalized_features"):
         answer[part].sort(key=repr)
     return answer
+
+
+def test_its_directory_is_refused_by_a_broker_of_today_as_kafka_4_4s_is_by_4_3(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path, **{"pykafka.emulate": "4.4"})
+    broker.stop()
+    broker.settings["pykafka.emulate"] = ""
+    with pytest.raises(LogDirectoryError, match=r"has metadata\.version 33, and this broker supports levels up to 30"):
+        broker.start()
+    broker.settings["pykafka.emulate"] = "4.4"
+    broker.start()
+    [level] = {f.max_version_level for f in features(broker) if f.name == "metadata.version"}
+    assert level == 33
+
+
+def features(broker: RealBroker) -> list[Any]:
+    answer: Any = broker.call(ApiVersionsRequest("test", "1"), 4)
+    return list(answer.finalized_features)
+
+
+def test_a_directory_of_today_stays_at_its_level_until_it_is_raised(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path)
+    broker.stop()
+    broker.settings["pykafka.emulate"] = "4.4"
+    broker.start()
+    assert {f.name: f.max_version_level for f in features(broker)}["metadata.version"] == 30
+    raised = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("metadata.version", 33, upgrade_type=1)])
+    assert broker.call(raised, 1).error_code == 0
+    assert {f.name: f.max_version_level for f in features(broker)}["metadata.version"] == 33
 
 
 @pytest.mark.parametrize(
