@@ -15,7 +15,11 @@ from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
-from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.create_topics_request import (
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
 from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
@@ -27,6 +31,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 )
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
     StreamsGroupHeartbeatRequest,
@@ -46,19 +51,28 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
 )
 from pykafka_broker.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
+from pykafka_broker.records.record import BatchRecord
 
 RECORDED = Path(__file__).with_name("next_release.json")
 Ask = Callable[[Message, int], Any]
 UNKNOWN = b"u" * 16  # a topic id
 VARYING = {"finalized_features_epoch", "client_host", "client_id"}
+NOW_MS = 1_700_000_000_000  # the time of records
 _TRIES, _EVERY_S = 100, 0.2  # until a coordinator of Kafka's is there
+
+
+def _error_of_topic(answer: Any) -> int:
+    [topic] = answer.topics
+    return int(topic.error_code) or max(int(each.error_code) for each in topic.partitions)
 
 
 class Talk:
     """The answers by what was asked: `told` fills up as the parts of the talk are played."""
 
     def __init__(self, ask: Ask, settle: Callable[[], None] = lambda: None) -> None:
-        """`settle` waits until a coordinator has heard of new topics."""
+        """`settle` waits until leaders and coordinators have heard of new topics."""
         self.ask, self._settle = ask, settle
         self.told: dict[str, Any] = {}
         self._ids = {ZERO_UUID: "no id", UNKNOWN: "an unknown id"}
@@ -71,6 +85,7 @@ class Talk:
         self._groups()
         self._streams_groups()
         self._configs()
+        self._bombs()
         return self.told
 
     def _tell(self, asked: str, request: Message, version: int) -> Any:
@@ -103,6 +118,21 @@ class Talk:
 
     # -- parts
 
+    def _bombs(self) -> None:
+        """Produce records of 207 bytes, without their length, in topics that take as much or less."""
+        value = b"x" * 200
+        topics = [(limit, kept_as) for limit in (206, 207) for kept_as in ("producer", "zstd", "uncompressed")]
+        for limit, kept_as in topics:
+            self._topic(f"takes-{limit}-{kept_as}", max_decompressed_message_bytes=limit, compression_type=kept_as)
+        self._settle()
+        for limit, kept_as in topics:
+            for codec in (NONE, GZIP, SNAPPY, LZ4, ZSTD):
+                topic = f"takes-{limit}-{kept_as}"
+                records = [BatchRecord(index, NOW_MS, None, value) for index in range(3)]
+                batch = bytes(build_batch(records, codec=codec))
+                data = TopicProduceData(topic, partition_data=[PartitionProduceData(0, batch)])
+                self._tell(f"{topic}: {CODEC_NAMES[codec]}", ProduceRequest(None, -1, 10_000, [data]), 12)
+
     def _api_versions(self) -> None:
         self._tell("ApiVersions 4", ApiVersionsRequest("test", "1"), 4)
         clusters = {"no": None, "this": self.cluster_id, "another": "another", "an empty": ""}
@@ -116,10 +146,11 @@ class Talk:
         for controller_id in (1, 99, -1):
             self._tell(f"unregister controller {controller_id}", UnregisterControllerRequest(controller_id), 0)
 
-    def _topic(self, name: str) -> bytes:
-        self.ask(CreateTopicsRequest([CreatableTopic(name, 2, 1)]), 7)
+    def _topic(self, name: str, **configs: object) -> bytes:
+        set_to = [CreatableTopicConfig(key.replace("_", "."), str(value)) for key, value in configs.items()]
+        self.ask(CreateTopicsRequest([CreatableTopic(name, 2, 1, configs=set_to)]), 7)
         asked = MetadataRequest([MetadataRequestTopic(name=name)])
-        topic_id = bytes(self._until(asked, 12, lambda answer: answer.topics[0].error_code).topics[0].topic_id)
+        topic_id = bytes(self._until(asked, 12, _error_of_topic).topics[0].topic_id)
         self._ids[topic_id] = f"the id of {name}"
         return topic_id
 
