@@ -272,7 +272,7 @@ class KafkaBroker(Controlled):
         config = security.write(self._certificates)
         self._properties.touch(mode=0o600)
         self._properties.write_text(format_properties(config), encoding="latin-1")
-        security.write_first_records(Path(self.config.get("metadata.log.dir", self.data_dir)))
+        security.write_first_records(Path(self.config.get("metadata.log.dir", self.data_dir)), self.emulate)
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
         """Return the settings of a client: "confluent", "kafka-python", "aiokafka", "java", "spark" or

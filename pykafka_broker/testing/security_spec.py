@@ -384,18 +384,25 @@ class SecuritySpec:
             config[key] = jaas_line(mechanism, options)
         return config
 
-    def write_first_records(self, directory: Path) -> None:
-        """Write users and ACLs for the first start of a broker; not with metadata in the directory."""
+    def write_first_records(self, directory: Path, emulate: str | None = None) -> None:
+        """Write users and ACLs for the first start of a broker; not with metadata in the directory.
+
+        Args:
+            emulate: the release that the broker passes for.
+        """
         if (directory / "__cluster_metadata-0").exists():
             return
         from pykafka_broker.cluster.bootstrap import format_records
+        from pykafka_broker.cluster.features import first_levels
         from pykafka_broker.cluster.formatting import MECHANISMS as KINDS
         from pykafka_broker.cluster.records import ApiMessageAndVersion
         from pykafka_broker.cluster.scram import credential, salted_password
         from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
+        from pykafka_broker.config import BrokerConfig
+        from pykafka_broker.config.extensions import EMULATE
         from pykafka_broker.log.filesystem import OsFileSystem
 
-        records = format_records()
+        records = format_records(first_levels(BrokerConfig({EMULATE: emulate or ""})))
         for mechanism in (each for each in self.mechanisms if each in KINDS):
             kind = KINDS[mechanism]
             for name, password in self.passwords.items():

@@ -32,7 +32,9 @@ def api_versions(node: RealBroker, version: int) -> Any:
 @pytest.mark.parametrize("name", ANSWERING)
 def test_api_versions_are_those_of_the_release(tmp_path: Path, name: str) -> None:
     node = emulating(tmp_path, name)
-    apis = release(name).apis
+    apis = dict(release(name).apis)
+    if name.startswith("4."):
+        apis[ApiKey.PRODUCE] = (0, apis[ApiKey.PRODUCE][1])  # offered for librdkafka, and not served
     for version in range(apis[ApiKey.API_VERSIONS][1] + 1):
         answer = api_versions(node, version)
         assert {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys} == apis
@@ -48,7 +50,8 @@ def test_before_0_10_the_question_closes_the_connection(tmp_path: Path, name: st
 
 
 @pytest.mark.parametrize(
-    ("name", "own_range"), [("0.10", []), ("2.3", []), ("2.4", [(18, 0, 3)]), ("4.3", [(18, 0, 4)])]
+    ("name", "own_range"),
+    [("0.10", []), ("2.3", []), ("2.4", [(18, 0, 3)]), ("4.3", [(18, 0, 4)]), ("4.4", [(18, 0, 5)])],
 )
 def test_a_version_of_api_versions_that_is_too_new(tmp_path: Path, name: str, own_range: list[Any]) -> None:
     node = emulating(tmp_path, name)
