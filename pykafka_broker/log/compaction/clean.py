@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log.compaction.filter import BatchFilter, CleanedTransactions
-from pykafka_broker.log.compaction.latest import LEAST_RECORD_BYTES, LatestRecords, iter_spans, records_bytes
+from pykafka_broker.log.compaction.latest import LEAST_RECORD_BYTES, LatestRecords, records_bytes
 from pykafka_broker.log.compaction.request import CleanedSegment, CleanRequest, CleanResult
 from pykafka_broker.log.filesystem import Buffer, FileCache, FileSystem, OsFileSystem
 from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
@@ -118,7 +118,7 @@ class PartitionCleaner:
             data = records_bytes(batch.data, header, self._request.most_unpacked_bytes)
             if not latest.has_room(min(header.count, len(data) // LEAST_RECORD_BYTES)):
                 return False
-            latest.learn(header.base_offset, iter_spans(data, header.count))
+            latest.learn(header.base_offset, data, header.count)
         if header.producer_id in self._request.producers and not header.is_control:
             self._last_learned[header.producer_id] = header.last_offset
         latest.latest_offset = header.last_offset
