@@ -28,10 +28,12 @@ from pykafka_broker.log.compaction.latest import (
     iter_spans,
     marked_places,
     records_bytes,
+    records_place,
 )
 from pykafka_broker.log.compaction.request import LastBatches
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.log.index import AbortedTransaction
+from pykafka_broker.log.scan import ScannedBatch
 from pykafka_broker.records.builder import varint
 from pykafka_broker.records.compression import NONE, compress
 from pykafka_broker.records.control import ABORT, COMMIT, read_control_type
@@ -130,8 +132,9 @@ class BatchFilter:
         self._wall = wall
         self._new_horizon = wall + delete_retention_ms
 
-    def keep(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+    def keep(self, scanned: ScannedBatch) -> Buffer | None:
         """Return the batch for the cleaned log; None if nothing of the batch stays."""
+        header, batch = scanned.header, scanned.data
         if header.is_control:
             return self._keep_control(header, batch)
         if self._transactions.is_aborted(header):
@@ -143,8 +146,8 @@ class BatchFilter:
             return self._emptied(header)
         if GONE not in marks:
             return batch
-        data = records_bytes(batch, header, self._most_unpacked_bytes)
-        return rewrite(header, data, marked_places(data, marks), header.delete_horizon_ms)
+        data, begin, _ = records_place(scanned, self._most_unpacked_bytes)
+        return rewrite(header, data, marked_places(data, marks, begin), header.delete_horizon_ms)
 
     def _keep_spans(self, header: BatchHeader, batch: memoryview, marks: bytearray | None) -> Buffer | None:
         data = records_bytes(batch, header, self._most_unpacked_bytes)

@@ -20,6 +20,7 @@ from struct import Struct
 from typing import Any
 
 from pykafka_broker.log.filesystem import Buffer
+from pykafka_broker.log.scan import ScannedBatch
 from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, decompress
 from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader
@@ -53,6 +54,15 @@ def records_bytes(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOM
     if header.codec == NONE:
         return bytes(memoryview(batch)[HEADER_SIZE : header.size])
     return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], max_bytes)
+
+
+def records_place(batch: ScannedBatch, max_bytes: int) -> tuple[bytes, int, int]:
+    """Return bytes with the records, uncompressed, and where the records begin and end: plain ones are not copied."""
+    header, at = batch.header, batch.at
+    if header.codec == NONE:
+        return batch.piece, at + HEADER_SIZE, at + header.size
+    data = records_bytes(batch.data, header, max_bytes)
+    return data, 0, len(data)
 
 
 def iter_spans(data: bytes, count: int) -> Iterator[Span]:
@@ -103,8 +113,8 @@ def iter_spans(data: bytes, count: int) -> Iterator[Span]:
         raise InvalidRecord("the records end too early") from None
 
 
-def keys_of(data: bytes, count: int) -> tuple[list[Any], bytearray]:
-    """Return the key of each of `count` records from the start of `data`, or None, and a mark: GONE without a key.
+def keys_of(data: bytes, count: int, begin: int, limit: int) -> tuple[list[Any], bytearray]:
+    """Return the key of each of `count` records in [begin, limit), or None, and a mark: GONE without a key.
 
     `iter_spans` in a shorter form: all records are asked for their keys, few for anything else. Records of one size
     often follow each other, and are then looked at together.
@@ -114,7 +124,7 @@ def keys_of(data: bytes, count: int) -> tuple[list[Any], bytearray]:
     """
     keys: list[Any] = []
     marks = bytearray()
-    end, limit = 0, len(data)
+    end = begin
     try:
         while len(keys) < count:
             start = end
@@ -142,24 +152,23 @@ def keys_of(data: bytes, count: int) -> tuple[list[Any], bytearray]:
             position += 1
             if value > 127:
                 value, position = _long(data, position, value)
-            begin = position
+            key_begin = position
             if not value & 1:
                 position += value >> 1
             if position >= end:
                 raise InvalidRecord(f"a record ends at byte {end}, its value has yet to come at {position}")
-            keys.append(None if value & 1 else data[begin:position])
+            keys.append(None if value & 1 else data[key_begin:position])
             # a null value is the varint -1, which is the byte 1; any other length has another first byte
             marks.append(GONE if value & 1 else VALUE if data[position] != 1 else TOMBSTONE)
             if end < limit and data[end] == first and len(keys) < count:
-                form = (start, attributes, key_length, begin, position, end)
+                form = (start, attributes, key_length, key_begin, position, end)
                 alike = _records_alike(data, form, min(count - len(keys), (limit - end) // (end - start)))
                 stride, more = end - start, alike * (end - start)
                 if value & 1:
                     keys += [None] * alike
                 else:
-                    keys += [
-                        data[at : at + position - begin] for at in range(begin + stride, begin + stride + more, stride)
-                    ]
+                    length, next_key = position - key_begin, key_begin + stride
+                    keys += [data[at : at + length] for at in range(next_key, next_key + more, stride)]
                 marks += marks[-1:] * alike
                 end += more
     except IndexError:
@@ -187,10 +196,10 @@ def _records_alike(data: bytes, form: tuple[int, ...], most: int) -> int:
     return most
 
 
-def marked_places(data: bytes, marks: bytes | bytearray) -> list[Place]:
-    """Return the records with a mark other than 0. All records were read before, so the data is sound."""
+def marked_places(data: bytes, marks: bytes | bytearray, begin: int = 0) -> list[Place]:
+    """Return the records with a mark other than 0, the first at `begin`. All were read before, so the data is sound."""
     places = []
-    position = 0
+    position = begin
     for mark in marks.rstrip(b"\0"):
         start = position
         value = data[position]
@@ -260,20 +269,20 @@ class LatestRecords:
         marks = len(self._marks) + count + _BATCH_BYTES * len(self._base_offsets)
         return len(self) + count <= capacity and marks <= self._mark_bytes
 
-    def learn(self, base_offset: int, data: bytes, count: int) -> None:
-        """Learn a batch's records; `has_room` comes first.
+    def learn(self, base_offset: int, data: bytes, count: int, begin: int, end: int) -> None:
+        """Learn a batch's records, which stand in [begin, end) of `data`; `has_room` comes first.
 
         Raises:
             InvalidRecord: the data holds no such records.
         """
-        keys, marks = keys_of(data, count)
+        keys, marks = keys_of(data, count, begin, end)
         number = len(self._marks)
         self._base_offsets.append(base_offset)
         self._first_numbers.append(number)
         self._marks += marks
         early = 0
         if base_offset < self.first_offset:
-            early = sum(base_offset + span[3] < self.first_offset for span in iter_spans(data, count))
+            early = sum(base_offset + span[3] < self.first_offset for span in iter_spans(data[begin:end], count))
             self._early = number + early
             self._marks[number : number + early] = bytes(mark and UNKNOWN for mark in marks[:early])
         if GONE in marks:

@@ -37,7 +37,7 @@ def learn(latest: LatestRecords, base_offset: int, *rows: Row) -> None:
     """Learn a batch of records."""
     records = [BatchRecord(delta, 0, key, b"v" if has_value else None) for delta, key, has_value in rows]
     data = bytes(build_batch(records, base_offset=0)[HEADER_SIZE:]) if records else b""
-    latest.learn(base_offset, data, len(records))
+    latest.learn(base_offset, b"before" + data + b"behind", len(records), 6, 6 + len(data))
 
 
 def all_in_a_row(*keys: bytes) -> list[Row]:
@@ -151,7 +151,7 @@ def test_spans_are_the_records(seed: int, codec: int) -> None:
     assert [(delta, header.base_timestamp + stamp, key, full) for _, _, _, delta, stamp, key, full in spans] == [
         (record.offset, record.timestamp, record.key, record.value is not None) for record in records
     ]
-    keys, known = keys_of(data, header.count)
+    keys, known = keys_of(data, header.count, 0, len(data))
     assert keys == [record.key for record in records]
     assert known == bytes(mark_of(record) for record in records)
     assert [start for start, *_ in spans][1:] == [end for _, _, end, *_ in spans][:-1]
@@ -189,12 +189,17 @@ def test_records_that_are_alike_are_told_from_those_that_are_not(seed: int) -> N
         records.append(BatchRecord(number, stamp + draw.choice([0, 0, 0, 70]), key, value, headers))
         stamp += draw.choice([0, 1, 50])
     data = bytes(build_batch(records, base_offset=0)[HEADER_SIZE:])
-    assert keys_of(data, len(records)) == ([each.key for each in records], bytearray(map(mark_of, records)))
+    assert keys_of(data, len(records), 0, len(data)) == (
+        [each.key for each in records],
+        bytearray(map(mark_of, records)),
+    )
     damaged = bytearray(data)
     for _ in range(20):
         damaged[:] = data
         damaged[draw.randrange(len(data))] ^= 1 << draw.randrange(8)
-        assert _read(keys_of, bytes(damaged), len(records)) == _read(keys_one_by_one, bytes(damaged), len(records))
+        assert _read(lambda data, count: keys_of(data, count, 0, len(data)), bytes(damaged), len(records)) == _read(
+            keys_one_by_one, bytes(damaged), len(records)
+        )
 
 
 def keys_one_by_one(data: bytes, count: int) -> tuple[list[bytes | None], bytearray]:
@@ -230,7 +235,7 @@ def test_every_cut_is_refused() -> None:
         with pytest.raises(InvalidRecord):
             list(iter_spans(data[:length], header.count))
         with pytest.raises(InvalidRecord):
-            keys_of(data[:length], header.count)
+            keys_of(data, header.count, 0, length)
 
 
 def test_a_timestamp_in_more_bytes_than_it_needs_is_written_anew() -> None:
