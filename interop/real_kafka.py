@@ -82,7 +82,8 @@ def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:
 
 class RealKafka:
     """One node of Apache Kafka, broker and controller in one process; `data_dir` is its log directory. `standalone`:
-    its quorum is a dynamic one, with kraft.version 1 (KIP-853)."""
+    its quorum is a dynamic one, with kraft.version 1 (KIP-853). `plugins`: a folder with classes that the config names.
+    """
 
     def __init__(
         self,
@@ -93,6 +94,7 @@ class RealKafka:
         heap: str = "512m",
         standalone: bool = False,
         jvm: Sequence[str] = (),
+        plugins: Path | None = None,
     ) -> None:
         self._owns_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="real-kafka-"))
@@ -103,7 +105,7 @@ class RealKafka:
         self.process: subprocess.Popen[bytes] | None = None
         self._guard: Guard | None = None
         self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC", *jvm]
-        self._classpath = kafka_classpath()
+        self._classpath = kafka_classpath() if plugins is None else f"{kafka_classpath()}{os.pathsep}{plugins}"
         self._standalone = standalone
         self._properties = self.directory / "server.properties"
         self._write_properties(config or {})

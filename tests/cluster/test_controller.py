@@ -176,6 +176,14 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
             "Illegal client matching pattern: client_id",
         ),
         (
+            CLIENT_METRICS,
+            "m",
+            "match",
+            "client_id=",
+            ErrorCode.INVALID_CONFIG,
+            "Illegal client matching pattern: client_id=",
+        ),
+        (
             BROKER,
             "1",
             "max.connections",
