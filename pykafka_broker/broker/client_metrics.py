@@ -11,7 +11,7 @@ them lets all clients begin anew. (Kafka: ClientMetricsManager)
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -162,15 +162,15 @@ class ClientPushes:
 class ClientMetricsManager:
     """The clients of a broker that push metrics, or ask for what to push.
 
-    counts: refused requests by the error's name. pushed: what was pushed, by client instance, also of clients that
-    have gone.
+    errors: refused requests since the start, by error. pushed: what was pushed, by client instance, also of clients
+    that have gone.
     """
 
     def __init__(self, image: Callable[[], MetadataImage], max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.instances: OrderedDict[bytes, ClientInstance] = OrderedDict()
         self.pushed: OrderedDict[bytes, ClientPushes] = OrderedDict()
-        self.errors: dict[str, int] = {}
+        self.errors: Counter[ErrorCode] = Counter()
         self._image = image
         self._generation = -1  # of the image that the subscriptions were read from
         self._configs: dict[str, Mapping[str, str]] = {}
@@ -184,7 +184,7 @@ class ClientMetricsManager:
         try:
             instance.check_get(context.now)
         except ApiError as error:
-            self._count(error)
+            self.errors[error.code] += 1
             raise
         return instance
 
@@ -215,7 +215,7 @@ class ClientMetricsManager:
         except ApiError as error:
             if instance is not None:
                 instance.last_error = error.code
-            self._count(error)
+            self.errors[error.code] += 1
             raise
         instance.last_error = ErrorCode.NONE
         self._keep(instance_id, context, terminating, len(metrics), payload, wall_ms)
@@ -281,7 +281,3 @@ class ClientMetricsManager:
             kept.payload = payload
         while len(self.pushed) > _MOST_PUSHES or self._pushed_bytes > _MOST_PUSHED_BYTES:
             self._pushed_bytes -= len(self.pushed.popitem(last=False)[1].payload)
-
-    def _count(self, error: ApiError) -> None:
-        name = error.code.name
-        self.errors[name] = self.errors.get(name, 0) + 1

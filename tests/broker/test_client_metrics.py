@@ -120,4 +120,4 @@ def test_refused_pushes_are_counted() -> None:
         with pytest.raises(ApiError) as caught:
             clients.push(1)
     assert caught.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
-    assert clients.manager.errors == {"THROTTLING_QUOTA_EXCEEDED": 2}
+    assert clients.manager.errors == {ErrorCode.THROTTLING_QUOTA_EXCEEDED: 2}

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pykafka_broker.control.api.groups import all_groups, committed, summary
+from pykafka_broker.control.api.telemetry import of_clients
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Text
 from pykafka_broker.control.traffic.request_log import RequestCounts
@@ -146,6 +147,7 @@ class _Collected:
         yield from _of_groups(self._control)
         yield from _of_logs(self._control)
         yield from of_cluster(self._control.broker.node)
+        yield from of_clients(self._control.services.client_metrics)
         yield _gauge(
             "pykafka_broker_event_loop_delay_seconds", "How long the loop let this request wait", self._delay_s
         )
