@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from interop import ROOT
 from interop.jars import KAFKA_VERSION, kafka_jars, release_jars
@@ -53,10 +52,9 @@ def scenarios(name: str, config: dict[str, str]) -> Recording:
 def telemetry() -> None:
     """Play the scenarios of telemetry, which Kafka offers with a receiver of the metrics only."""
     plugins = java_classes("TelemetryReceiver", KAFKA_VERSION)
-    with TemporaryDirectory() as folder:
-        config = {"metric.reporters": "TelemetryReceiver", "telemetry.file": f"{folder}/pushes", **pushing.CONFIG}
-        with RealKafka(config, plugins=plugins) as kafka:
-            python("tests/scenarios/telemetry/record.py", kafka.bootstrap_servers)
+    config = {"metric.reporters": "TelemetryReceiver", **pushing.CONFIG}
+    with RealKafka(config, plugins=plugins) as kafka:
+        python("tests/scenarios/telemetry/record.py", kafka.bootstrap_servers)
 
 
 def described_configs() -> None:

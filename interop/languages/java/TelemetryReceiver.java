@@ -1,42 +1,22 @@
-import java.io.IOException;
-import java.io.UncheckedIOException;
-import java.nio.file.Files;
-import java.nio.file.Path;
-import java.nio.file.StandardOpenOption;
-import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.common.metrics.KafkaMetric;
 import org.apache.kafka.common.metrics.MetricsReporter;
-import org.apache.kafka.server.telemetry.ClientTelemetry;
-import org.apache.kafka.server.telemetry.ClientTelemetryReceiver;
+import org.apache.kafka.server.telemetry.ClientTelemetryExporter;
+import org.apache.kafka.server.telemetry.ClientTelemetryExporterProvider;
 
 /**
- * A receiver of the metrics of clients, which a broker of Kafka needs to offer telemetry (KIP-714). Each push becomes a
- * line in the file that the broker's config `telemetry.file` names: instance id, terminating, content type, bytes.
+ * A receiver of the metrics of clients, which drops them: a broker of Kafka offers telemetry to clients only where one
+ * of its `metric.reporters` is such a receiver (KIP-714).
  */
-public class TelemetryReceiver implements MetricsReporter, ClientTelemetry {
-    private Path file;
-
+public class TelemetryReceiver implements MetricsReporter, ClientTelemetryExporterProvider {
     @Override
-    public void configure(Map<String, ?> configs) {
-        file = Path.of(String.valueOf(configs.get("telemetry.file")));
+    public ClientTelemetryExporter clientTelemetryExporter() {
+        return (context, payload) -> { };
     }
 
     @Override
-    public ClientTelemetryReceiver clientReceiver() {
-        return (context, payload) -> {
-            byte[] data = new byte[payload.data().remaining()];
-            payload.data().duplicate().get(data);
-            String line = String.join(" ", payload.clientInstanceId().toString(),
-                String.valueOf(payload.isTerminating()), payload.contentType().replace(" ", ""),
-                HexFormat.of().formatHex(data));
-            try {
-                Files.writeString(file, line + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
-            } catch (IOException error) {
-                throw new UncheckedIOException(error);
-            }
-        };
+    public void configure(Map<String, ?> configs) {
     }
 
     @Override
