@@ -90,9 +90,10 @@ def _text(value: Any) -> str:
 
 def prometheus_name(name: str) -> str:
     """Return the name of a client's metric in /metrics, which no metric of the broker has."""
-    return f"kafka_client_{prometheus_label(name.removeprefix(_KAFKA))}"
+    return f"kafka_client_{_NOT_IN_A_NAME.sub('_', name.removeprefix(_KAFKA))}"
 
 
 def prometheus_label(name: str) -> str:
-    """Return a name of letters, digits and underscores."""
-    return _NOT_IN_A_NAME.sub("_", name)
+    """Return a name of letters, digits and underscores, without a digit at the beginning."""
+    fitting = _NOT_IN_A_NAME.sub("_", name)
+    return f"_{fitting}" if fitting[:1].isdigit() or not fitting else fitting

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pykafka_broker.control.otlp import ClientMetric, decoded_metrics, decoded_push, prometheus_name
+from pykafka_broker.control.otlp import ClientMetric, decoded_metrics, decoded_push, prometheus_label, prometheus_name
 from pykafka_broker.records.compression import compress
 
 GZIP = 1
@@ -73,3 +73,8 @@ def test_without_the_library_its_name_is_told(monkeypatch: pytest.MonkeyPatch) -
 )
 def test_a_name_for_prometheus_is_none_of_the_brokers(name: str, expected: str) -> None:
     assert prometheus_name(name) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [("node.id", "node_id"), ("2nd", "_2nd"), ("", "_"), ("é=", "__")])
+def test_a_label_for_prometheus_is_one_whatever_the_client_pushes(name: str, expected: str) -> None:
+    assert prometheus_label(name) == expected

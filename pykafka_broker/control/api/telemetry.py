@@ -6,12 +6,14 @@ are of clients that are connected, with the names of Kafka's group `client-metri
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.otlp import ClientMetric, decoded_metrics, prometheus_label, prometheus_name
+from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import uuid_text
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from pykafka_broker.broker.client_metrics import ClientMetricsManager, ClientPushes
 
+Clients = Annotated[int, ValueLimits(minimum=1, maximum=1000)]
 _STATS = "kafka_server_client_metrics_"
 _LABELS = ("client_id", "client_instance_id", "client_software_name", "client_software_version")
 
@@ -44,21 +47,24 @@ class PushingClient:
     problem: str | None
 
 
-def telemetry(control: Control, client_id: str | None = None) -> list[PushingClient]:
-    """Return the clients that have pushed their metrics to this broker, those with the oldest last push first; with
-    `client_id` those of that id. Clients push what subscriptions of kafka-client-metrics ask for, if the broker offers
-    it (`pykafka.telemetry=true`).
+async def telemetry(control: Control, client_id: str | None = None, limit: Clients = 100) -> list[PushingClient]:
+    """Return the clients that have pushed their metrics to this broker, of the id `client_id` alone if one is given: at
+    most `limit`, the last to have pushed, in the order of their last pushes. Clients push what subscriptions of
+    kafka-client-metrics ask for, if the broker offers it (`pykafka.telemetry=true`).
     """
     manager = control.services.client_metrics
-    return [
-        _client(manager, each)
-        for each in manager.pushed.values()
-        if client_id is None or each.attributes["client_id"] == client_id
-    ]
+    fitting = [each for each in manager.pushed.values() if client_id in (None, each.attributes["client_id"])]
+    return [_client(manager, each, metrics) async for each, metrics in _decoded(fitting[-limit:])]
 
 
-def _client(manager: ClientMetricsManager, pushes: ClientPushes) -> PushingClient:
-    metrics = decoded_metrics(pushes.payload)
+async def _decoded(pushes: Iterable[ClientPushes]) -> AsyncIterator[tuple[ClientPushes, list[ClientMetric] | str]]:
+    """Yield the clients with the metrics of their last pushes; other work goes on between two clients."""
+    for each in pushes:
+        yield each, decoded_metrics(each.payload)
+        await asyncio.sleep(0)
+
+
+def _client(manager: ClientMetricsManager, pushes: ClientPushes, metrics: list[ClientMetric] | str) -> PushingClient:
     told = pushes.attributes
     return PushingClient(
         client_instance_id=uuid_text(pushes.instance_id),
@@ -75,8 +81,29 @@ def _client(manager: ClientMetricsManager, pushes: ClientPushes) -> PushingClien
     )
 
 
-def of_clients(manager: ClientMetricsManager) -> Iterator[Metric]:
-    """Yield the counts of telemetry, and the metrics of connected clients."""
+async def families_of_clients(manager: ClientMetricsManager) -> list[Metric]:
+    """Return the metrics of connected clients, for Prometheus."""
+    from prometheus_client.core import Metric as Family
+
+    families: dict[str, Family] = {}
+    connected = [each for each in manager.pushed.values() if each.instance_id in manager.instances]
+    async for pushes, metrics in _decoded([each for each in connected if not each.terminating]):
+        told = {"client_instance_id": uuid_text(pushes.instance_id)} | dict(pushes.attributes)
+        own = {label: told[label] for label in _LABELS}
+        values: dict[tuple[str, frozenset[tuple[str, str]]], float] = {}  # a series that is pushed twice is told once
+        for each in () if isinstance(metrics, str) else metrics:
+            name = prometheus_name(each.name)
+            families.setdefault(name, Family(name, f"Pushed by clients as {each.name}", "gauge"))
+            if each.value is not None:
+                labels = {prometheus_label(key): value for key, value in each.attributes.items()} | own
+                values[name, frozenset(labels.items())] = each.value
+        for (name, series), value in values.items():
+            families[name].add_sample(name, dict(sorted(series)), value)
+    return [*families.values()]
+
+
+def of_telemetry(manager: ClientMetricsManager) -> Iterator[Metric]:
+    """Yield the counts of pushes and of refused requests."""
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
     instances = len(manager.instances)
@@ -90,23 +117,3 @@ def of_clients(manager: ClientMetricsManager) -> Iterator[Metric]:
         ("unknown_subscription_request_count", "Pushes for another subscription", ErrorCode.UNKNOWN_SUBSCRIPTION_ID),
     ):
         yield CounterMetricFamily(_STATS + name, says, manager.errors[code])
-    yield from _of_their_own(manager)
-
-
-def _of_their_own(manager: ClientMetricsManager) -> Iterator[Metric]:
-    from prometheus_client.core import Metric as Family
-
-    families: dict[str, Family] = {}
-    for pushes in manager.pushed.values():
-        metrics = decoded_metrics(pushes.payload)
-        if pushes.terminating or pushes.instance_id not in manager.instances or isinstance(metrics, str):
-            continue
-        told = {"client_instance_id": uuid_text(pushes.instance_id)} | dict(pushes.attributes)
-        own = {label: told[label] for label in _LABELS}
-        for each in metrics:
-            name = prometheus_name(each.name)
-            family = families.setdefault(name, Family(name, f"Pushed by clients as {each.name}", "gauge"))
-            if each.value is not None:
-                labels = {prometheus_label(key): value for key, value in each.attributes.items()}
-                family.add_sample(name, labels | own, each.value)
-    yield from families.values()

@@ -2,7 +2,7 @@
 import { get } from "/page/api.js";
 import { bytes, el, field, number, table, tag, time } from "/page/dom.js";
 
-const MOST = 500;
+const [MOST, CLIENTS] = [500, 50];
 
 export async function telemetry(main, context) {
   const search = el("input", { type: "search", placeholder: "any ( / )" });
@@ -23,11 +23,11 @@ export async function telemetry(main, context) {
     { title: "Value", number: true, of: (each) => (each.value === null ? "–" : String(each.value)) },
   ], [], "Nothing to show.");
   const problem = el("p.problem", { role: "status", hidden: "" });
-  main.append(el("h1", {}, "Client metrics"), el("p.lead", {}, "What clients have pushed to this broker (KIP-714)."), clients.element,
+  main.append(el("h1", {}, "Client metrics"), el("p.lead", {}, `The last ${CLIENTS} clients that have pushed metrics to this broker (KIP-714), and what they pushed.`), clients.element,
     el("h2", {}, "Last values"), el("form.bar", { onsubmit: (event) => event.preventDefault() }, field("Metric", search)), problem, metrics.element);
   context.every(1000, async () => {
-    const found = await get("/telemetry", {}, context.signal);
-    clients.show(found.slice(-MOST).reverse());
+    const found = await get("/telemetry", { limit: CLIENTS }, context.signal);
+    clients.show([...found].reverse());
     const told = found.find((each) => each.problem)?.problem ?? "";
     problem.hidden = !told;
     problem.textContent = told;

@@ -59,6 +59,17 @@ def test_a_client_and_its_pushes_are_told(broker: KafkaBroker) -> None:
     assert client["problem"].startswith("1 bytes")
 
 
+def test_the_last_to_push_are_told(broker: KafkaBroker) -> None:
+    with raw_client(broker) as connection:
+        first, second = PushingProgram(connection), PushingProgram(connection)
+        for program in (first, second):
+            program.push(EMPTY)
+        first.push(EMPTY, terminating=True)
+        told = [each["client_instance_id"] for each in clients(broker)]
+        assert told == [uuid_text(each.asked.client_instance_id) for each in (second, first)]
+        assert [each["client_instance_id"] for each in clients(broker, limit="1")] == told[1:]
+
+
 def test_pushes_are_counted_for_prometheus(broker: KafkaBroker) -> None:
     with raw_client(broker) as connection:
         program = PushingProgram(connection)
@@ -70,6 +81,14 @@ def test_pushes_are_counted_for_prometheus(broker: KafkaBroker) -> None:
     assert f'kafka_server_client_metrics_plugin_export_count_total{{client_instance_id="{instance}"}} 1.0' in told
     assert "kafka_server_client_metrics_throttle_count_total 1.0" in told
     assert "kafka_server_client_metrics_unknown_subscription_request_count_total 0.0" in told
+
+
+def test_a_value_that_is_pushed_twice_is_told_once(broker: KafkaBroker) -> None:
+    """Prometheus takes nothing of an answer that has a series twice."""
+    pushed = of_every_kind()
+    with raw_client(broker) as connection:
+        PushingProgram(connection).push(pushed + pushed)  # OTLP's messages may follow each other
+        assert broker.metrics().count("kafka_client_g{") == 1
 
 
 def test_metrics_of_clients_are_shown_while_they_push(broker: KafkaBroker) -> None:
