@@ -36,6 +36,7 @@ _MOST_INSTANCES = 16_384  # as in Kafka; the client whose last request is oldest
 _MOST_PUSHES = 1_000  # clients whose last push is kept to be shown
 _MOST_PUSHED_BYTES = 64 << 20  # of these pushes together
 _NEVER_MS = -1 << 62
+_JAVA_BUCKETS = 16  # of a HashSet at first
 # After these errors a client asks for its subscription at once, whatever the interval is.
 _ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
 
@@ -78,6 +79,21 @@ def attributes_of(instance_id: bytes, context: RequestContext) -> dict[str, str]
     }
 
 
+def in_java_order(names: frozenset[str]) -> list[str]:
+    """Return names in the order of a HashSet of Java: the id of a subscription depends on it."""
+    buckets = _JAVA_BUCKETS
+    while len(names) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(sorted(names), key=lambda name: _java_hash(name) & (buckets - 1))
+
+
+def _java_hash(name: str) -> int:
+    found = 0
+    for character in name:
+        found = (31 * found + ord(character)) & 0xFFFFFFFF
+    return found ^ found >> 16
+
+
 def subscription_id(instance_id: bytes, metrics: list[str], interval_ms: int) -> int:
     """Return the id of what a client is asked for, a signed number of 32 bits, as Kafka computes it."""
     text = f"[{', '.join(metrics)}]{interval_ms}"
@@ -108,7 +124,7 @@ class ClientInstance:
         self.connection_id = connection_id
         self.version = version
         wanted = frozenset().union(*(each.metrics for each in subscriptions))
-        self.metrics = [ALL_METRICS] if ALL_METRICS in wanted else sorted(wanted)
+        self.metrics = [ALL_METRICS] if ALL_METRICS in wanted else in_java_order(wanted)
         default: Any = client_metrics_keys()["interval.ms"].default
         self.interval_ms: int = min((each.interval_ms for each in subscriptions), default=default)
         self.subscription_id = subscription_id(instance_id, self.metrics, self.interval_ms)
