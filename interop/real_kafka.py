@@ -83,7 +83,9 @@ def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:
 
 class RealKafka:
     """One node of Apache Kafka, broker and controller in one process; `data_dir` is its log directory. `standalone`:
-    its quorum is a dynamic one, with kraft.version 1 (KIP-853). `release`: the version of Kafka."""
+    its quorum is a dynamic one, with kraft.version 1 (KIP-853). `release`: the version of Kafka; `plugins`: a folder
+    with classes that the config names.
+    """
 
     def __init__(
         self,
@@ -95,6 +97,7 @@ class RealKafka:
         standalone: bool = False,
         jvm: Sequence[str] = (),
         release: str = KAFKA_VERSION,
+        plugins: Path | None = None,
     ) -> None:
         self._owns_directory = directory is None
         self.directory = directory or Path(tempfile.mkdtemp(prefix="real-kafka-"))
@@ -105,7 +108,8 @@ class RealKafka:
         self.process: subprocess.Popen[bytes] | None = None
         self._guard: Guard | None = None
         self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC", *jvm]
-        self._classpath = kafka_classpath(release)
+        jars = kafka_classpath(release)
+        self._classpath = jars if plugins is None else f"{jars}{os.pathsep}{plugins}"
         self._standalone = standalone
         self._properties = self.directory / "server.properties"
         self._write_properties(config or {})

@@ -18,9 +18,11 @@ from interop import ROOT
 from interop.jars import KAFKA_VERSION, NEXT_VERSION, kafka_jars, release_jars
 from interop.java import java_command
 from interop.real_kafka import RealKafka
+from interop.toolchains import java_classes
 from tests.scenarios.expiry import settings as expiry
 from tests.scenarios.groups import settings as groups
 from tests.scenarios.share import settings as share
+from tests.scenarios.telemetry import settings as pushing
 
 CONVERTING = "3.9.2"  # the last release that knows the old formats of messages and batches
 TRANSACTIONS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
@@ -57,6 +59,14 @@ def scenarios(name: str, config: dict[str, str]) -> Recording:
             python(f"tests/scenarios/{name}/record.py", kafka.bootstrap_servers)
 
     return recording
+
+
+def telemetry() -> None:
+    """Play the scenarios of telemetry, which Kafka offers with a receiver of the metrics only."""
+    plugins = java_classes("TelemetryReceiver", KAFKA_VERSION)
+    config = {"metric.reporters": "TelemetryReceiver", **pushing.CONFIG}
+    with RealKafka(config, plugins=plugins) as kafka:
+        python("tests/scenarios/telemetry/record.py", kafka.bootstrap_servers)
 
 
 def described_configs(release: str, file: str) -> Recording:
@@ -98,6 +108,7 @@ RECORDINGS: dict[str, Recording] = {
     "groups": scenarios("groups", groups.CONFIG),
     "expiry": scenarios("expiry", expiry.CONFIG),
     "share": scenarios("share", share.CONFIG),
+    "telemetry": telemetry,
     "transactions": scenarios("transactions", TRANSACTIONS),
     "answers": module("interop.answers"),
     "rights": module("interop.rights"),

@@ -20,6 +20,9 @@ from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
 from interop.chromium import chromium
+from interop.raw import RawClient
+from pykafka_broker.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
+from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetryRequest
 from pykafka_broker.testing import KafkaBroker
 
 if TYPE_CHECKING:
@@ -122,6 +125,24 @@ def test_every_view_shows_what_it_is_for(tab: Tab, broker: KafkaBroker) -> None:
     see(tab.open("/testing"), "There are no faults.")
     see(tab.open("/brokers/1"), "log.retention.hours")
     transactional.abort_transaction()
+
+
+def test_what_clients_push_is_shown(tab: Tab, broker: KafkaBroker) -> None:
+    metrics = pytest.importorskip("opentelemetry.proto.metrics.v1.metrics_pb2", reason="the extra is not installed")
+    data = metrics.MetricsData()
+    pushed = data.resource_metrics.add().scope_metrics.add().metrics
+    pushed.add(name="of.the.page").gauge.data_points.add(as_double=12.5)
+    pushed.add(name="another").gauge.data_points.add(as_double=3)
+    see(tab.open("/telemetry"), "No client has pushed metrics.")
+    with RawClient(broker.bootstrap_servers, client_id="pusher") as client:
+        asked = client.call(GetTelemetrySubscriptionsRequest())
+        instance, metrics_bytes = asked.client_instance_id, data.SerializeToString()
+        client.call(PushTelemetryRequest(instance, asked.subscription_id, metrics=metrics_bytes))
+        see(tab.page, "pushing")
+        see(tab.page, "12.5")
+        tab.page.get_by_label("Metric", exact=True).fill("other")
+        playwright.expect(tab.page.locator("main")).not_to_contain_text("12.5")
+    see(tab.page, "gone")
 
 
 def test_a_record_is_opened_and_json_is_laid_out(tab: Tab, broker: KafkaBroker) -> None:

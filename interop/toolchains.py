@@ -94,15 +94,20 @@ def rust(program: str) -> list[str]:
     return [str(made_once(folder, digest(sources), make) / "target" / "debug" / program)]
 
 
-def java(program: str, release: str) -> list[str]:
-    """A class compiled against the jars of that release of Kafka's clients, which it then runs with."""
+def java_classes(program: str, release: str) -> Path:
+    """Return the folder with a class compiled against the jars of that release of Kafka's clients."""
     home = java_home()
     if not (home / "bin" / "javac").exists():
         pytest.skip("no javac: a Java without its compiler")
-    classpath = f"{client_jars(release)}/*"
     sources, classes = SOURCES / "java", BUILT / f"java-{release}" / program
-    common = ["-nowarn", "-proc:none", "-Xlint:none", "-cp", classpath, "-sourcepath", str(sources), "-d", str(classes)]
+    common = ["-nowarn", "-proc:none", "-Xlint:none", "-cp", f"{client_jars(release)}/*"]
+    common += ["-sourcepath", str(sources), "-d", str(classes)]
     compiling = [str(home / "bin" / "javac"), *common, str(sources / f"{program}.java")]
-    made_once(classes, digest(sources), lambda: run(compiling, sources))
-    command = [str(home / "bin" / "java"), "-XX:TieredStopAtLevel=1", "-Xmx256m"]
-    return [*command, "-cp", f"{classpath}{os.pathsep}{classes}", program]
+    return made_once(classes, digest(sources), lambda: run(compiling, sources))
+
+
+def java(program: str, release: str) -> list[str]:
+    """A class compiled against the jars of that release of Kafka's clients, which it then runs with."""
+    classes = java_classes(program, release)
+    command = [str(java_home() / "bin" / "java"), "-XX:TieredStopAtLevel=1", "-Xmx256m"]
+    return [*command, "-cp", f"{client_jars(release)}/*{os.pathsep}{classes}", program]

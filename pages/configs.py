@@ -18,10 +18,10 @@ _TITLES = {
 }
 _OWN = {  # in the words of those who set them; which there are says the code
     extensions.EMULATE: ("string", "", "pass for that release of Kafka: `--emulate`"),
-    extensions.STRICT: ("boolean", "false", "what the three switches below are where they are not set: `--strict`"),
+    extensions.STRICT: ("boolean", "false", "what the two switches below are where they are not set: `--strict`"),
     extensions.PARKED_FETCH: ("boolean", "", "a fetch that waits keeps the other requests of its connection waiting"),
     extensions.AUTO_CREATION: ("boolean", "", "the answer that creates a topic does not have it yet"),
-    extensions.REFUSALS: ("boolean", "", "whoever asks for an API that is not served is hung up on"),
+    extensions.TELEMETRY: ("boolean", "false", "clients are offered to push their metrics (KIP-714)"),
     extensions.VALIDATE_RECORDS: (
         "boolean",
         "true",

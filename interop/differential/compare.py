@@ -26,7 +26,7 @@ STUMBLED = -1  # UNKNOWN_SERVER_ERROR
 ON_PURPOSE = [
     OnPurpose(
         rf"({'|'.join(SPECS[key].name for key in SPECS.keys() - ROUTES.keys())}) ",
-        "no telemetry is collected, and what is not for clients is refused (UNSUPPORTED_VERSION), not cut off",
+        "what is not for clients is refused (UNSUPPORTED_VERSION), not cut off",
     ),
 ]
 # Where one of these comes up the sequence ends: what follows depends on it.

@@ -251,9 +251,11 @@ class Broker:
         self.node.logs.look_now(self.clock.now)
 
     def connection_closed(self, connection: ConnectionContext) -> None:
-        """Tell the coordinators of a closed connection, to act at the next deadline."""
+        """Tell all parts of a closed connection; the coordinators act at the next deadline."""
         for host in self.services.hosts.values():
             host.connection_closed(connection)
+        for on_close in self.services.on_close:
+            on_close(connection)
 
 
 class _BrokerLogListener(LogListener):

@@ -33,6 +33,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID
 
 if TYPE_CHECKING:
+    from pykafka_broker.broker.client_metrics import ClientMetricsManager
     from pykafka_broker.broker.controller import QuorumController
     from pykafka_broker.broker.coordinators.group_host import GroupHost
     from pykafka_broker.broker.coordinators.shards import CoordinatorShards
@@ -116,6 +117,7 @@ class Services:
         self.nanoseconds: Callable[[], int] = _no_time_passes
         self.quorum_controller: QuorumController | None = None  # where this node is a controller for others
         self.hosts: dict[str, CoordinatorHost] = {}  # the coordinators that are in use, by topic
+        self.on_close: list[Callable[[ConnectionContext], None]] = []  # called with every connection that was closed
         self._on_made = on_made
 
     @property
@@ -156,6 +158,15 @@ class Services:
         from pykafka_broker.broker.coordinators.share_host import ShareHost
 
         return self._add(SHARE_GROUP_STATE, ShareHost(self.node, lambda group_id: self.groups.settings(group_id)))
+
+    @cached_property
+    def client_metrics(self) -> ClientMetricsManager:
+        """Return the manager of the clients that push their metrics, made at the first request about them."""
+        from pykafka_broker.broker.client_metrics import ClientMetricsManager
+
+        manager = ClientMetricsManager(lambda: self.image, self.config.telemetry_max_bytes)
+        self.on_close.append(lambda connection: manager.connection_closed(connection.id))
+        return manager
 
     def loading(self) -> list[str]:
         """Return the topics of coordinators with logs still to be read."""

@@ -340,7 +340,7 @@ def _check_match(pattern: str) -> None:
         re.compile(expression)
     except re.error:
         equals = ""
-    if not equals or name.strip() not in _CLIENT_MATCHES:
+    if not equals or not expression.strip() or "=" in expression or name.strip() not in _CLIENT_MATCHES:
         raise _bad(f"Illegal client matching pattern: {pattern}")
 
 

@@ -76,7 +76,7 @@ _REASONS = [
         ("there is no such buffer", r".*purgatory\.purge|queued\.max\.requests|.*(cached|load|cleaner\.io)\.buffer"),
         ("what a coordinator writes is appended at once", r".*append\.linger|.*write\.timeout|offsets\.commit\.t"),
         ("nothing is copied from another broker", r".*quota|.*throttle|alter\.log\.dirs"),
-        ("there are no metrics reporters", r".*metric|telemetry|auto\.include\.jmx|interval\.ms$|match$"),
+        ("there are no metrics reporters", r".*metric|auto\.include\.jmx"),
         ("there is no Java", r"security\.providers"),
         ("internal to Kafka", r"internal\.|unstable\."),
     )

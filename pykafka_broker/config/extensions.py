@@ -19,9 +19,9 @@ EMULATE = "pykafka.emulate"
 STRICT = "pykafka.strict"  # the default of the switches below
 PARKED_FETCH = "pykafka.strict.parked.fetch"
 AUTO_CREATION = "pykafka.strict.auto.creation"
-REFUSALS = "pykafka.strict.refusals"
+TELEMETRY = "pykafka.telemetry"
 VALIDATE_RECORDS = "pykafka.validate.records"
-OWN_NAMES = frozenset((EMULATE, STRICT, PARKED_FETCH, AUTO_CREATION, REFUSALS, VALIDATE_RECORDS))
+OWN_NAMES = frozenset((EMULATE, STRICT, PARKED_FETCH, AUTO_CREATION, TELEMETRY, VALIDATE_RECORDS))
 
 
 class OwnSettings(NamedTuple):
@@ -30,14 +30,14 @@ class OwnSettings(NamedTuple):
     `release`: the release that clients are to see, None for this broker as it is.
 
     Done as in Kafka, where it costs a little: `parked_fetch`, a waiting fetch holds its connection back;
-    `auto_creation`, the answer that creates a topic does not have it yet; `refusals`, a request for something that is
-    not served closes the connection. `validate_records`: every record of a produced batch is checked.
+    `auto_creation`, the answer that creates a topic does not have it yet. `telemetry`: clients are offered to push
+    their metrics (KIP-714). `validate_records`: every record of a produced batch is checked.
     """
 
     release: Release | None = None
     parked_fetch: bool = False
     auto_creation: bool = False
-    refusals: bool = False
+    telemetry: bool = False
     validate_records: bool = True
 
 
@@ -65,7 +65,7 @@ def own_settings(static: Mapping[str, str]) -> tuple[OwnSettings, list[ConfigErr
         release=chosen,
         parked_fetch=switch(PARKED_FETCH, strict),
         auto_creation=switch(AUTO_CREATION, strict),
-        refusals=switch(REFUSALS, strict),
+        telemetry=switch(TELEMETRY, False),
         validate_records=switch(VALIDATE_RECORDS, True),
     )
     return settings, errors

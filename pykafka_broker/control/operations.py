@@ -113,6 +113,7 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("GET", "/cluster"): "cluster.cluster",
     ("GET", "/openapi.json"): "document.openapi",
     ("GET", "/metrics"): "metrics.metrics",
+    ("GET", "/telemetry"): "telemetry.telemetry",
     ("GET", "/connections"): "traffic.connections",
     ("GET", "/topics"): "topics.topics",
     ("POST", "/topics"): "topics.create_topic",

@@ -69,6 +69,8 @@ def _changes(tool: Tool) -> list[ConfigChange]:
     found = []
     for flag, key in _KEYS.items():
         text = getattr(tool.options, flag)
+        if text and flag != "interval":
+            text = ",".join(filter(None, text.split(","))) or text  # nothing between two commas is nothing
         if text is not None:
             found.append(ConfigChange(key, AlterConfigOp.SET if text else AlterConfigOp.DELETE, text or None))
     return found

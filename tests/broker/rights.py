@@ -443,6 +443,8 @@ NOTHING_TO_ASK = {
     ApiKey.SASL_HANDSHAKE: "comes before the client has a name",
     ApiKey.SASL_AUTHENTICATE: "is how the client gets a name",
     ApiKey.DESCRIBE_CLUSTER: "everybody may see the brokers; only the authorized operations are of those who may ask",
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "any client may push its metrics",
+    ApiKey.PUSH_TELEMETRY: "any client may push its metrics",
     ApiKey.CREATE_DELEGATION_TOKEN: "one's own: nothing; another's: CreateTokens on that User, or 65",
     ApiKey.RENEW_DELEGATION_TOKEN: "nothing: whoever owns the token or may renew it, or 63",
     ApiKey.EXPIRE_DELEGATION_TOKEN: "nothing: whoever owns the token or may renew it, or 63",

@@ -69,13 +69,6 @@ def test_a_coordinator_is_there_at_the_second_question(strict: RealBroker, key_t
     assert (second.error_code, second.node_id) == (0, 1)
 
 
-def test_what_is_not_served_closes_the_connection(strict: RealBroker, quick: RealBroker) -> None:
-    telemetry = SPECS[ApiKey.GET_TELEMETRY_SUBSCRIPTIONS].request_class()()
-    with pytest.raises(FrameError, match="is not served"):
-        strict.call(telemetry, 0)
-    assert quick.call(telemetry, 0).error_code == ErrorCode.UNSUPPORTED_VERSION
-
-
 @pytest.mark.parametrize("api_key", sorted(BETWEEN_NODES))
 def test_what_only_nodes_ask_closes_the_connection_anyhow(quick: RealBroker, api_key: ApiKey) -> None:
     with pytest.raises(FrameError, match="is not served"):
@@ -84,14 +77,11 @@ def test_what_only_nodes_ask_closes_the_connection_anyhow(quick: RealBroker, api
 
 def test_what_a_client_may_ask_is_nothing_between_nodes() -> None:
     assert not BETWEEN_NODES & ROUTES.keys()
-    assert BETWEEN_NODES | ROUTES.keys() == SPECS.keys() - {
-        ApiKey.GET_TELEMETRY_SUBSCRIPTIONS,
-        ApiKey.PUSH_TELEMETRY,
-    }
+    assert BETWEEN_NODES | ROUTES.keys() == SPECS.keys()
 
 
 def test_what_a_release_offered_is_refused_in_words(tmp_path: Path) -> None:
-    """Clients that are offered telemetry ask for it, again and again if they are hung up on."""
-    node = RealBroker(tmp_path, **{"pykafka.strict": "true", "pykafka.emulate": "4.0"})
-    request = SPECS[ApiKey.GET_TELEMETRY_SUBSCRIPTIONS].request_class()()
+    """Clients that are offered an API ask for it, again and again if they are hung up on."""
+    node = RealBroker(tmp_path, **{"pykafka.strict": "true", "pykafka.emulate": "2.8"})
+    request = SPECS[ApiKey.ALTER_PARTITION].request_class()()
     assert node.call(request, 0).error_code == ErrorCode.UNSUPPORTED_VERSION

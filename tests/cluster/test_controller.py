@@ -176,6 +176,30 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
             "Illegal client matching pattern: client_id",
         ),
         (
+            CLIENT_METRICS,
+            "m",
+            "match",
+            "client_id=",
+            ErrorCode.INVALID_CONFIG,
+            "Illegal client matching pattern: client_id=",
+        ),
+        (
+            CLIENT_METRICS,
+            "m",
+            "match",
+            "client_id=a=b",
+            ErrorCode.INVALID_CONFIG,
+            "Illegal client matching pattern: client_id=a=b",
+        ),
+        (
+            CLIENT_METRICS,
+            "m",
+            "metrics",
+            "a,,",
+            ErrorCode.INVALID_CONFIG,
+            "Configuration 'metrics' values must not be empty.",
+        ),
+        (
             BROKER,
             "1",
             "max.connections",
@@ -245,6 +269,7 @@ def test_refused_as_kafka_refuses(kind: int, name: str, key: str, value: str, co
         (BROKER, "", "listener.name.external.max.connections", "7"),
         (BROKER, "", "follower.replication.throttled.rate", "5"),
         (CLIENT_METRICS, "m", "metrics", "*"),
+        (CLIENT_METRICS, "m", "metrics", "a,b,a"),
         (CLIENT_METRICS, "m", "match", "client_id=a,client_id=b"),
     ],
 )

@@ -12,14 +12,14 @@ from pykafka_broker.config.extensions import OWN_NAMES
 
 def test_nothing_is_set() -> None:
     own = BrokerConfig().own
-    assert (own.release, own.parked_fetch, own.auto_creation, own.refusals) == (None, False, False, False)
+    assert (own.release, own.parked_fetch, own.auto_creation, own.telemetry) == (None, False, False, False)
 
 
 def test_strict_is_all_switches_and_each_can_be_set_by_itself() -> None:
     own = BrokerConfig({"pykafka.strict": "true", "pykafka.strict.auto.creation": "false"}).own
-    assert (own.parked_fetch, own.auto_creation, own.refusals) == (True, False, True)
+    assert (own.parked_fetch, own.auto_creation) == (True, False)
     own = BrokerConfig({"pykafka.strict.parked.fetch": "true"}).own
-    assert (own.parked_fetch, own.auto_creation, own.refusals) == (True, False, False)
+    assert (own.parked_fetch, own.auto_creation) == (True, False)
 
 
 def test_what_is_wrong_is_told_at_once() -> None:

@@ -244,6 +244,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         broker/api/share_group_heartbeat broker/api/share_group_offsets broker/coordinators/share_partitions
         """,
     ),
+    "scenarios/telemetry/test_against_kafka.py": (
+        "compares with what Kafka answered to the same steps",
+        """
+        broker/api/telemetry
+        """,
+    ),
     "scenarios/transactions/test_answers.py": (
         "compares with what Kafka answered to the same steps",
         """

@@ -16,7 +16,7 @@ QUOTAS = (
     "connection_creation_rate",
 )
 NOT_FOR_CLIENTS = (
-    "GetTelemetrySubscriptions", "PushTelemetry", "Vote", "BeginQuorumEpoch", "FetchSnapshot", "Envelope",
+    "Vote", "BeginQuorumEpoch", "FetchSnapshot", "Envelope",
     "AlterPartition", "BrokerHeartbeat", "BrokerRegistration", "AllocateProducerIds", "AssignReplicasToDirs",
     "ControllerRegistration", "LeaderAndIsr", "StopReplica", "UpdateMetadata", "ControlledShutdown",
 )  # fmt: skip

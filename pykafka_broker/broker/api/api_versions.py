@@ -2,7 +2,8 @@
 
 Behaviour: the answer has the ranges of the route table and the features of a 4.3 broker, or ranges and features of the
 emulated release. An unknown version of the request is answered in version 0 with UNSUPPORTED_VERSION and the range of
-ApiVersions, so that the client can ask again (KIP-511). Telemetry and APIs of controllers alone are not listed.
+ApiVersions, so that the client can ask again (KIP-511). APIs of controllers alone are not listed; telemetry
+is with `pykafka.telemetry`, as by a Kafka with a receiver of metrics.
 Versions: 1 throttle time, 3 the client's name and version (which must be words of letters, digits, '-' and '.') and
 features (KIP-584), 4 features that may be at level 0, 5 the cluster id and the node id that the client
 expects: both or neither, and REBOOTSTRAP_REQUIRED from another node (KIP-1242).
@@ -117,13 +118,15 @@ def _answer(
 
 def _emulated_ranges(services: Services) -> list[ApiVersion]:
     assert services.emulation is not None
-    return [ApiVersion(key, *versions) for key, versions in services.emulation.offered.items()]
+    versions = services.emulation.offered
+    return [ApiVersion(key, *versions[key]) for key in versions if _offers(services, key)]
 
 
 def _ranges(services: Services) -> list[ApiVersion]:
+    offered = {api_key: ROUTES[api_key] for api_key in sorted(ROUTES) if _offers(services, api_key)}
     if services.node.metadata_follower is not None:
-        return _ranges_of_both(services.node.metadata_follower)
-    return ranges_of(ROUTES)
+        return _ranges_of_both(services.node.metadata_follower, offered)
+    return ranges_of(offered)
 
 
 def ranges_of(routes: Mapping[ApiKey, Route]) -> list[ApiVersion]:
@@ -132,12 +135,18 @@ def ranges_of(routes: Mapping[ApiKey, Route]) -> list[ApiVersion]:
     return [ApiVersion(api_key, lowest, highest) for api_key, lowest, highest in ranges if lowest <= highest]
 
 
-def _ranges_of_both(metadata: MetadataFollower) -> list[ApiVersion]:
+def _offers(services: Services, api_key: int) -> bool:
+    """Return whether clients are to know of an API; the release that is emulated may have others than `ROUTES`."""
+    route = ROUTES.get(ApiKey(api_key))
+    return route is None or not route.optional or services.own.telemetry
+
+
+def _ranges_of_both(metadata: MetadataFollower, offered: Mapping[ApiKey, Route]) -> list[ApiVersion]:
     """Return ranges where another node is the controller: forwarded APIs in versions served by both."""
     from pykafka_broker.broker.requests.controller_routes import FORWARDED  # few brokers have a controller elsewhere
 
     ranges = []
-    for api_key in sorted(ROUTES):
+    for api_key in offered:
         lowest, highest = served_versions(api_key)
         if api_key in FORWARDED:
             lowest, highest = metadata.narrowed(api_key, lowest, highest)

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
-from pykafka_broker.broker.requests.routes import BETWEEN_NODES, ROUTES, Route
+from pykafka_broker.broker.requests.routes import ROUTES, Route
 from pykafka_broker.broker.waiting.future import Future, Lost, Parked, Purgatory, caught
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -230,12 +230,11 @@ def _placed(handler: Handler, route: Route) -> Handler:
 
 
 def _refuse(services: Services, context: RequestContext, request: Any) -> Any:
-    """Refuse an API of the protocol that this broker does not serve.
+    """Refuse an API between nodes: the connection is closed, as in Kafka.
 
-    The answer is UNSUPPORTED_VERSION. As in Kafka the connection is closed instead for an API between nodes, and for
-    every API with `pykafka.strict.refusals`; but never by an emulated release, since clients rely on what it offers.
+    An emulated release answers UNSUPPORTED_VERSION instead, since clients rely on what it offers.
     """
-    if services.emulation is None and (services.own.refusals or context.api_key in BETWEEN_NODES):
+    if services.emulation is None:
         raise FrameError(f"API key {context.api_key} is not served")
     raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
 

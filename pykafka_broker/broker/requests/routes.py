@@ -24,6 +24,7 @@ class Route(NamedTuple):
     when_lost: the error where the records of the answer will not be committed.
     remembered: a request with the same bytes gets the same answer until the metadata changes, without a call of the
         handler, where the handler has returned an `EncodedReply`.
+    optional: offered only where a setting asks for the API (`OwnSettings.telemetry`); answered in any case.
     repeated: clients ask with the same bytes again and again, so a request is decoded once. Only for handlers that
         leave the request as it is.
     """
@@ -36,6 +37,7 @@ class Route(NamedTuple):
     when_lost: ErrorCode = ErrorCode.NOT_COORDINATOR
     remembered: bool = False
     repeated: bool = False
+    optional: bool = False
 
 
 _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
@@ -67,6 +69,8 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.DESCRIBE_CLUSTER: Route("cluster"),
     ApiKey.UNREGISTER_BROKER: Route("cluster", when_lost=_STORAGE, forwarded=True),
     ApiKey.UNREGISTER_CONTROLLER: Route("cluster", when_lost=_STORAGE, forwarded=True),
+    ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Route("telemetry", optional=True),
+    ApiKey.PUSH_TELEMETRY: Route("telemetry", optional=True),
     ApiKey.LIST_CONFIG_RESOURCES: Route("configs"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Route("topics"),
     ApiKey.ADD_RAFT_VOTER: Route("cluster", relayed=True),

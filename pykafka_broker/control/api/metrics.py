@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pykafka_broker.control.api.groups import all_groups, committed, summary
+from pykafka_broker.control.api.telemetry import families_of_clients, of_telemetry
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Text
 from pykafka_broker.control.traffic.request_log import RequestCounts
@@ -126,16 +127,17 @@ async def metrics(control: Control) -> Text:
     await asyncio.sleep(0)
     delay_s = seconds() - begun
     registry = CollectorRegistry()
-    registry.register(_Collected(control, delay_s))
+    registry.register(_Collected(control, delay_s, await families_of_clients(control.services.client_metrics)))
     return Text(CONTENT_TYPE_LATEST, generate_latest(registry).decode())
 
 
 class _Collected:
     """The collector of metrics for `prometheus_client`."""
 
-    def __init__(self, control: Control, delay_s: float) -> None:
+    def __init__(self, control: Control, delay_s: float, of_clients: list[Metric]) -> None:
         self._control = control
         self._delay_s = delay_s
+        self._of_clients = of_clients
 
     def collect(self) -> Iterator[Metric]:
         counts = self._control.observing.counts
@@ -146,6 +148,8 @@ class _Collected:
         yield from _of_groups(self._control)
         yield from _of_logs(self._control)
         yield from of_cluster(self._control.broker.node)
+        yield from of_telemetry(self._control.services.client_metrics)
+        yield from self._of_clients
         yield _gauge(
             "pykafka_broker_event_loop_delay_seconds", "How long the loop let this request wait", self._delay_s
         )

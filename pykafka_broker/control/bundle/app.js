@@ -6,6 +6,7 @@ import { connections, overview } from "/page/overview.js";
 import { records } from "/page/records.js";
 import { group, groups } from "/page/groups.js";
 import { requests } from "/page/requests.js";
+import { telemetry } from "/page/telemetry.js";
 import { testing } from "/page/testing.js";
 import { broker, topic, topics } from "/page/topics.js";
 import { transactions } from "/page/transactions.js";
@@ -21,6 +22,7 @@ const VIEWS = [
   ["transactions", transactions, "Transactions", "x"],
   ["requests", requests, "Requests", "r"],
   ["connections", connections, "Connections", "c"],
+  ["telemetry", telemetry, "Client metrics", "m"],
   ["testing", testing, "Faults and clock", "f"],
   ["brokers/*", broker],
 ].map(([path, view, title, key]) => ({ parts: path.split("/"), view, title, key }));

@@ -8,6 +8,7 @@ password, is hidden. An unknown name is refused with similar known names.
 from __future__ import annotations
 
 from base64 import b64encode
+from dataclasses import asdict
 from typing import Any
 
 from pykafka_broker.broker.requests.context import ANONYMOUS
@@ -17,6 +18,7 @@ from pykafka_broker.control.problems import Problem, did_you_mean
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetryRequest
 from pykafka_broker.protocol.runtime import Fields, uuid_text
 
 _UUID_BYTES = 16
@@ -53,6 +55,8 @@ def as_json(value: Any, name: str = "") -> Any:
     """Return a message, or the content of the field `name`, as JSON."""
     if isinstance(value, Fields):
         shown = {field: as_json(getattr(value, field), field) for field in value.__match_args__}
+        if isinstance(value, PushTelemetryRequest):
+            shown["metrics"] = _pushed(value)
         if shown.get("value") is not None and is_secret(str(shown.get("name"))):
             shown["value"] = HIDDEN
         return shown
@@ -65,6 +69,14 @@ def as_json(value: Any, name: str = "") -> Any:
     if isinstance(value, int) and name.endswith("error_code"):
         return error_name(value)
     return value
+
+
+def _pushed(push: PushTelemetryRequest) -> Any:
+    """Return the metrics of a push, or a text where they can't be shown."""
+    from pykafka_broker.control.otlp import decoded_push  # few clients push
+
+    metrics = decoded_push(push.compression_type, push.metrics)
+    return metrics if isinstance(metrics, str) else [asdict(each) for each in metrics]
 
 
 def _bytes(value: bytes, name: str) -> str:

@@ -11,7 +11,6 @@ import pytest
 from pykafka_broker.broker.api import configs
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import served_versions
-from pykafka_broker.broker.requests.routes import BETWEEN_NODES, ROUTES
 from pykafka_broker.config.describe import documentation
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import LOST
@@ -138,13 +137,6 @@ def test_api_versions_lists_the_routes_and_nothing_else(node: RealBroker) -> Non
         assert key not in ranges
     assert (node.connection.software_name, node.connection.software_version) == ("librdkafka", "2.14.0")
     assert answer.finalized_features_epoch == node.broker.metadata.applied_offset
-
-
-@pytest.mark.parametrize("api_key", sorted(SPECS.keys() - ROUTES.keys() - BETWEEN_NODES))
-def test_what_is_not_served_is_refused_by_name(node: RealBroker, api_key: int) -> None:
-    spec = SPECS[api_key]
-    answer: Any = node.call(spec.request_class()(), spec.max_version)
-    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_a_version_from_the_future_is_answered_in_version_0(node: RealBroker) -> None:

@@ -1,0 +1,299 @@
+"""Clients that push their metrics, and what they are asked to push (KIP-714).
+
+Rule: a decision takes a request's values and the time, and answers with an error code; nothing here decodes what a
+client has pushed. The state is in memory alone: a broker that knows nothing of a client accepts its push if the
+subscription is the right one, because every broker computes the same id for it.
+
+Subscriptions are the configs of the CLIENT_METRICS resources, of all that match a client together. A change of any of
+them lets all clients begin anew. (Kafka: ClientMetricsManager)
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from crc32c import crc32c
+
+from pykafka_broker.broker.requests.context import RequestContext
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.config.registry import client_metrics_keys
+from pykafka_broker.config.values import parse_value
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
+from pykafka_broker.records.compression import decompress
+from pykafka_broker.records.errors import CorruptBatch
+
+ALL_METRICS = "*"
+ACCEPTED_COMPRESSION_TYPES = (4, 3, 1, 2)  # zstd, lz4, gzip, snappy: the best first
+_RESERVED_ID = ZERO_UUID[:-1] + b"\1"
+_UNKNOWN_SOFTWARE = "unknown"
+_MOST_INSTANCES = 16_384  # as in Kafka; the client whose last request is oldest is forgotten
+_MOST_PUSHES = 1_000  # clients whose last push is kept to be shown
+_MOST_PUSHED_BYTES = 64 << 20  # of these pushes together
+_NEVER_MS = -1 << 62
+_JAVA_BUCKETS = 16  # of a HashSet at first
+# After these errors a client asks for its subscription at once, whatever the interval is.
+_ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+
+
+class Subscription(NamedTuple):
+    """A CLIENT_METRICS resource. match: what has to fit as a whole, by selector."""
+
+    metrics: frozenset[str]
+    interval_ms: int
+    match: Mapping[str, re.Pattern[str]]
+
+    def fits(self, attributes: Mapping[str, str]) -> bool:
+        """Return whether a client with these attributes, by selector, is asked for the metrics."""
+        return all(pattern.fullmatch(attributes[name]) for name, pattern in self.match.items())
+
+
+def subscription_of(configs: Mapping[str, str]) -> Subscription:
+    """Return the subscription with these configs, which were checked when they were set."""
+    keys = client_metrics_keys()
+    values: dict[str, Any] = {
+        name: parse_value(key, configs[name]) if name in configs else key.default for name, key in keys.items()
+    }
+    match = {}
+    for pattern in values["match"]:
+        name, _, expression = pattern.partition("=")
+        match[name.strip()] = re.compile(expression.strip())
+    return Subscription(frozenset(values["metrics"]), values["interval.ms"], match)
+
+
+def attributes_of(instance_id: bytes, context: RequestContext) -> dict[str, str]:
+    """Return what subscriptions select a client by."""
+    connection = context.connection
+    return {
+        "client_instance_id": uuid_text(instance_id),
+        "client_id": context.client_id or "",
+        "client_software_name": connection.software_name or _UNKNOWN_SOFTWARE,
+        "client_software_version": connection.software_version or _UNKNOWN_SOFTWARE,
+        "client_source_address": connection.client_host,
+        "client_source_port": str(connection.client_port),
+    }
+
+
+def in_java_order(names: frozenset[str]) -> list[str]:
+    """Return names in the order of a HashSet of Java: the id of a subscription depends on it."""
+    buckets = _JAVA_BUCKETS
+    while len(names) > buckets * 3 // 4:
+        buckets *= 2
+    return sorted(sorted(names), key=lambda name: _java_hash(name) & (buckets - 1))
+
+
+def _java_hash(name: str) -> int:
+    found = 0
+    for character in name:
+        found = (31 * found + ord(character)) & 0xFFFFFFFF
+    return found ^ found >> 16
+
+
+def subscription_id(instance_id: bytes, metrics: list[str], interval_ms: int) -> int:
+    """Return the id of what a client is asked for, a signed number of 32 bits, as Kafka computes it."""
+    text = f"[{', '.join(metrics)}]{interval_ms}"
+    halves = int.from_bytes(instance_id[:8], "big") ^ int.from_bytes(instance_id[8:], "big")
+    found = (crc32c(text.encode()) ^ halves >> 32 ^ halves) & 0xFFFFFFFF
+    return found - (1 << 32) if found >> 31 else found
+
+
+class ClientInstance:
+    """A client with an id, since its first request or the last change of a subscription.
+
+    connection_id: the connection of the first request, with which the client goes.
+    """
+
+    __slots__ = (
+        "connection_id",
+        "interval_ms",
+        "last_error",
+        "last_get_ms",
+        "last_push_ms",
+        "metrics",
+        "subscription_id",
+        "terminating",
+        "version",
+    )
+
+    def __init__(self, connection_id: int, version: int, instance_id: bytes, subscriptions: list[Subscription]) -> None:
+        self.connection_id = connection_id
+        self.version = version
+        wanted = frozenset().union(*(each.metrics for each in subscriptions))
+        self.metrics = [ALL_METRICS] if ALL_METRICS in wanted else in_java_order(wanted)
+        default: Any = client_metrics_keys()["interval.ms"].default
+        self.interval_ms: int = min((each.interval_ms for each in subscriptions), default=default)
+        self.subscription_id = subscription_id(instance_id, self.metrics, self.interval_ms)
+        self.last_get_ms = self.last_push_ms = _NEVER_MS
+        self.last_error = ErrorCode.NONE
+        self.terminating = False
+
+    def check_get(self, now: int) -> None:
+        """Note a question for the subscription. Raises THROTTLING_QUOTA_EXCEEDED before the next interval."""
+        last = max(self.last_get_ms, self.last_push_ms)
+        if now - last < self.interval_ms and self.last_error not in _ASK_AGAIN:
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        self.last_get_ms = now
+        self.last_error = ErrorCode.NONE
+
+    def check_push(self, now: int, asked_id: int, terminating: bool, codec: int, size: int, max_bytes: int) -> None:
+        """Note a push; the errors come in Kafka's order."""
+        ended, self.terminating = self.terminating, terminating
+        if ended:
+            raise ApiError(ErrorCode.INVALID_REQUEST)
+        if now - self.last_push_ms >= self.interval_ms:
+            self.last_push_ms = now
+        elif not terminating:
+            raise ApiError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+        if asked_id != self.subscription_id:
+            raise ApiError(ErrorCode.UNKNOWN_SUBSCRIPTION_ID)
+        if codec and codec not in ACCEPTED_COMPRESSION_TYPES:
+            raise ApiError(ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
+        if size > max_bytes:
+            raise ApiError(ErrorCode.TELEMETRY_TOO_LARGE)
+
+
+class ClientPushes:
+    """The pushes of a client.
+
+    attributes: the client, by selector. bytes: of all pushes, as sent. payload: the last push with metrics, OTLP's
+    MetricsData, or nothing. time_ms: of the last push, epoch. terminating: that was the last one.
+    """
+
+    __slots__ = ("attributes", "bytes", "instance_id", "payload", "pushes", "terminating", "time_ms")
+
+    def __init__(self, instance_id: bytes, attributes: Mapping[str, str]) -> None:
+        self.instance_id = instance_id
+        self.attributes = attributes
+        self.pushes = self.bytes = 0
+        self.payload = b""
+        self.terminating = False
+        self.time_ms = 0
+
+
+class ClientMetricsManager:
+    """The clients of a broker that push metrics, or ask for what to push.
+
+    errors: refused requests since the start, by error. pushed: what was pushed, by client instance, also of clients
+    that have gone.
+    """
+
+    def __init__(self, image: Callable[[], MetadataImage], max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.instances: OrderedDict[bytes, ClientInstance] = OrderedDict()
+        self.pushed: OrderedDict[bytes, ClientPushes] = OrderedDict()
+        self.errors: Counter[ErrorCode] = Counter()
+        self._image = image
+        self._generation = -1  # of the image that the subscriptions were read from
+        self._configs: dict[str, Mapping[str, str]] = {}
+        self._subscriptions: list[Subscription] = []
+        self._version = 0
+        self._pushed_bytes = 0
+
+    def subscribe(self, instance_id: bytes, context: RequestContext) -> ClientInstance:
+        """Answer a client's question for its subscription. Raises THROTTLING_QUOTA_EXCEEDED."""
+        instance = self._instance(instance_id, context)
+        try:
+            instance.check_get(context.now)
+        except ApiError as error:
+            self.errors[error.code] += 1
+            raise
+        return instance
+
+    def push(
+        self,
+        instance_id: bytes,
+        context: RequestContext,
+        asked_id: int,
+        terminating: bool,
+        codec: int,
+        metrics: bytes | memoryview,
+        wall_ms: int,
+    ) -> None:
+        """Accept a push and keep a copy of it.
+
+        Raises:
+            ApiError: INVALID_REQUEST, THROTTLING_QUOTA_EXCEEDED, UNKNOWN_SUBSCRIPTION_ID,
+                UNSUPPORTED_COMPRESSION_TYPE, TELEMETRY_TOO_LARGE, or INVALID_RECORD where the metrics can't be
+                decompressed or grow beyond `telemetry.max.bytes`.
+        """
+        instance: ClientInstance | None = None
+        try:
+            if instance_id in (ZERO_UUID, _RESERVED_ID):
+                raise ApiError(ErrorCode.INVALID_REQUEST)
+            instance = self._instance(instance_id, context)
+            instance.check_push(context.now, asked_id, terminating, codec, len(metrics), self.max_bytes)
+            payload = self._payload(codec, metrics)
+        except ApiError as error:
+            if instance is not None:
+                instance.last_error = error.code
+            self.errors[error.code] += 1
+            raise
+        instance.last_error = ErrorCode.NONE
+        self._keep(instance_id, context, terminating, len(metrics), payload, wall_ms)
+
+    def connection_closed(self, connection_id: int) -> None:
+        """Forget the clients that began on a connection."""
+        for instance_id in [key for key, each in self.instances.items() if each.connection_id == connection_id]:
+            del self.instances[instance_id]
+
+    # -- subscriptions and clients
+
+    def _instance(self, instance_id: bytes, context: RequestContext) -> ClientInstance:
+        self._follow()
+        found = self.instances.get(instance_id)
+        if found is None or found.version < self._version:
+            attributes = attributes_of(instance_id, context)
+            fitting = [each for each in self._subscriptions if each.fits(attributes)]
+            connection_id = context.connection.id if found is None else found.connection_id
+            found = self.instances[instance_id] = ClientInstance(connection_id, self._version, instance_id, fitting)
+            if len(self.instances) > _MOST_INSTANCES:
+                self.instances.popitem(last=False)
+        self.instances.move_to_end(instance_id)
+        return found
+
+    def _follow(self) -> None:
+        """Read the subscriptions if the metadata has changed."""
+        image = self._image()
+        if image.generation == self._generation:
+            return
+        self._generation = image.generation
+        kind = ConfigResourceType.CLIENT_METRICS
+        configs: dict[str, Mapping[str, str]] = {
+            name: dict(image.config(kind, name)) for resource, name in image.configs if resource == kind
+        }
+        if configs != self._configs:
+            self._configs = configs
+            self._subscriptions = list(map(subscription_of, configs.values()))
+            self._version += 1
+
+    # -- what was pushed
+
+    def _payload(self, codec: int, metrics: bytes | memoryview) -> bytes:
+        if not codec or not len(metrics):
+            return bytes(metrics)
+        try:
+            return decompress(codec, metrics, self.max_bytes)
+        except CorruptBatch:
+            raise ApiError(ErrorCode.INVALID_RECORD) from None
+
+    def _keep(
+        self, instance_id: bytes, context: RequestContext, terminating: bool, size: int, payload: bytes, wall_ms: int
+    ) -> None:
+        kept = self.pushed.get(instance_id)
+        if kept is None:
+            kept = self.pushed[instance_id] = ClientPushes(instance_id, attributes_of(instance_id, context))
+        self.pushed.move_to_end(instance_id)
+        kept.pushes += 1
+        kept.bytes += size
+        kept.terminating = terminating
+        kept.time_ms = wall_ms
+        if payload:
+            self._pushed_bytes += len(payload) - len(kept.payload)
+            kept.payload = payload
+        while len(self.pushed) > _MOST_PUSHES or self._pushed_bytes > _MOST_PUSHED_BYTES:
+            self._pushed_bytes -= len(self.pushed.popitem(last=False)[1].payload)

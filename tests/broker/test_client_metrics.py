@@ -1,0 +1,137 @@
+"""Telemetry beside what `tests/scenarios/telemetry` compares with Kafka: who is offered it, and what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.broker import client_metrics
+from pykafka_broker.broker.client_metrics import ClientMetricsManager, in_java_order, subscription_id
+from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
+from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetryRequest
+from pykafka_broker.records.compression import compress
+from tests.broker.api.real_broker import RealBroker
+
+TELEMETRY = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY}
+MAX_BYTES = 1000
+NOW = 1_000_000
+
+
+def offered(broker: RealBroker) -> set[int]:
+    return {each.api_key for each in broker.call(ApiVersionsRequest("a", "1"), 3).api_keys}
+
+
+@pytest.mark.parametrize("release", ["", "4.0"])
+def test_telemetry_is_offered_where_a_setting_asks_for_it(tmp_path: Path, release: str) -> None:
+    emulated = {"pykafka.emulate": release} if release else {}
+    assert not offered(RealBroker(tmp_path / "off", **emulated)) & TELEMETRY
+    switched_on = {"pykafka.telemetry": "true", **emulated}
+    assert offered(RealBroker(tmp_path / "on", **switched_on)) >= TELEMETRY
+
+
+def test_a_release_before_telemetry_does_not_offer_it(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path, **{"pykafka.telemetry": "true", "pykafka.emulate": "3.6"})
+    assert not offered(broker) & TELEMETRY
+
+
+LATENCY, QUEUE = "org.apache.kafka.producer.request.latency.avg", "org.apache.kafka.producer.record.queue.time.max"
+CONSUMER = "org.apache.kafka.consumer"
+INSTANCE = b"8412z..........."
+
+
+@pytest.mark.parametrize(
+    ("instance_id", "metrics", "kafka_says"),
+    [
+        (b"1" * 16, ["a"], 1748318871),
+        (bytes(15) + b"\5", ["a"], 1748318866),
+        (bytes(range(16)), ["a"], 1748318871),
+        (INSTANCE, ["*"], 1888595365),
+        (INSTANCE, [*"abcdef"], -1042373983),
+        (INSTANCE, [CONSUMER, LATENCY, QUEUE], -1758392610),
+    ],
+)
+def test_a_subscription_has_kafkas_id_and_order(instance_id: bytes, metrics: list[str], kafka_says: int) -> None:
+    """Brokers of Kafka and of this project in one cluster take a client's pushes under the same id."""
+    assert in_java_order(frozenset(metrics)) == metrics
+    assert subscription_id(instance_id, metrics, 1000) == kafka_says
+
+
+def test_a_push_is_kept_with_its_client(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path)
+    configs = [AlterableConfig("metrics", 0, "*"), AlterableConfig("interval.ms", 0, "100")]
+    broker.call(IncrementalAlterConfigsRequest([AlterConfigsResource(16, "m", configs)]), 1)
+    broker.call(ApiVersionsRequest("soft", "1.2"), 4)
+    asked: Any = broker.call(GetTelemetrySubscriptionsRequest(), 0)
+    assert asked.accepted_compression_types == [4, 3, 1, 2]
+    for metrics, codec, last in ((b"first", 0, False), (compress(4, b"second"), 4, False), (b"", 0, True)):
+        push = PushTelemetryRequest(asked.client_instance_id, asked.subscription_id, last, codec, metrics)
+        assert broker.call(push, 0).error_code == 0
+        broker.wait(100)
+    (kept,) = broker.broker.services.client_metrics.pushed.values()
+    assert (kept.pushes, kept.payload, kept.terminating) == (3, b"second", True)
+    assert kept.attributes["client_software_name"] == "soft"
+
+
+class Clients:
+    """Clients of a manager without subscriptions, each with a connection of its own."""
+
+    def __init__(self) -> None:
+        self.manager = ClientMetricsManager(MetadataImage, MAX_BYTES)
+
+    def push(self, client: int, payload: bytes = b"", *, now: int = NOW) -> bytes:
+        instance_id = (client + 100).to_bytes(16, "big")
+        address = ("127.0.0.1", 9092)
+        connection = ConnectionContext(client, "PLAINTEXT", address, address)
+        context = RequestContext(ApiKey.PUSH_TELEMETRY, 0, 0, f"client {client}", connection, now)
+        asked = subscription_id(instance_id, [], 300_000)
+        self.manager.push(instance_id, context, asked, False, 0, payload, 0)
+        return instance_id
+
+
+def test_the_client_that_was_silent_longest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_metrics, "_MOST_INSTANCES", 2)
+    monkeypatch.setattr(client_metrics, "_MOST_PUSHES", 2)
+    clients = Clients()
+    first, second = clients.push(1), clients.push(2)
+    clients.push(1, now=NOW + 300_000)
+    third = clients.push(3)
+    assert [*clients.manager.instances] == [*clients.manager.pushed] == [first, third]
+    assert second not in clients.manager.instances
+
+
+def test_old_pushes_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_metrics, "_MOST_PUSHED_BYTES", 25)
+    clients = Clients()
+    kept = [clients.push(number, b"ten bytes.") for number in range(4)]
+    assert [*clients.manager.pushed] == kept[2:]
+
+
+def test_what_was_pushed_outlives_the_connection() -> None:
+    clients = Clients()
+    gone, stays = clients.push(1), clients.push(2)
+    clients.manager.connection_closed(1)
+    assert [*clients.manager.instances] == [stays]
+    assert [*clients.manager.pushed] == [gone, stays]
+
+
+def test_refused_pushes_are_counted() -> None:
+    clients = Clients()
+    clients.push(1)
+    for _ in range(2):
+        with pytest.raises(ApiError) as caught:
+            clients.push(1)
+    assert caught.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    assert clients.manager.errors == {ErrorCode.THROTTLING_QUOTA_EXCEEDED: 2}
