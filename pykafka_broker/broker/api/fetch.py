@@ -45,7 +45,7 @@ from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
 TOPIC_IDS_FROM = 13
 _READ_AT_ONCE = 128  # partitions; more are read in slices
 _READ_A_SLICE = 32
-_INLINE_BYTES = 32 << 10  # up to here a copy is cheaper than a system call of its own to send a slice of a file
+INLINE_BYTES = 32 << 10  # up to here a copy is cheaper than a system call of its own to send a slice of a file
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 _COMMITTED = IsolationLevel.READ_COMMITTED
 _NOT_COUNTED = -1
@@ -447,7 +447,7 @@ class FetchAttempt:
         if self._session is not None:
             found = [each for each in found if self._tells(*each)]
         for _, data, size in found:
-            if 0 < size <= _INLINE_BYTES:
+            if 0 < size <= INLINE_BYTES:
                 _inline(data)
         return found
 
