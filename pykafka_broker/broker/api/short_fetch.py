@@ -2,16 +2,17 @@
 
 Rule: a request that anything makes unusual gets None before anything is changed, and goes the general way
 (`fetch.py`): a replica, a rack, two partitions, a session that begins or ends, a partition that is led elsewhere or not
-open yet, another leader epoch, an offset out of range, a wait for more than a byte, aborted transactions, a disk that
-fails. No rule about records or sessions stands here: `PartitionLog.read` and `FetchSessionCache` decide, as in the
-general way. A request that waits is a `FetchAttempt` of the general way; only its first look at new records is short.
+open yet, another leader epoch, a history that diverges, an offset out of range, a wait for more than a byte, aborted
+transactions, a disk that fails. No rule about records or sessions stands here: `PartitionLog.read`, `diverging_epoch`
+and `FetchSessionCache` decide, as in the general way. A request that waits is a `FetchAttempt` of the general way; only
+its look at new records is short.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from pykafka_broker.broker.api.fetch import INLINE_BYTES, TOPIC_IDS_FROM, FetchAttempt, PartitionReader
+from pykafka_broker.broker.api.fetch import INLINE_BYTES, TOPIC_IDS_FROM, FetchAttempt, PartitionReader, diverging_epoch
 from pykafka_broker.broker.partitions.fetch_session import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -64,13 +65,13 @@ def fetch_shortly(services: Services, context: RequestContext, frame: Any, body:
             last_epoch, partition_max_bytes = known.last_fetched_epoch, known.max_bytes
         elif index != known.partition or known.topic != (topic_id if uses_ids else topic):
             return None
-    if replica >= 0 or last_epoch >= 0 or isolation not in _ISOLATION_LEVELS:
+    if replica >= 0 or isolation not in _ISOLATION_LEVELS:
         return None
     partition = _leader(services, topic_id if uses_ids else topic, index, leader_epoch, uses_ids)
     if partition is None:
         return None
     most_bytes = min(max_bytes, services.config.fetch_max_bytes)
-    found = _look(partition, offset, min(most_bytes, partition_max_bytes), isolation)
+    found = _look(partition, offset, last_epoch, min(most_bytes, partition_max_bytes), isolation)
     if found is None or most_bytes <= 0:
         return None
     records, size = found
@@ -110,13 +111,15 @@ def _leader(services: Services, topic: Any, index: int, leader_epoch: int, uses_
     return partition
 
 
-def _look(partition: Partition, offset: int, max_bytes: int, isolation: int) -> tuple[Any, int] | None:
+def _look(partition: Partition, offset: int, last_epoch: int, max_bytes: int, isolation: int) -> tuple[Any, int] | None:
     """Return the records from the offset on and their size, 0 where there are none yet; None where a look in the
     general way has more to tell.
     """
     log = partition.log
     committed = isolation == _COMMITTED
     try:
+        if last_epoch >= 0 and diverging_epoch(log, last_epoch, offset) is not None:
+            return None
         read = log.read(offset, max_bytes, log.last_stable_offset if committed else log.high_watermark)
         if read is None:
             return b"", 0
@@ -186,15 +189,13 @@ class SingleFetchAttempt(FetchAttempt):
 
     def poll(self, now: int) -> Any:
         wanted = self._partitions[0]
-        if wanted.last_fetched_epoch < 0:
-            epoch, index = wanted.current_leader_epoch, wanted.partition
-            partition = _leader(self._services, wanted.topic, index, epoch, self._uses_ids)
-            if partition is not None:
-                max_bytes = min(self._max_bytes, wanted.max_bytes)
-                found = _look(partition, wanted.fetch_offset, max_bytes, self._isolation)
-                if found is not None:
-                    if not found[1]:
-                        return None
-                    told = _told(self._version, self._session, wanted, partition, self._isolation, found[0])
-                    return WrittenReply(told)
+        partition = _leader(self._services, wanted.topic, wanted.partition, wanted.current_leader_epoch, self._uses_ids)
+        if partition is not None:
+            max_bytes = min(self._max_bytes, wanted.max_bytes)
+            found = _look(partition, wanted.fetch_offset, wanted.last_fetched_epoch, max_bytes, self._isolation)
+            if found is not None:
+                if not found[1]:
+                    return None
+                told = _told(self._version, self._session, wanted, partition, self._isolation, found[0])
+                return WrittenReply(told)
         return super().poll(now)

@@ -77,10 +77,14 @@ class World(Twins):
         self, *asked: tuple[str, int, int], version: int, session: tuple[int, int] = NO_SESSION, **fields: Any
     ) -> FetchRequest:
         partition = {"partition_max_bytes": 1 << 20, "current_leader_epoch": -1} | {
-            key: fields.pop(key) for key in ("partition_max_bytes", "current_leader_epoch") if key in fields
+            key: fields.pop(key)
+            for key in ("partition_max_bytes", "current_leader_epoch", "last_fetched_epoch")
+            if key in fields
         }
         if version < 9:
             partition.pop("current_leader_epoch")
+        if version < 12:
+            partition.pop("last_fetched_epoch", None)
         topics = []
         for topic, index, offset in asked:
             named = FetchTopic(partitions=[FetchPartition(index, fetch_offset=offset, **partition)])
@@ -159,6 +163,14 @@ def test_a_session_of_one_partition_goes_the_short_way_after_its_first_request(w
     assert world.took() == (before[0] + 8, before[1] + 4)
 
 
+@pytest.mark.parametrize("version", range(12, 19))
+def test_a_consumer_that_names_the_epoch_of_its_last_record_goes_the_short_way(world: World, version: int) -> None:
+    assert world.fetch(("plain", 0, 3), version=version, last_fetched_epoch=0)
+    assert world.fetch(("idle", 0, 0), version=version, last_fetched_epoch=0) is None
+    assert len(world.append("idle")) == 1
+    assert world.took() == (2, 0)
+
+
 def test_a_session_that_another_connection_changes_meanwhile(world: World) -> None:
     session = world.begin(("idle", 0, 0))
     assert world.fetch(session=(session, 1)) is None
@@ -199,6 +211,8 @@ def test_what_is_unusual_goes_the_general_way(world: World, version: int) -> Non
     ]
     if version >= 9:
         unusual += [([("plain", 0, 0)], {"current_leader_epoch": epoch}) for epoch in (1, 9)]
+    if version >= 12:
+        unusual += [([("plain", 0, 0)], {"last_fetched_epoch": 1}), ([("plain", 0, 400)], {"last_fetched_epoch": 0})]
     if version >= 11:
         unusual.append(([("plain", 0, 0)], {"rack_id": "here"}))
     for asked, fields in unusual:
@@ -314,6 +328,7 @@ drawn = st.builds(
                 "max_wait_ms": st.sampled_from([-1, 0, 1, 400]),
                 "partition_max_bytes": st.sampled_from([0, 1, 100, 1 << 20]),
                 "current_leader_epoch": st.sampled_from([-5, -1, 0, 1]),
+                "last_fetched_epoch": st.sampled_from([-1, 0, 0, 1]),
             },
         ),
     ),
