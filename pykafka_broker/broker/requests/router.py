@@ -53,6 +53,7 @@ _MOST_TAGS = 10_000
 _SIZE_AND_CORRELATION = Struct(">ii")
 _WITH_TAGS = Struct(">iiB")  # the same and the count of tagged fields, which is 0
 _UNSERVED = Route("")
+_SHORT, _GENERAL = 0, 1  # ways, by their place in `Endpoint.way_counts`
 _MOST_REQUESTS = 256  # kept decoded, of an API
 _REMEMBERED_BYTES = 4096  # a longer request is neither kept decoded, nor is its answer kept: few are longer
 
@@ -106,7 +107,6 @@ class Endpoint:
         "api_key",
         "decode",
         "flexible_from",
-        "general_count",
         "handler",
         "header_v0",
         "max_version",
@@ -115,8 +115,8 @@ class Endpoint:
         "remembered",
         "response_flexible_from",
         "response_type",
-        "short_count",
         "short_way",
+        "way_counts",
         "when_lost",
     )
 
@@ -131,7 +131,7 @@ class Endpoint:
             self.handler = _refuse
             self.min_version, self.max_version = spec.min_version, spec.max_version
         self.short_way: ShortWay | None = None
-        self.short_count = self.general_count = 0  # requests of an API with a short way, by the way that they took
+        self.way_counts = [0, 0]  # requests that went the short and the general way, of an API that has both
         if route.short:
             importlib.import_module(f"pykafka_broker.broker.api.{route.short}")
             self.short_way = _SHORT_WAYS[api_key]
@@ -437,9 +437,9 @@ class Router:
                 if services.quotas is None and services.open_to_all:
                     short = endpoint.short_way(services, context, frame, body)
                     if short is not None:
-                        endpoint.short_count += 1
+                        endpoint.way_counts[_SHORT] += 1
                         return self._answer_shortly(endpoint, context, short)
-                endpoint.general_count += 1
+                endpoint.way_counts[_GENERAL] += 1
             request = endpoint.decode(frame, body, version) if readable else None
             reply = endpoint.handler(services, context, request)
         except FrameError:
@@ -490,7 +490,11 @@ class Router:
     def ways(self) -> dict[ApiKey, tuple[int, int]]:
         """Return how many requests went the short and the general way, for each API that has both."""
         served = self._endpoints.values()
-        return {each.api_key: (each.short_count, each.general_count) for each in served if each.short_way is not None}
+        return {
+            each.api_key: (each.way_counts[_SHORT], each.way_counts[_GENERAL])
+            for each in served
+            if each.short_way is not None
+        }
 
     def _load(self, api_key: int) -> Endpoint:
         endpoint = self._endpoints[api_key] = self._new_endpoint(api_key)

@@ -190,6 +190,17 @@ def test_what_happens_to_a_partition_meanwhile_ends_the_wait_alike(world: World)
         world.wait(WAIT_MS)
 
 
+def test_an_older_epoch_of_the_leader_is_refused_alike(world: World) -> None:
+    world.fetch(("plain", 0, 0), current_leader_epoch=0)
+    for broker in world.both:
+        for leader in (ANOTHER_NODE, 1):
+            broker.change("plain", leader=leader, isr=[1, 2], replicas=[1, 2])
+    for epoch in range(-1, 5):
+        world.fetch(("plain", 0, 0), current_leader_epoch=epoch)
+        world.fetch(("plain", 0, 20), current_leader_epoch=epoch)
+    assert world.took()[1] >= 8
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_is_unusual_goes_the_general_way(world: World, version: int) -> None:
     before = world.took()

@@ -11,14 +11,18 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import ProduceResponse
+from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord, EntityData
 from pykafka_broker.records.builder import BatchBuilder
-from tests.broker.frames import framed
+from tests.broker.frames import framed, joined
 from tests.broker.produced.kinds import TOPICS, kinds
-from tests.broker.support import ANOTHER_NODE, NOW
-from tests.broker.twins import Twins
+from tests.broker.support import ANOTHER_NODE, NOW, LightBroker
+from tests.broker.twins import CONNECTION, Twins
 
 VERSIONS = range(3, 14)
 ALL, ONE, NONE = -1, 1, 0
@@ -186,6 +190,61 @@ def test_a_disk_that_fails_is_told_alike(tmp_path: Path, monkeypatch: pytest.Mon
             world.produce(("plain", 0, batch()), version=version, acks=acks)
     assert world.took()[1] < general + 9
     world.compare()
+
+
+# -- where no short way is tried
+
+
+def one_produce(broker: LightBroker) -> bytes:
+    broker.add("plain")
+    broker.partition("plain", 0)
+    topic = TopicProduceData("plain", partition_data=[PartitionProduceData(0, batch())])
+    pieces = broker.router.dispatch(CONNECTION, framed(ProduceRequest(None, ONE, 1000, [topic]), 9))
+    assert isinstance(pieces, list)
+    return joined(pieces)
+
+
+@pytest.mark.parametrize(
+    ("config", "ways"),
+    [
+        ({}, (1, 0)),
+        (
+            {
+                "authorizer_class_name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+                "super_users": "User:ANONYMOUS",
+            },
+            (0, 1),
+        ),
+        ({"pykafka_emulate": "2.8"}, None),
+    ],
+)
+def test_an_authorizer_or_another_release_keeps_to_the_general_way(
+    tmp_path: Path, config: dict[str, str], ways: tuple[int, int] | None
+) -> None:
+    broker = LightBroker(tmp_path, **config)
+    one_produce(broker)
+    assert broker.router.ways().get(ApiKey.PRODUCE) == ways
+    broker.stop(broker.now)
+
+
+def test_a_quota_keeps_to_the_general_way(tmp_path: Path) -> None:
+    broker = LightBroker(tmp_path)
+    entity = [EntityData("user", None)]
+    quota = ClientQuotaRecord(entity, "producer_byte_rate", 1e9)
+    broker.commit_metadata([ApiMessageAndVersion(quota, 0)])
+    one_produce(broker)
+    assert broker.router.ways()[ApiKey.PRODUCE] == (0, 1)
+    broker.stop(broker.now)
+
+
+def test_a_defect_of_the_short_way_is_answered_and_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = LightBroker(tmp_path)
+    monkeypatch.setattr(Partition, "append", lambda *args, **options: 1 / 0)
+    answer = ProduceResponse.decode(one_produce(broker)[9:], 9)
+    assert answer.responses[0].partition_responses[0].error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert "a defect while serving PRODUCE" in caplog.text
 
 
 # -- drawn requests
