@@ -1,6 +1,7 @@
 """The driver's own client, against a real Kafka."""
 
 import pytest
+from confluent_kafka import KafkaError, KafkaException
 
 from interop.targets import start
 from pipeline.kafka import Kafka
@@ -29,3 +30,15 @@ def test_a_topic_is_there_when_it_was_made(settings: Settings, monkeypatch: pyte
     kafka.ensure_topic("late")
     assert kafka.partitions("late")
     assert next(stale, None) is None
+
+
+def test_the_largest_message_is_kafkas_default_where_configs_may_not_be_asked_for(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kafka = Kafka(settings)
+
+    def refuse(_: object) -> None:
+        raise KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED))
+
+    monkeypatch.setattr(kafka, "_retried", refuse)
+    assert kafka.max_message_bytes("orders") == 1_048_588
