@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker import client_metrics
-from pykafka_broker.broker.client_metrics import ClientMetricsManager, subscription_id
+from pykafka_broker.broker.client_metrics import ClientMetricsManager, in_java_order, subscription_id
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.errors import ApiError
@@ -47,12 +47,25 @@ def test_a_release_before_telemetry_does_not_offer_it(tmp_path: Path) -> None:
     assert not offered(broker) & TELEMETRY
 
 
+LATENCY, QUEUE = "org.apache.kafka.producer.request.latency.avg", "org.apache.kafka.producer.record.queue.time.max"
+CONSUMER = "org.apache.kafka.consumer"
+INSTANCE = b"8412z..........."
+
+
 @pytest.mark.parametrize(
-    ("instance_id", "kafka_says"),
-    [(b"1" * 16, 1748318871), (bytes(15) + b"\5", 1748318866), (bytes(range(16)), 1748318871)],
+    ("instance_id", "metrics", "kafka_says"),
+    [
+        (b"1" * 16, ["a"], 1748318871),
+        (bytes(15) + b"\5", ["a"], 1748318866),
+        (bytes(range(16)), ["a"], 1748318871),
+        (INSTANCE, ["*"], 1888595365),
+        (INSTANCE, [*"abcdef"], -1042373983),
+        (INSTANCE, [LATENCY, QUEUE, CONSUMER], -1758392610),
+    ],
 )
-def test_a_subscription_has_kafkas_id(instance_id: bytes, kafka_says: int) -> None:
-    assert subscription_id(instance_id, ["a"], 1000) == kafka_says
+def test_a_subscription_has_kafkas_id(instance_id: bytes, metrics: list[str], kafka_says: int) -> None:
+    """Brokers of Kafka and of this project in one cluster take a client's pushes under the same id."""
+    assert subscription_id(instance_id, in_java_order(metrics), 1000) == kafka_says
 
 
 def test_a_push_is_kept_with_its_client(tmp_path: Path) -> None:
