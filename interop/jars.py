@@ -3,8 +3,8 @@
 Rule: what can't be had is an error with its reason, never a skipped test. How jars and a Java are found or fetched is
 the pipeline's (`pipeline.jars`, `pipeline.java`), which needs some of its own.
 
-    python -m interop.jars [KAFKA_JARS ...]    fetches what is missing of these sets, or of all, and prints the shell
-                                               lines that tell the tests where it is
+    python -m interop.jars [KAFKA_JARS ...]    fetches what is missing of these sets, or of all but the next release's,
+                                               and prints the shell lines that tell the tests where it is
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pipeline.jars import fetched, spark_connector_jars
 from pipeline.java import JavaError, java_home
 
 KAFKA_VERSION = "4.3.1"
+NEXT_VERSION = "4.4.0"  # a newer release, which this broker can pass for; fetched when it is asked for
 STREAMS = [f"org.apache.kafka:kafka-streams-examples:{KAFKA_VERSION}"]
 SLF4J = "org.slf4j:slf4j-nop:1.7.36"  # of all that a client of Kafka could log to, nothing
 CONNECT = [f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}", f"org.apache.kafka:connect-file:{KAFKA_VERSION}"]
@@ -27,6 +28,11 @@ MIRROR = [f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}", SLF4J]
 def kafka_jars() -> Path:
     """Return the folder with the server and the tools of the release that this broker is compared with."""
     return release_jars(KAFKA_VERSION)
+
+
+def next_kafka_jars() -> Path:
+    """Return the folder with the server and the tools of the next release."""
+    return release_jars(NEXT_VERSION)
 
 
 def release_jars(release: str) -> Path:
@@ -63,13 +69,15 @@ SETS = {  # the variable that names each folder, and what fetches it
     "KAFKA_STREAMS_JARS": streams_jars,
     "KAFKA_CONNECT_JARS": connect_jars,
     "SPARK_KAFKA_JARS": spark_connector_jars,
+    "KAFKA_NEXT_JARS": next_kafka_jars,
 }
+WHEN_NAMED = ("KAFKA_NEXT_JARS",)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="interop.jars")
-    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; all without one")
-    wanted = parser.parse_args().sets or SETS
+    parser.add_argument("sets", nargs="*", metavar="SET", help=f"of {', '.join(SETS)}; without one all but the last")
+    wanted = parser.parse_args().sets or [name for name in SETS if name not in WHEN_NAMED]
     if unknown := [name for name in wanted if name not in SETS]:
         parser.error(f"no set of jars: {', '.join(unknown)}")
     try:

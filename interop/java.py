@@ -4,7 +4,7 @@ them), then what the pipeline's and this folder's `jars` find or fetch.
 
 import os
 
-from interop.jars import kafka_jars
+from interop.jars import KAFKA_VERSION, kafka_jars, release_jars
 from pipeline.jars import spark_connector_jars
 from pipeline.java import java_home
 
@@ -13,7 +13,10 @@ def java_command(*arguments: str) -> list[str]:
     return [os.environ.get("JAVA") or str(java_home() / "bin" / "java"), *arguments]
 
 
-def kafka_classpath() -> str:
+def kafka_classpath(release: str = KAFKA_VERSION) -> str:
+    """Return the class path of a release's server and tools."""
+    if release != KAFKA_VERSION:
+        return f"{release_jars(release)}/*"
     return f"{os.environ.get('KAFKA_JARS') or kafka_jars()}/*"
 
 

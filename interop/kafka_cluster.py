@@ -28,6 +28,7 @@ from typing import Self
 from interop import ROOT
 from interop.cluster_clients import brokers_told_by
 from interop.guard import Guard
+from interop.jars import KAFKA_VERSION, NEXT_VERSION
 from interop.java import java_command, kafka_classpath
 from interop.real_kafka import CLUSTER_ID, answers_api_versions, free_port
 from interop.waiting import eventually
@@ -39,10 +40,16 @@ class Kind(Enum):
     """Whose program a node runs."""
 
     THEIRS = "Apache Kafka"
+    NEXT = "Apache Kafka, the next release"
     OURS = "pykafka-broker"
 
+    @property
+    def release(self) -> str:
+        """Return the version of Kafka that a node runs."""
+        return NEXT_VERSION if self is Kind.NEXT else KAFKA_VERSION
 
-THEIRS, OURS = Kind.THEIRS, Kind.OURS
+
+THEIRS, NEXT, OURS = Kind.THEIRS, Kind.NEXT, Kind.OURS
 
 FIRST_CONTROLLER = 101
 FIRST_BROKER = 1
@@ -103,7 +110,7 @@ class Node:
             return [sys.executable, "-P", "-m", "pykafka_broker", "--log-level", "info", str(self.properties)]
         heap = self.heaps[self._role]
         memory = [f"-Xmx{heap}", f"-Xms{heap}", *self.jvm]
-        return java_command(*memory, "-cp", kafka_classpath(), "kafka.Kafka", str(self.properties))
+        return java_command(*memory, "-cp", kafka_classpath(self.kind.release), "kafka.Kafka", str(self.properties))
 
     def launch(self) -> None:
         """Start it and wait for nothing."""

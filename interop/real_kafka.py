@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from interop.guard import Guard
+from interop.jars import KAFKA_VERSION
 from interop.java import java_command, kafka_classpath
 from pykafka_broker.config.properties import format_properties
 
@@ -82,7 +83,8 @@ def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:
 
 class RealKafka:
     """One node of Apache Kafka, broker and controller in one process; `data_dir` is its log directory. `standalone`:
-    its quorum is a dynamic one, with kraft.version 1 (KIP-853). `plugins`: a folder with classes that the config names.
+    its quorum is a dynamic one, with kraft.version 1 (KIP-853). `release`: the version of Kafka. `plugins`: a folder
+    with classes that the config names.
     """
 
     def __init__(
@@ -94,6 +96,7 @@ class RealKafka:
         heap: str = "512m",
         standalone: bool = False,
         jvm: Sequence[str] = (),
+        release: str = KAFKA_VERSION,
         plugins: Path | None = None,
     ) -> None:
         self._owns_directory = directory is None
@@ -105,7 +108,8 @@ class RealKafka:
         self.process: subprocess.Popen[bytes] | None = None
         self._guard: Guard | None = None
         self._jvm = [f"-Xmx{heap}", f"-Xms{heap}", "-server", "-XX:+UseG1GC", *jvm]
-        self._classpath = kafka_classpath() if plugins is None else f"{kafka_classpath()}{os.pathsep}{plugins}"
+        jars = kafka_classpath(release)
+        self._classpath = jars if plugins is None else f"{jars}{os.pathsep}{plugins}"
         self._standalone = standalone
         self._properties = self.directory / "server.properties"
         self._write_properties(config or {})

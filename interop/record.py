@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from interop import ROOT
-from interop.jars import KAFKA_VERSION, kafka_jars, release_jars
+from interop.jars import KAFKA_VERSION, NEXT_VERSION, kafka_jars, release_jars
 from interop.java import java_command
 from interop.real_kafka import RealKafka
 from interop.toolchains import java_classes
@@ -26,6 +26,18 @@ from tests.scenarios.telemetry import settings as pushing
 
 CONVERTING = "3.9.2"  # the last release that knows the old formats of messages and batches
 TRANSACTIONS = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "500"}
+
+DESCRIBED = {  # settings of the brokers that are asked for their configs
+    "listener.name.other.ssl.key.password": "hide",
+    "log.cleaner.min.cleanable.ratio": ".5",
+    "log.flush.scheduler.interval.ms": "9",
+    "log.retention.hours": "24",
+    "log.roll.jitter.hours": "1",
+    "message.max.bytes": "2000000",
+    "no.such.key": "5",
+    "num.io.threads": "2",
+    "ssl.keystore.password": "secret",
+}
 
 Recording = Callable[[], None]
 
@@ -57,10 +69,16 @@ def telemetry() -> None:
         python("tests/scenarios/telemetry/record.py", kafka.bootstrap_servers)
 
 
-def described_configs() -> None:
-    with RealKafka() as kafka:
-        properties = kafka.directory / "server.properties"
-        python("tests/config/recorder/record.py", "described", kafka_jars(), kafka.bootstrap_servers, properties)
+def described_configs(release: str, file: str) -> Recording:
+    """Return the recording of a release's answers to DescribeConfigs."""
+
+    def recording() -> None:
+        with RealKafka(DESCRIBED, release=release) as kafka:
+            properties = kafka.directory / "server.properties"
+            described = ("described", release_jars(release), kafka.bootstrap_servers, properties, ROOT / file)
+            python("tests/config/recorder/record.py", *described)
+
+    return recording
 
 
 def golden_batches() -> None:
@@ -80,7 +98,9 @@ RECORDINGS: dict[str, Recording] = {
     "messages": lambda: python("tests/golden/make.py", kafka_jars(), release_jars(CONVERTING)),
     "batches": golden_batches,
     "logs": lambda: python("tests/log/data/make.py", kafka_jars()),
-    "configs": described_configs,
+    "configs": described_configs(KAFKA_VERSION, "tests/config/described.json"),
+    "next-configs": described_configs(NEXT_VERSION, "tests/config/described_next.json"),
+    "next": module("interop.next_release"),
     "requests": lambda: python("tests/broker/api/recorder/record.py", kafka_jars()),
     "produced": module("tests.broker.produced.record"),
     "controller": module("tests.cluster.recorder.record"),

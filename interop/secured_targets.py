@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from interop.real_kafka import RealKafka, free_port
 from pykafka_broker.config.properties import format_properties
 from pykafka_broker.testing import KafkaBroker
-from pykafka_broker.testing.client_settings import secure_client_settings
+from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.security_spec import SecuritySpec
 
 # Of the broker's own connections, which are plain: its other listeners and its controller are for nobody else.
@@ -57,7 +57,7 @@ class SecuredKafka:
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
         address = f"127.0.0.1:{self.port}"
-        return secure_client_settings(client, address, self._security, self._certificates, user, mechanism)
+        return client_settings(client, address, self._security.login(self._certificates, user, mechanism))
 
 
 @contextlib.contextmanager

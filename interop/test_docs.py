@@ -167,7 +167,7 @@ def test_the_test_in_javascript_passes(environment: dict[str, str]) -> None:
 def test_the_snippet_for_spark_runs(tmp_path: Path, environment: dict[str, str]) -> None:
     """With the jars that are here: fetching them is Spark's own business."""
     text = snippet("spark.md-python-1")
-    fetching = '"spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"'
+    fetching = '"spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"'
     assert fetching in text
     program = text.replace(fetching, f'"spark.jars", "{",".join(spark_jars())}"')
     run([sys.executable, "-c", program], tmp_path, environment | {"PYTHONPATH": str(ROOT)})

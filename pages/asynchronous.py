@@ -30,12 +30,12 @@ SOURCES = (
 )
 WELDS = {  # the name in the source: the module and name of its twin
     "ControlClient": (f"{PACKAGE}.async_client", "AsyncControlClient"),
-    "wait_until": (f"{PACKAGE}.async_client", "wait_until"),
+    "poll": (f"{PACKAGE}.async_client", "poll"),
     "all_at_once": (f"{PACKAGE}.async_client", "all_at_once"),
     "Step": (f"{PACKAGE}.async_client", "Step"),
     "KafkaBroker": (f"{PACKAGE}.asynchronous", "AsyncKafkaBroker"),
 }
-AWAITED = {"call", "wait_until", "all_at_once", "step", "start"}
+AWAITED = {"call", "poll", "all_at_once", "step", "start"}
 ENTERED = f"{PACKAGE}.async_client"
 HIDDEN = "__tracebackhide__"  # of a module: what pytest shows of it
 _CONTEXT = {"__enter__": "__aenter__", "__exit__": "__aexit__"}

@@ -30,7 +30,8 @@ _OWN = {  # in the words of those who set them; which there are says the code
 }
 _HEAD = """# Config keys
 
-Every key of Kafka 4.3.1, and those that older releases had. A key is *honoured*; or it has *no effect* here, and is
+Every key of Kafka 4.3.1, and those that older and newer releases have. A key of a newer release is one with
+`--emulate` alone, and says since when. A key is *honoured*; or it has *no effect* here, and is
 accepted for the reason given; or it is *refused* when it is set to something else than its default, because to go on
 without it would promise what is not there. `pykafka-broker configs` prints the same list, and `--effect refused` only
 those.
@@ -80,6 +81,8 @@ def _allowed(key: ConfigKey) -> str:
 def _effect(scope: str, key: ConfigKey) -> str:
     effect, reason = effect_of(scope, key.name)
     said = f"{effect}: {plain(reason)}" if reason else effect
+    if key.since is not None:
+        said = f"Kafka {key.since}: {said}"
     run_time = {CLUSTER_WIDE: ", at run time", PER_BROKER: ", at run time, also for one broker"}
     if scope == "broker" and effect == "honoured" and key.mode is not None:
         said += run_time[key.mode]

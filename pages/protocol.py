@@ -16,11 +16,13 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.releases.release import release
 
 _NEWEST = "4.3"
+_NEXT = "4.4"  # emulated alone
 _APIS = f"""# APIs and their versions
 
 What this broker answers beside what Kafka {_NEWEST} has. Versions that Kafka 4 has dropped are served for old
 clients; `--emulate {_NEWEST}` refuses them, and with another release it has [that release's](../old-releases.md).
-Which rights each API asks for is [a table of its own](../rights.md).
+With `--emulate {_NEXT}` brokers serve the versions of the last column; what they have only then stands there in
+bold. Which rights each API asks for is [a table of its own](../rights.md).
 """
 _ERRORS = """# Errors
 
@@ -31,15 +33,18 @@ those that come uncalled for says [troubleshooting](../troubleshooting.md).
 
 
 def apis() -> str:
-    theirs = release(_NEWEST).apis
+    theirs, newer = release(_NEWEST).apis, release(_NEXT).apis
     rows = []
     for number, spec in sorted(SPECS.items()):
         key = ApiKey(number)
         clients, controllers = _served(key, ROUTES), _served(key, CONTROLLER_ROUTES)
-        if clients or controllers or number in theirs:
-            kafka = "{}-{}".format(*theirs[number]) if number in theirs else ""
-            rows.append((str(number), spec.name, clients, controllers, kafka))
-    return f"{_APIS}\n{table(('key', 'API', 'brokers', 'our controller', f'Kafka {_NEWEST}, brokers'), rows)}"
+        if clients or controllers or number in theirs or number in newer:
+            kafka, following = (_range(each.get(number)) for each in (theirs, newer))
+            if number in newer and newer[number][1] > theirs.get(number, (0, -1))[1]:
+                following = f"**{following}**"
+            rows.append((str(number), spec.name, clients, controllers, kafka, following))
+    heads = ("key", "API", "brokers", "our controller", f"Kafka {_NEWEST}, brokers", f"Kafka {_NEXT}, brokers")
+    return f"{_APIS}\n{table(heads, rows)}"
 
 
 def errors() -> str:
@@ -58,4 +63,9 @@ def errors() -> str:
 
 
 def _served(key: ApiKey, routes: Mapping[ApiKey, Route]) -> str:
-    return "{}-{}".format(*served_versions(key, routes)) if key in routes else ""
+    return _range(served_versions(key, routes)) if key in routes else ""
+
+
+def _range(versions: tuple[int, int] | None) -> str:
+    """Return a range of versions as text, empty for none."""
+    return "" if versions is None or versions[1] < versions[0] else "{}-{}".format(*versions)

@@ -36,11 +36,15 @@ def test_every_column(lasting_topic: str, put: Put, read: Read) -> None:
     assert (tombstone.value, tombstone.offset) == (None, 1)
 
 
-def test_several_topics_and_a_pattern(make_topic: MakeTopic, put: Put, read: Read, spark: SparkSession) -> None:
+def test_several_topics_and_a_pattern(
+    make_topic: MakeTopic, put: Put, read: Read, spark: SparkSession, bootstrap: str
+) -> None:
     one, two = make_topic(partitions=2), make_topic()
     put(one, [b"a", b"b"])
     put(two, [b"c"])
     assert sorted(values(read(f"{one},{two}"))) == ["a", "b", "c"]
+    options = {"kafka.bootstrap.servers": bootstrap, "subscribePattern": f"({one}|{two[:-1]}.)"}
+    assert sorted(values(spark.read.format("kafka").options(**options).load())) == ["a", "b", "c"]
 
 
 def test_starting_and_ending_offsets(topic: str, put: Put, read: Read) -> None:

@@ -1,9 +1,10 @@
 """The generator's commands.
 
 `python -m protocol.generator` writes the generated code, with `--check` it only compares; `import JARS` takes over a
-Kafka release (see importer.py). The committed schemas come from two, here as folders of jars:
+Kafka release (see importer.py). The committed schemas come from three, here as folders of jars:
 
     python -m protocol.generator import --fresh kafka-3.9.2/ && python -m protocol.generator import kafka-4.3.1/
+    python -m protocol.generator import --ahead kafka-4.4.0/
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import sys
 from pathlib import Path
 
 from protocol.generator.emit import MADE_BY, MARK, message_module
-from protocol.generator.importer import import_release
+from protocol.generator.importer import import_release, load_ahead
 from protocol.generator.registries import api_keys_module, config_attributes_module, errors_module, stored_keys_module
 from protocol.generator.schema import load_messages
 
@@ -40,7 +41,7 @@ def generate() -> dict[Path, str]:
     ):
         files[PROTOCOL / folder / "__init__.py"] = f'{MARK}\n"""{doc}; one module per message."""\n'
     files[PROTOCOL / "errors.py"] = errors_module(SCHEMAS / "errors.json")
-    files[PROTOCOL / "api_keys.py"] = api_keys_module(messages)
+    files[PROTOCOL / "api_keys.py"] = api_keys_module(messages, load_ahead(SCHEMAS))
     files[PROTOCOL / "stored_keys.py"] = stored_keys_module(messages)
     files[CONFIG / "attributes.py"] = config_attributes_module(CONFIG / "data.json")
     return files
@@ -80,8 +81,13 @@ def main(arguments: list[str]) -> int:
             action="store_true",
             help="forget the schemas that are there, instead of laying the release over them",
         )
+        parser.add_argument(
+            "--ahead",
+            action="store_true",
+            help="go on speaking the versions that were there, until the release is imported without this option",
+        )
         options = parser.parse_args(arguments[1:])
-        print(import_release(options.jars, SCHEMAS, options.fresh))
+        print(import_release(options.jars, SCHEMAS, options.fresh, options.ahead))
         return 0
     parser = argparse.ArgumentParser(prog="python -m protocol.generator", description="Write the generated code.")
     parser.add_argument("--check", action="store_true", help="write nothing; fail if the committed code differs")

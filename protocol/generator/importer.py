@@ -4,6 +4,10 @@ The schemas in `protocol/schemas` are the union of all imported releases. A new 
 their order count. What it no longer supports is kept from below: lower versions, and fields which only those have. A
 message whose versions it empties (`none`) stays as it was; a message that it doesn't ship at all goes, for it was
 renamed or withdrawn. Versions that a release marks as unstable were never promised: they lower nothing.
+
+A release may be imported ahead: before the broker does what its new versions ask for. `ahead.json` beside the schemas
+then lists the newest version of each API that had been there before, -1 for a new API. Clients, tools and the broker
+go on with these versions; what emulates the release reads and writes the newer ones.
 """
 
 from __future__ import annotations
@@ -28,21 +32,53 @@ FIELD_FACTS = (
     "default", "ignorable", "mapKey", "entityType", "zeroCopy",
 )  # fmt: skip
 
+AHEAD = "ahead.json"  # APIs whose newest versions are not spoken yet: name, and the newest version that is
+
 _COMMENT = re.compile(r"^\s*//.*$", re.MULTILINE)
 _JAR = re.compile(r"kafka-([a-z-]+)-(\d+(?:\.\d+)+)\.jar$")
 
 
-def import_release(jars: Iterable[Path], schemas: Path, fresh: bool) -> str:
-    """Lay the release in `jars` over the folder `schemas`, or over nothing if `fresh`; return a line for the user."""
+def import_release(jars: Iterable[Path], schemas: Path, fresh: bool = False, ahead: bool = False) -> str:
+    """Lay the release in `jars` over the folder `schemas`, and return a line for the user.
+
+    Args:
+        fresh: lay the release over nothing.
+        ahead: keep the versions that are spoken as they are; without it all versions of the release are spoken.
+    """
     below = {} if fresh else load_schemas(schemas)
     above, releases = read_jars(jars)
     merged = {area_name: merge(message, below.get(area_name), below) for area_name, message in above.items()}
+    held_back = newest_spoken(merged.values(), below.values(), load_ahead(schemas)) if ahead else {}
+    (schemas / AHEAD).write_text(dump_ahead(held_back))
     for path in schemas.glob("*/*.json"):
         path.unlink()
     for (area, name), message in merged.items():
         (schemas / area).mkdir(parents=True, exist_ok=True)
         (schemas / area / f"{name}.json").write_text(dump(message))
     return f"{len(merged)} schemas of {', '.join(sorted(releases))}"
+
+
+def newest_spoken(merged: Iterable[Json], below: Iterable[Json], already: dict[str, int]) -> dict[str, int]:
+    """Return the newest version of each API before a release that brought newer ones, by name; -1 for a new API."""
+    before = {message["name"]: Versions.parse(message["validVersions"]).high for message in below}
+    newest = {m["name"]: Versions.parse(m["validVersions"]).high for m in merged if m["type"] == "request"}
+    spoken = {
+        name.removesuffix("Request"): before.get(name, -1)
+        for name, high in sorted(newest.items())
+        if before.get(name, -1) < high
+    }
+    return spoken | already
+
+
+def load_ahead(schemas: Path) -> dict[str, int]:
+    """Return the newest version that is spoken of each API with versions that are not."""
+    path = schemas / AHEAD
+    held_back: dict[str, int] = json.loads(path.read_text()) if path.exists() else {}
+    return held_back
+
+
+def dump_ahead(held_back: dict[str, int]) -> str:
+    return json.dumps(dict(sorted(held_back.items())), indent=2) + "\n"
 
 
 def load_schemas(schemas: Path) -> dict[tuple[str, str], Json]:

@@ -48,8 +48,12 @@ def errors_module(path: Path) -> str:
     return "\n".join(lines) + "\n"
 
 
-def api_keys_module(messages: list[Message]) -> str:
-    """`ApiKey` and `SPECS`."""
+def api_keys_module(messages: list[Message], ahead: dict[str, int]) -> str:
+    """Return the module of `ApiKey` and `SPECS`.
+
+    Args:
+        ahead: the newest version that is spoken of each API with versions that are not, by name.
+    """
     requests = sorted((m for m in messages if m.kind == "request"), key=lambda m: m.api_key or 0)
     lines = [
         MARK,
@@ -71,8 +75,8 @@ def api_keys_module(messages: list[Message]) -> str:
     lines += ["", "", "SPECS: dict[int, ApiSpec] = {"]
     for request in requests:
         flexible = request.flexible.low if request.flexible else None
-        stable = request.versions.high - request.latest_unstable
         name = names[request.api_key]
+        stable = ahead.get(name, request.versions.high - request.latest_unstable)
         lines.append(
             f"    {request.api_key}: ApiSpec("
             f'{request.api_key}, "{name}", {request.versions.low}, {request.versions.high}, {stable}, {flexible}, '

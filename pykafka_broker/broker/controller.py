@@ -194,7 +194,7 @@ class QuorumController:
         metadata.decisions[ApiKey.BROKER_HEARTBEAT] = self.heartbeat
         metadata.voter_endpoints = self.quorum.endpoints
         if node.image.features.get(METADATA_VERSION, 0) >= CONTROLLERS_FROM:
-            metadata.commit([controller_registration(node.id, node.new_uuid(), self._listeners)])
+            metadata.commit([controller_registration(node.config, node.new_uuid(), self._listeners)])
 
     def register_broker(
         self, controller: Controller, request: BrokerRegistrationRequest

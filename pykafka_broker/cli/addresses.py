@@ -11,9 +11,8 @@ from urllib.parse import urlsplit
 from pykafka_broker.cli.settings import UsageError
 
 if TYPE_CHECKING:
-    from pykafka_broker.control.door import ControlAddress
+    from pykafka_broker.control.http import HttpAddress
     from pykafka_broker.registry.decoding import SchemasElsewhere
-    from pykafka_broker.registry.opening import RegistryAddress
 
 
 # -- the control API
@@ -24,20 +23,22 @@ TOKEN_VARIABLE = "PYKAFKA_BROKER_CONTROL_TOKEN"
 _MAX_PORT = 65535
 
 
-def control_address(text: str, token_file: str | None, environment: Mapping[str, str] = os.environ) -> ControlAddress:
+def control_address(text: str, token_file: str | None, environment: Mapping[str, str] = os.environ) -> HttpAddress:
     """Return the address of the control API, from `HOST:PORT` or a local port. Raises UsageError."""
-    from pykafka_broker.control.door import ControlAddress
-
-    host, port = host_and_port("--control", text)
     token = environment.get(TOKEN_VARIABLE) if token_file is None else read_secret("--control-token-file", token_file)
-    address = ControlAddress(host, port, token)
     if token == "":
         raise UsageError("the control token is empty")
-    if address.needs_token and token is None:
-        raise UsageError(
-            f"--control {text}: others than this machine can reach it, so it needs --control-token-file or "
-            f"{TOKEN_VARIABLE}"
-        )
+    wrong = f"others than this machine can reach it, so it needs --control-token-file or {TOKEN_VARIABLE}"
+    return _guarded("--control", text, token, wrong)
+
+
+def _guarded(option: str, text: str, secret: str | None, wrong: str) -> HttpAddress:
+    """Return an address. Raises UsageError, with `wrong`, for an address that needs a secret and has none."""
+    from pykafka_broker.control.http import HttpAddress
+
+    address = HttpAddress(*host_and_port(option, text), secret)
+    if address.needs_secret and secret is None:
+        raise UsageError(f"{option} {text}: {wrong}")
     return address
 
 
@@ -67,19 +68,11 @@ _OPTION = "--schema-registry"
 _NEEDED = {"jsonschema": "jsonschema", "grpc_tools": "grpcio-tools"}  # modules and their packages
 
 
-def registry_address(text: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> RegistryAddress:
+def registry_address(text: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> HttpAddress:
     """Return the address of the registry, from `HOST:PORT` or a local port. Raises UsageError."""
     _must_be_installed(_OPTION)
-    from pykafka_broker.registry.opening import RegistryAddress
-
-    host, port = host_and_port(_OPTION, text)
-    address = RegistryAddress(host, port, _user(user_file, environment))
-    if address.needs_user and address.user is None:
-        raise UsageError(
-            f"{_OPTION} {text}: others than this machine can reach it, so it needs {_OPTION}-user-file or "
-            f"{USER_VARIABLE}"
-        )
-    return address
+    wrong = f"others than this machine can reach it, so it needs {_OPTION}-user-file or {USER_VARIABLE}"
+    return _guarded(_OPTION, text, _user(user_file, environment), wrong)
 
 
 def schemas_elsewhere(url: str, user_file: str | None, environment: Mapping[str, str] = os.environ) -> SchemasElsewhere:

@@ -41,4 +41,6 @@ def _lines(scope: str, keys: dict[str, ConfigKey], wanted: str | None) -> Iterat
         if wanted in (None, effect) and not (key.internal and effect == "no effect"):
             default = "(unset)" if key.default_text is None else key.default_text or '""'
             text = f"{effect}: {reason}" if reason else effect
+            if key.since is not None:
+                text = f"Kafka {key.since}: {text}"
             yield f"{scope}  {name}  {key.type.name.lower()}  {default}  {text}"

@@ -31,7 +31,8 @@ from pykafka_broker.cli.settings import UsageError
 from pykafka_broker.clock import Clock
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.door import ControlAddress, ControlDoor
+from pykafka_broker.control.door import ControlDoor
+from pykafka_broker.control.http import HttpAddress
 from pykafka_broker.control.observed_router import TrafficObserver
 from pykafka_broker.control.traffic.exchange import Exchange, encoded_response
 from pykafka_broker.errors import FrameError
@@ -373,12 +374,11 @@ class Proxy:
 
         return Upstream(self.turns, self._targets[connection.listener], lost)
 
-    async def run(self, control: ControlAddress, say: Callable[[str], None], stopped: asyncio.Event) -> None:
+    async def run(self, control: HttpAddress, say: Callable[[str], None], stopped: asyncio.Event) -> None:
         """Serve until `stopped`. Raises OSError."""
-        door = ControlDoor(
-            ProxyControl(self.server, self.turns, self.listeners, self.observing), control.token, offered=OFFERED
-        )
-        await door.open(control.host, control.port)
+        traffic = ProxyControl(self.server, self.turns, self.listeners, self.observing)
+        door = ControlDoor(traffic, control, offered=OFFERED)
+        await door.open()
         try:
             self.server.start()
             say(f"control on {door.url}")

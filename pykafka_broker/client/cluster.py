@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
@@ -38,7 +38,10 @@ _CONTROLLERS = 2  # endpoint_type of DescribeCluster (KIP-919)
 
 _LOGIN_REFUSED = "refuses the login of this node: "
 _NOT_LET_IN = (_LOGIN_REFUSED, "does not take", "certificate")  # in the text of a link's error
-_TRANSIENT = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+# Another request, to a coordinator that is looked up anew, may be answered.
+COORDINATOR_ERRORS = frozenset(
+    {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
+)
 # NOT_LEADER_OR_FOLLOWER is a controller's error about the quorum's log.
 _NOT_THE_CONTROLLER = {ErrorCode.NOT_CONTROLLER, ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
@@ -305,12 +308,20 @@ class Client:
             return await self.ask(FindCoordinatorRequest(key, kind), versions=(0, 3), timeout_ms=left, call=call)
 
     async def ask_coordinator(
-        self, kind: int, key: str, request: Message, part: Callable[[Any], Any] = lambda answer: answer, **options: Any
+        self,
+        kind: int,
+        key: str,
+        request: Message,
+        part: Callable[[Any], Any] = lambda answer: answer,
+        *,
+        passing: Collection[int] = (),
+        **options: Any,
     ) -> Any:
         """Ask the coordinator, again while the answer says moved or loading.
 
         Args:
             part: returns the part of the answer with the error code, by default the whole answer.
+            passing: further error codes that pass with time.
 
         Returns:
             The part.
@@ -324,7 +335,7 @@ class Client:
             node = await self.coordinator(kind, key, timeout_ms=max(1, until - self.deadline(0)), call=call)
             return part(await self.ask(request, node, timeout_ms=max(1, until - self.deadline(0)), **options))
 
-        found = await self.while_transient(once, until)
+        found = await self.while_transient(once, until, passing)
         check(found.error_code, getattr(found, "error_message", None))
         return found
 
@@ -334,12 +345,14 @@ class Client:
         """Ask the coordinator of a group, as `ask_coordinator`."""
         return await self.ask_coordinator(CoordinatorType.GROUP, group_id, request, part, **options)
 
-    async def while_transient(self, once: Callable[[], Awaitable[Any]], until: int | None = None) -> Any:
-        """Repeat a call while the error code passes with the move of a coordinator."""
+    async def while_transient(
+        self, once: Callable[[], Awaitable[Any]], until: int | None = None, passing: Collection[int] = ()
+    ) -> Any:
+        """Repeat a call while the error code passes with the move of a coordinator, or is among `passing`."""
         until = self.deadline() if until is None else until
         while True:
             answer = await once()
-            if answer.error_code not in _TRANSIENT or self.deadline(0) >= until:
+            if answer.error_code not in {*COORDINATOR_ERRORS, *passing} or self.deadline(0) >= until:
                 return answer
             await asyncio.sleep(self.backoff_ms / 1000)
 
@@ -394,6 +407,20 @@ def _not_served(request: Message, error: NotServed) -> KafkaError:
 
 
 NOBODY = -1
+# Another request, to a leader that is looked up anew, may be answered (Kafka: InvalidMetadataException).
+LEADER_ERRORS = frozenset(
+    {
+        ErrorCode.LEADER_NOT_AVAILABLE,
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.REPLICA_NOT_AVAILABLE,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.FENCED_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_LEADER_EPOCH,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+    }
+)
 _MAX_AGE_MS = 300_000
 _OF_NAMES = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "Invalid topics",

@@ -16,7 +16,7 @@ from itertools import dropwhile, islice
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.cluster import NOBODY, Client, Leaders, check_topic, wait_for
+from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders, check_topic, wait_for
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.leaders import list_offsets
 from pykafka_broker.client.properties import flag, invalid, number
@@ -25,7 +25,7 @@ from pykafka_broker.protocol.enums import EARLIEST, LATEST, IsolationLevel, Topi
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
-from pykafka_broker.records.control import read_end_transaction_marker
+from pykafka_broker.records.control import AbortedBatches
 from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import BatchHeader, check_crc, peek, read_header, require_whole
@@ -113,9 +113,7 @@ def batches_of(
         aborted: the AbortedTransactions of the answer, if their records are to be skipped.
     """
     data = memoryview(records if records is not None else b"")
-    due = sorted(aborted, key=lambda each: int(each.first_offset))
-    producers: set[int] = set()
-    position = 0
+    skipped, position = AbortedBatches(aborted), 0
     while position < len(data):
         try:
             if (magic := peek(data, position)) is None:
@@ -132,14 +130,9 @@ def batches_of(
         except CorruptBatch as error:
             raise damaged(partition, -1, error) from None
         batch, position = data[position:stop], stop
-        while due and due[0].first_offset <= header.last_offset:
-            producers.add(due.pop(0).producer_id)
-        skipped = header.is_control or (header.is_transactional and header.producer_id in producers)
-        if header.is_control and header.producer_id in producers:
-            marker = read_end_transaction_marker(batch, header)
-            if marker is not None and not marker.commit:
-                producers.discard(header.producer_id)
-        yield FetchedBatch(partition, batch, header, skipped, header.next_offset)
+        if header.is_control:
+            skipped.ends(header, batch)
+        yield FetchedBatch(partition, batch, header, header.is_control or skipped.has(header), header.next_offset)
 
 
 def _old(partition: TopicPartition, data: memoryview) -> Iterator[FetchedBatch]:
@@ -165,16 +158,6 @@ def damaged(partition: TopicPartition, offset: int, error: CorruptBatch) -> Clie
 
 
 _VERSIONS = (2, 12)  # records in any format since Kafka 0.10, topics by their names
-_LEADERSHIP = (
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.REPLICA_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    ErrorCode.FENCED_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_LEADER_EPOCH,
-    ErrorCode.OFFSET_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-)
 
 
 class Chunk(NamedTuple):
@@ -189,13 +172,11 @@ class Chunk(NamedTuple):
 class _Position:
     """The position in a partition. offset: None until the offset of `time` has been looked up."""
 
-    __slots__ = ("batches", "current", "end_offset", "not_before", "offset", "paused", "records", "time")
+    __slots__ = ("batches", "current", "not_before", "offset", "records", "time")
 
     def __init__(self, time: int | None) -> None:
         self.offset: int | None = None
         self.time = time
-        self.end_offset = -1  # from the last fetch: high watermark, or last stable offset
-        self.paused = False
         self.not_before = 0
         self.drop()
 
@@ -263,14 +244,6 @@ class Consumer:
         """Return the offset of the next record, None while the offset is unknown."""
         return self._positions[TopicPartition(*partition)].offset
 
-    def end_offset(self, partition: tuple[str, int]) -> int:
-        """Return the end offset from the last fetch, -1 before the first fetch."""
-        return self._positions[TopicPartition(*partition)].end_offset
-
-    def pause(self, partition: tuple[str, int], paused: bool = True) -> None:
-        """Stop or resume the delivery of a partition's records."""
-        self._positions[TopicPartition(*partition)].paused = paused
-
     # -- reading
 
     async def poll(self, timeout_ms: int, max_records: int | None = None) -> list[Chunk]:
@@ -295,7 +268,7 @@ class Consumer:
         """Return records fetched before."""
         found = []
         for partition, position in self._positions.items():
-            while most > 0 and not position.paused:
+            while most > 0:
                 if position.current is None and not self._next_batch(position):
                     break
                 batch, offset = position.current, position.offset
@@ -328,7 +301,7 @@ class Consumer:
         lost = set(self._leaders.stale())
         searching = False
         for partition, position in self._positions.items():
-            if position.current is not None or position.batches or position.paused or now < position.not_before:
+            if position.current is not None or position.batches or now < position.not_before:
                 continue
             leader = self._leaders.leader(partition)
             if leader == NOBODY:
@@ -419,7 +392,7 @@ class Consumer:
     def _store(self, partition: TopicPartition, position: _Position, data: PartitionData) -> None:
         """Store the records of a partition, unless the position has moved since the request."""
         code = data.error_code
-        if code in _LEADERSHIP:
+        if code in LEADER_ERRORS:
             self._wait(partition)
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
             time = self.settings.reset_time(self._client.clock.wall)
@@ -430,8 +403,7 @@ class Consumer:
             check_topic(partition.topic, code)
             raise KafkaError(code)
         else:
-            committed = self.settings.isolation_level == 1
-            position.end_offset = data.last_stable_offset if committed else data.high_watermark
+            committed = self.settings.isolation_level == IsolationLevel.READ_COMMITTED
             aborted: list[Any] = list(data.aborted_transactions or ()) if committed else []
             position.batches.extend(batches_of(partition, data.records, aborted, self.settings.check_crcs))
 

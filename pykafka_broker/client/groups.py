@@ -53,6 +53,7 @@ from pykafka_broker.protocol.messages.offset_fetch_request import (
     OffsetFetchRequestTopics,
 )
 from pykafka_broker.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+from pykafka_broker.protocol.messages.share_group_describe_response import DescribedGroup as DescribedShareGroup
 from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from pykafka_broker.protocol.messages.streams_group_describe_response import DescribedGroup, Subtopology, TaskIds
 from pykafka_broker.protocol.runtime import DecodeError
@@ -95,7 +96,10 @@ _CLASSIC_MEMBER = 0  # a member of a consumer group that joined by the classic p
 
 
 class MemberView(NamedTuple):
-    """A member of a group. epoch, target: of the consumer protocol. upgraded: None where the broker does not tell."""
+    """A member of a group of consumers.
+
+    epoch, target: of the consumer protocol. upgraded: None where the broker does not tell.
+    """
 
     member_id: str
     instance_id: str | None
@@ -108,10 +112,9 @@ class MemberView(NamedTuple):
 
 
 class GroupView(NamedTuple):
-    """A group's description. Epochs belong to the consumer protocol."""
+    """The description of a group of consumers. Epochs belong to the consumer protocol."""
 
     group_id: str
-    kind: str
     state: str
     assignor: str
     coordinator: BrokerNode
@@ -164,7 +167,7 @@ def _of_consumers(group: Any, coordinator: BrokerNode) -> GroupView:
         for each in group.members
     ]
     epochs = group.group_epoch, group.assignment_epoch
-    return GroupView(group.group_id, CONSUMER, group.group_state, group.assignor_name, coordinator, members, *epochs)
+    return GroupView(group.group_id, group.group_state, group.assignor_name, coordinator, members, *epochs)
 
 
 def _of_classic(group: Any, coordinator: BrokerNode) -> GroupView:
@@ -176,7 +179,7 @@ def _of_classic(group: Any, coordinator: BrokerNode) -> GroupView:
         )
         for each in group.members
     ]
-    return GroupView(group.group_id, CLASSIC, group.group_state, group.protocol_data, coordinator, members)
+    return GroupView(group.group_id, group.group_state, group.protocol_data, coordinator, members)
 
 
 def partitions_of(assignment: Any) -> list[TopicPartition]:
@@ -304,9 +307,6 @@ async def delete_group(client: Client, group_id: str, *, call: str = "deleteCons
 # -- share groups
 
 
-SHARE = "Share"
-
-
 class Start(NamedTuple):
     """The start offset of a share group in a partition; None while unknown."""
 
@@ -315,19 +315,11 @@ class Start(NamedTuple):
     lag: int | None
 
 
-async def describe_share_group(client: Client, group_id: str) -> GroupView:
+async def describe_share_group(client: Client, group_id: str) -> DescribedShareGroup:
     """Return a share group's description. Raises ClientError."""
     request = ShareGroupDescribeRequest([group_id])
-    group = await client.ask_group(group_id, request, _first_group, call="describeShareGroups")
-    members = [
-        MemberView(
-            each.member_id, None, each.client_id, each.client_host, partitions_of(each.assignment), each.member_epoch
-        )
-        for each in group.members
-    ]
-    coordinator = await coordinator_of(client, group_id)
-    epochs = group.group_epoch, group.assignment_epoch
-    return GroupView(group_id, SHARE, group.group_state, group.assignor_name, coordinator, members, *epochs)
+    found: DescribedShareGroup = await client.ask_group(group_id, request, _first_group, call="describeShareGroups")
+    return found
 
 
 async def share_group_starts(client: Client, group_id: str) -> dict[TopicPartition, Start]:

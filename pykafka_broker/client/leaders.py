@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple, TypeVar
 
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import LEADER_ERRORS, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.peers import Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -39,18 +39,6 @@ from pykafka_broker.protocol.runtime import Message
 
 # -- any request
 
-
-_ASK_AGAIN = {
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.REPLICA_NOT_AVAILABLE,
-    ErrorCode.BROKER_NOT_AVAILABLE,
-    ErrorCode.FENCED_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-    ErrorCode.OFFSET_NOT_AVAILABLE,
-}
 
 Answered = Mapping[TopicPartition, tuple[int, Any]]  # error code and answer
 
@@ -103,7 +91,7 @@ async def _leaders(
     topics = {each.name: each for each in metadata.topics}
     for topic, partition in partitions:
         told = topics.get(topic)
-        if told is None or told.error_code in _ASK_AGAIN:
+        if told is None or told.error_code in LEADER_ERRORS:
             continue
         if told.error_code != ErrorCode.NONE:
             found[TopicPartition(topic, partition)] = KafkaError(told.error_code)
@@ -129,7 +117,7 @@ async def _ask(
         found.update(dict.fromkeys(partitions, error))
         return
     for partition, (code, answered) in read(answer).items():
-        if code not in _ASK_AGAIN:
+        if code not in LEADER_ERRORS:
             found[partition] = answered if code == ErrorCode.NONE else KafkaError(code)
 
 

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import COORDINATOR_ERRORS, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
 from pykafka_broker.client.leaders import by_topic
 from pykafka_broker.client.properties import flag, invalid, number
@@ -148,12 +148,7 @@ ASSIGNORS: dict[str, Callable[[list[Subscriber], Mapping[str, int]], Assignment]
 
 _LINE = "group"
 _LOOKED_AT_EVERY_MS = 30_000  # how often topics and partitions are compared with the shared ones
-_ELSEWHERE = (
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NETWORK_EXCEPTION,
-)
+_ELSEWHERE = COORDINATOR_ERRORS | {ErrorCode.NETWORK_EXCEPTION}
 _FORGOTTEN = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 _NO_GENERATION = -1
 

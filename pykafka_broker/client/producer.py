@@ -16,15 +16,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.client.batches import Batches, Delivery, OnDelivery, ProducerBatch, ProducerIdentity, size_of
-from pykafka_broker.client.cluster import NOBODY, Client, Leaders, PartitionError, first_error, wait_for
+from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders, PartitionError, wait_for
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable, check
-from pykafka_broker.client.leaders import by_topic, grouped
+from pykafka_broker.client.leaders import by_topic
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.properties import flag, invalid, number
 from pykafka_broker.peers import LinkError, Versions
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.add_offsets_to_txn_request import AddOffsetsToTxnRequest
 from pykafka_broker.protocol.messages.add_partitions_to_txn_request import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -33,11 +32,6 @@ from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import PartitionProduceResponse
-from pykafka_broker.protocol.messages.txn_offset_commit_request import (
-    TxnOffsetCommitRequest,
-    TxnOffsetCommitRequestPartition,
-    TxnOffsetCommitRequestTopic,
-)
 from pykafka_broker.records.compression import CODEC_NAMES, codec_by_name
 from pykafka_broker.records.header import HEADER_SIZE, NO_SEQUENCE
 from pykafka_broker.records.record import BatchRecord, Headers
@@ -137,7 +131,7 @@ def _codec(name: str) -> int:
 
 
 _TRANSACTION_TIMEOUT_MS = 60_000
-_AGAIN = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+_PASSING = (ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class ProducerId:
@@ -149,7 +143,6 @@ class ProducerId:
         self._client = client
         self._id = transactional_id or ""
         self._timeout_ms = number(client.properties, "transaction.timeout.ms", _TRANSACTION_TIMEOUT_MS)
-        self._offsets_added = False
 
     async def begin(self) -> None:
         """Get an id, or the next epoch of a transactional id. Raises KafkaError and TimedOut."""
@@ -180,47 +173,23 @@ class ProducerId:
         await self._ask(request, (0, 3), first_refusal)
         self.added.update(wanted)
 
-    async def add_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets of a consumer group with the transaction."""
-        producer_id, epoch, _ = self.identity
-        await self._ask(AddOffsetsToTxnRequest(self._id, producer_id, epoch, group), (0, 3))
-        self._offsets_added = True
-        topics = [
-            TxnOffsetCommitRequestTopic(name, [TxnOffsetCommitRequestPartition(*each) for each in of])
-            for name, of in grouped(offsets)
-        ]
-        request = TxnOffsetCommitRequest(self._id, group, producer_id, epoch, topics=topics)
-        await self._client.ask_group(group, request, first_error, versions=(0, 3))
-
-    async def end(self, commit: bool) -> None:
-        """Commit or abort the transaction, unless nothing was added to the transaction."""
-        if self.added or self._offsets_added:
-            request = EndTxnRequest(self._id, self.identity.producer_id, self.identity.epoch, commit)
+    async def commit(self) -> None:
+        """Commit the transaction, unless nothing was added to the transaction."""
+        if self.added:
+            request = EndTxnRequest(self._id, self.identity.producer_id, self.identity.epoch, committed=True)
             await self._ask(request, (0, 4))
         self.added.clear()
-        self._offsets_added = False
 
     async def _ask(self, request: Any, versions: Versions, part: Callable[[Any], Any] = lambda answer: answer) -> Any:
-        kind, until = CoordinatorType.TRANSACTION, self._client.deadline()
-        while True:
-            try:
-                return await self._client.ask_coordinator(kind, self._id, request, part, versions=versions)
-            except KafkaError as error:
-                if error.code not in _AGAIN or self._client.deadline(0) >= until:
-                    raise
-            await asyncio.sleep(self._client.backoff_ms / 1000)
+        return await self._client.ask_coordinator(
+            CoordinatorType.TRANSACTION, self._id, request, part, passing=_PASSING, versions=versions
+        )
 
 
 # -- the producer
 
 
 _VERSIONS = (3, 11)  # batches of format v2, topics by their names, transactions as before Kafka 4.0
-_LEADERSHIP = (
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.KAFKA_STORAGE_ERROR,
-)
 _TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 _SENT = PartitionProduceResponse(base_offset=-1)
 _FORGOTTEN = PartitionProduceResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR)
@@ -381,18 +350,7 @@ class Producer:
         await self.flush()
         if self._aborted is not None:
             raise self._aborted
-        await self._id.end(commit=True)
-
-    async def abort_transaction(self) -> None:
-        for batch in self._batches.pop_all():
-            self._batches.finish(batch, -1, error=ClientError("The transaction was aborted"))
-        await self.flush()
-        await self._id.end(commit=False)
-        self._aborted = None
-
-    async def commit_offsets(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit the positions of a consumer group as a part of the transaction."""
-        await self._id.add_offsets(group, offsets)
+        await self._id.commit()
 
     # -- the sender
 
@@ -504,7 +462,7 @@ class Producer:
             return
         overtaken = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.recovering or not first)
         if (_retriable(code) and batch.attempts <= self.settings.retries) or overtaken:
-            if code in _LEADERSHIP or why is not None:
+            if code in LEADER_ERRORS or why is not None:
                 self._leaders.forget(batch.target.topic)
             queue.requeue(batch, now + self._client.backoff_ms)
             return

@@ -15,7 +15,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from pykafka_broker.client.cluster import NOBODY, Client, Leaders, check_topic, wait_for
+from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Client, Leaders, check_topic, wait_for
 from pykafka_broker.client.consumer import ConsumerSettings, batches_of
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
 from pykafka_broker.client.membership import ShareGroupMembership
@@ -44,16 +44,11 @@ GAP, ACCEPT, RELEASE, REJECT = 0, 1, 2, 3
 _FIRST_EPOCH, _LAST_EPOCH = 0, -1
 _VERSIONS = (1, 2)
 _SESSION_GONE = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
-_PASSES = (
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    ErrorCode.FENCED_LEADER_EPOCH,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+_PASSING = LEADER_ERRORS | {
     ErrorCode.UNKNOWN_TOPIC_ID,
-    ErrorCode.LEADER_NOT_AVAILABLE,
-    ErrorCode.KAFKA_STORAGE_ERROR,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.SHARE_SESSION_LIMIT_REACHED,
-)
+}
 
 
 class Delivered(NamedTuple):
@@ -217,7 +212,7 @@ class ShareConsumer:
         if answer.error_code in _SESSION_GONE:
             session.reset()
             return
-        if answer.error_code and answer.error_code not in _PASSES:
+        if answer.error_code and answer.error_code not in _PASSING:
             raise KafkaError(answer.error_code, answer.error_message)
         session.epoch += 1
         session.partitions = partitions
@@ -229,7 +224,7 @@ class ShareConsumer:
 
     def _store(self, partition: TopicPartition, data: PartitionData, session: _Session) -> None:
         """Store the records acquired for the member."""
-        if data.error_code in _PASSES:
+        if data.error_code in _PASSING:
             self._leaders.forget(partition.topic)
             return
         if data.error_code:

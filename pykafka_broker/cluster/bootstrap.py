@@ -5,12 +5,13 @@ Rule: a new log begins as Kafka's does: the bootstrap records between Begin and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pykafka_broker.cluster.controller import Controller
-from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, ELR_VERSION, METADATA_VERSION, SUPPORTED
+from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, ELR_VERSION, METADATA_VERSION, abilities, first_levels
 from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, snapshot_records, write_snapshot
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.begin_transaction_record import BeginTransactionRecord
@@ -26,12 +27,12 @@ _TRANSACTIONS_FROM = 13  # the first metadata.version with transactions (KIP-868
 SECURITY_PROTOCOLS = {"PLAINTEXT": 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}
 
 
-def format_records() -> Records:
+def format_records(levels: Mapping[str, int] = BOOTSTRAP_LEVELS) -> Records:
     """Return the records written by `kafka-storage format` into `bootstrap.checkpoint`."""
-    return [ApiMessageAndVersion(FeatureLevelRecord(name, level), 0) for name, level in BOOTSTRAP_LEVELS.items()]
+    return [ApiMessageAndVersion(FeatureLevelRecord(name, level), 0) for name, level in levels.items()]
 
 
-def bootstrap_records(fs: FileSystem, directory: str, now: int) -> Records:
+def bootstrap_records(fs: FileSystem, directory: str, now: int, config: BrokerConfig) -> Records:
     """Return the records in `bootstrap.checkpoint`, with feature levels and SCRAM credentials of `kafka-storage
     format`.
 
@@ -40,7 +41,7 @@ def bootstrap_records(fs: FileSystem, directory: str, now: int) -> Records:
     path = f"{directory}/{BOOTSTRAP_FILE}"
     if fs.exists(path):
         return list(snapshot_records(fs, path))
-    records = format_records()
+    records = format_records(first_levels(config))
     write_snapshot(fs, path, records, now=now)
     return records
 
@@ -82,7 +83,9 @@ def registration(
         end_points=[
             BrokerEndpoint(name, host, port, SECURITY_PROTOCOLS[protocol]) for name, host, port, protocol in endpoints
         ],
-        features=[BrokerFeature(name, lowest, highest) for name, (lowest, highest) in SUPPORTED.items()],
+        features=[
+            BrokerFeature(name, lowest, highest) for name, (lowest, highest) in abilities(controller.config).items()
+        ],
         rack=controller.config.broker_rack,
         fenced=False,
         log_dirs=list(log_dirs) if version >= 3 else [],

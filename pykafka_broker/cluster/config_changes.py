@@ -34,6 +34,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import base_name
+from pykafka_broker.config.effects import REFUSED_GROUP
 from pykafka_broker.config.problems import cordon_problems
 from pykafka_broker.config.registry import (
     ConfigKey,
@@ -53,6 +54,7 @@ from pykafka_broker.protocol.stored.config_record import ConfigRecord
 R = TypeVar("R")
 _OPERATIONS = frozenset(AlterConfigOp)
 _NAMES: dict[int, str] = {AlterConfigOp.APPEND: "APPEND", AlterConfigOp.SUBTRACT: "SUBTRACT"}
+_ASSIGNOR_NAME = "streams.assignor.name"
 _KEYS = {
     ConfigResourceType.TOPIC: topic_keys,
     ConfigResourceType.BROKER: broker_keys,
@@ -239,7 +241,9 @@ def _records(
         permit()
         check_of_cluster(controller, name, changed)
     elif kind == ConfigResourceType.GROUP:
-        check_group(controller.config, name, overrides)
+        theirs = controller.config.group_keys
+        left = {key for key in overrides if key in theirs and theirs[key].removed and key not in changed}
+        check_group(controller.config, name, {key: value for key, value in overrides.items() if key not in left})
     else:
         check_client_metrics(name, overrides)
     if controller.policies is not None:
@@ -277,10 +281,15 @@ def check_topic(config: BrokerConfig, overrides: Overrides) -> None:
 def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
     if not name:
         raise _wrong("Default group resources are not allowed.")
-    keys = group_keys()
+    keys = config.group_keys
     for key, text in overrides.items():
-        if key not in keys:
+        if key not in keys or keys[key].removed:
             raise _bad(f"Unknown group config name: {key}")
+        if key in REFUSED_GROUP and text != keys[key].default:
+            raise _bad(f"Invalid value {text} for configuration {key}: {REFUSED_GROUP[key]}")
+        if key == _ASSIGNOR_NAME and text not in config.group_streams_assignors:
+            registered = ", ".join(config.group_streams_assignors)
+            raise _bad(f"{key} '{text}' is not a registered task assignor. Registered assignors are: [{registered}].")
         try:
             value = parse_value(keys[key], text)
         except ConfigError as error:
@@ -288,7 +297,8 @@ def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
         for bound, word, broken in (("min", "greater", -1), ("max", "less", 1)):
             limit_name = _limit_of(key, bound)
             if limit_name is not None and isinstance(value, int) and (value - config[limit_name]) * broken > 0:
-                raise _bad(f"{key} must be {word} than or equal to {limit_name}")
+                told = limit_name if keys[key].since is None else config[limit_name]  # as Kafka has it
+                raise _bad(f"{key} must be {word} than or equal to {told}")
 
 
 def _limit_of(key: str, bound: str) -> str | None:
@@ -339,7 +349,7 @@ def check_broker(controller: Controller, name: str, changed: Mapping[str, str | 
     check_broker_name(controller, name)
     if not _is_of_this_node(controller, name):  # that broker has checked the change
         return
-    keys = broker_keys()
+    keys = controller.config.keys
     given = [key for key, text in changed.items() if text is not None]
     known = [key for key in given if key in keys and not keys[key].removed]
     fixed = [key for key in known if keys[key].read_only or (name and key in _FIXED_HERE)]

@@ -1,6 +1,7 @@
 """Features: the levels that this broker supports and that a new cluster finalizes (KIP-584, KIP-778, KIP-1022).
 
-Rule: the ranges and levels are those of Kafka 4.3, since clients and tools decide by them.
+Rule: the ranges and levels are those of Kafka 4.3, since clients and tools decide by them. A broker that passes for a
+newer release supports the levels of that release which work here.
 """
 
 from __future__ import annotations
@@ -43,6 +44,8 @@ METADATA_VERSIONS = {
     30: "4.3-IV0",
 }
 
+UNREGISTER_CONTROLLER_FROM = 33  # 4.4-IV2, the first metadata.version with UnregisterControllerRecord
+
 # name: (lowest, highest) supported level, in the order in which a 4.3 broker lists them
 SUPPORTED: dict[str, tuple[int, int]] = {
     "group.version": (0, 1),
@@ -83,6 +86,9 @@ def bootstrap_levels(metadata_version: int) -> dict[str, int]:
     }
 
 
+# The highest level that works here of a feature which has higher levels in a newer release.
+_WORKS_TO = {"share.version": 1}  # 2 has dead-letter queues (KIP-1191)
+
 BOOTSTRAP_LEVELS = bootstrap_levels(SUPPORTED[METADATA_VERSION][1])
 
 
@@ -91,7 +97,21 @@ def supported_features(config: BrokerConfig) -> dict[str, tuple[int, int]]:
     release = config.own.release
     if release is None:
         return SUPPORTED
-    return {name: (lowest, highest) for name, (lowest, highest, _) in release.features.items()}
+    return {
+        name: (lowest, min(highest, _WORKS_TO.get(name, highest)))
+        for name, (lowest, highest, _) in release.features.items()
+    }
+
+
+def abilities(config: BrokerConfig) -> dict[str, tuple[int, int]]:
+    """Return the range of each feature that a node registers: an emulated release adds levels and takes none away."""
+    more = {} if config.own.release is None else supported_features(config)
+    return {name: (lowest, max(highest, more.get(name, (0, 0))[1])) for name, (lowest, highest) in SUPPORTED.items()}
+
+
+def first_levels(config: BrokerConfig) -> dict[str, int]:
+    """Return the levels that a broker finalizes for a new cluster without a format: the highest metadata.version."""
+    return bootstrap_levels(abilities(config)[METADATA_VERSION][1])
 
 
 def shown_levels(config: BrokerConfig, levels: Mapping[str, int]) -> dict[str, int]:

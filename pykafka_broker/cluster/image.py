@@ -265,6 +265,7 @@ class MetadataImage:
             RecordType.REMOVE_DELEGATION_TOKEN: self._remove_delegation_token,
             RecordType.REGISTER_CONTROLLER: self._register_controller,
             RecordType.CLEAR_ELR: self._clear_elr,
+            RecordType.UNREGISTER_CONTROLLER: self._unregister_controller,
         }
 
     def apply(self, record: Any, delta: MetadataDelta) -> None:
@@ -423,6 +424,9 @@ class MetadataImage:
 
     def _register_controller(self, record: Any, delta: MetadataDelta) -> None:
         self.controllers[record.controller_id] = record
+
+    def _unregister_controller(self, record: Any, delta: MetadataDelta) -> None:
+        self.controllers.pop(record.controller_id, None)
 
     def _known_broker(self, broker_id: int) -> BrokerImage:
         broker = self.brokers.get(broker_id)

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Sequence
 from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
 from pykafka_broker.cluster.controller import DIRECTORIES_FROM, Controller, Decision
 from pykafka_broker.cluster.elections import broker_leaves, unclean_shutdown
-from pykafka_broker.cluster.features import METADATA_VERSION, SUPPORTED
+from pykafka_broker.cluster.features import METADATA_VERSION, UNREGISTER_CONTROLLER_FROM, abilities
 from pykafka_broker.cluster.heartbeats import Sessions, first_batch
 from pykafka_broker.cluster.image import BrokerImage, MetadataImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import is_reserved
 from pykafka_broker.protocol.errors import ErrorCode
@@ -31,6 +32,8 @@ from pykafka_broker.protocol.messages.controller_registration_request import Con
 from pykafka_broker.protocol.messages.controller_registration_response import ControllerRegistrationResponse
 from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from pykafka_broker.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from pykafka_broker.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from pykafka_broker.protocol.messages.unregister_controller_response import UnregisterControllerResponse
 from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
 from pykafka_broker.protocol.stored.register_controller_record import (
@@ -39,6 +42,7 @@ from pykafka_broker.protocol.stored.register_controller_record import (
     RegisterControllerRecord,
 )
 from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBrokerRecord
+from pykafka_broker.protocol.stored.unregister_controller_record import UnregisterControllerRecord
 
 CONTROLLERS_FROM = 15  # the first metadata.version with controller registrations (KIP-919)
 
@@ -179,18 +183,18 @@ def unregister_broker(controller: Controller, request: UnregisterBrokerRequest) 
 
 
 def controller_registration(
-    controller_id: int, incarnation_id: bytes, endpoints: Sequence[tuple[str, str, int, str]]
+    config: BrokerConfig, incarnation_id: bytes, endpoints: Sequence[tuple[str, str, int, str]]
 ) -> ApiMessageAndVersion:
     """Return the controller's own record; an endpoint is (listener, host, port, security protocol)."""
     record = RegisterControllerRecord(
-        controller_id,
+        config.node,
         incarnation_id,
         False,
         [
             ControllerEndpoint(name, host, port, SECURITY_PROTOCOLS[protocol])
             for name, host, port, protocol in endpoints
         ],
-        [ControllerFeature(name, lowest, highest) for name, (lowest, highest) in SUPPORTED.items()],
+        [ControllerFeature(name, lowest, highest) for name, (lowest, highest) in abilities(config).items()],
     )
     return ApiMessageAndVersion(record, 0)
 
@@ -210,6 +214,23 @@ def register_controller(
         ],
     )
     return Decision([ApiMessageAndVersion(record, 0)], ControllerRegistrationResponse())
+
+
+def unregister_controller(
+    controller: Controller, request: UnregisterControllerRequest
+) -> Decision[UnregisterControllerResponse]:
+    """Forget a controller, running or not; a running one registers again."""
+    if request.controller_id == controller.node_id:
+        message = "Controller cannot unregister itself while it is active."
+        raise ApiError(ErrorCode.INVALID_REQUEST, message)
+    if controller.image.features.get(METADATA_VERSION, 0) < UNREGISTER_CONTROLLER_FROM:
+        message = "The current MetadataVersion is too old to support controller unregistration."
+        raise ApiError(ErrorCode.UNSUPPORTED_VERSION, message)
+    if request.controller_id not in controller.image.controllers:
+        message = f"Controller ID {request.controller_id} is not currently registered."
+        raise ApiError(ErrorCode.CONTROLLER_ID_NOT_REGISTERED, message)
+    record = ApiMessageAndVersion(UnregisterControllerRecord(request.controller_id), 0)
+    return Decision([record], UnregisterControllerResponse(error_message=""))
 
 
 def allocate_producer_ids(

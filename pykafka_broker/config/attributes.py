@@ -59,11 +59,14 @@ class BrokerAttributes:
     delete_records_purgatory_purge_interval_requests: int
     delete_topic_enable: bool
     early_start_listeners: list[str] | None
+    errors_deadletterqueue_auto_create_topics_enable: bool
+    errors_deadletterqueue_topic_name_prefix: str
     fetch_max_bytes: int
     fetch_purgatory_purge_interval_requests: int
     follower_fetch_last_tiered_offset_enable: bool
     follower_replication_throttled_rate: int | None
     group_consumer_assignment_interval_ms: int
+    group_consumer_assignor_offload_enable: bool
     group_consumer_assignors: list[str]
     group_consumer_heartbeat_interval_ms: int
     group_consumer_max_assignment_interval_ms: int
@@ -86,8 +89,10 @@ class BrokerAttributes:
     group_max_size: int
     group_min_session_timeout_ms: int
     group_share_assignment_interval_ms: int
+    group_share_assignor_offload_enable: bool
     group_share_assignors: list[str]
     group_share_delivery_count_limit: int
+    group_share_dlq_manager_class_name: str
     group_share_heartbeat_interval_ms: int
     group_share_initialize_retry_interval_ms: int
     group_share_max_assignment_interval_ms: int
@@ -108,7 +113,10 @@ class BrokerAttributes:
     group_share_persister_class_name: str
     group_share_record_lock_duration_ms: int
     group_share_session_timeout_ms: int
+    group_streams_acceptable_recovery_lag: int
     group_streams_assignment_interval_ms: int
+    group_streams_assignor_offload_enable: bool
+    group_streams_assignors: list[str]
     group_streams_heartbeat_interval_ms: int
     group_streams_initial_rebalance_delay_ms: int
     group_streams_max_assignment_interval_ms: int
@@ -116,11 +124,17 @@ class BrokerAttributes:
     group_streams_max_session_timeout_ms: int
     group_streams_max_size: int
     group_streams_max_standby_replicas: int
+    group_streams_max_warmup_replicas: int
     group_streams_min_assignment_interval_ms: int
     group_streams_min_heartbeat_interval_ms: int
     group_streams_min_session_timeout_ms: int
+    group_streams_min_task_offset_interval_ms: int
     group_streams_num_standby_replicas: int
+    group_streams_num_warmup_replicas: int
+    group_streams_rack_aware_assignment_tags: list[str]
     group_streams_session_timeout_ms: int
+    group_streams_task_offset_interval_ms: int
+    group_streams_topology_description_plugin_class: str | None
     host_name: str | None
     initial_broker_registration_timeout_ms: int
     inter_broker_listener_name: str | None
@@ -166,6 +180,8 @@ class BrokerAttributes:
     log_message_timestamp_difference_max_ms: int
     log_message_timestamp_type: str
     log_preallocate: bool
+    log_remote_copy_lag_bytes: int
+    log_remote_copy_lag_ms: int
     log_retention_bytes: int
     log_retention_check_interval_ms: int
     log_retention_hours: int
@@ -181,6 +197,7 @@ class BrokerAttributes:
     max_connections: int
     max_connections_per_ip: int
     max_connections_per_ip_overrides: str
+    max_decompressed_message_bytes: int
     max_incremental_fetch_session_cache_slots: int
     max_request_partition_size_limit: int
     message_max_bytes: int
@@ -291,6 +308,8 @@ class BrokerAttributes:
     sasl_login_retry_backoff_ms: int
     sasl_mechanism_controller_protocol: str
     sasl_mechanism_inter_broker_protocol: str
+    sasl_oauthbearer_allow_unverified_audience: bool
+    sasl_oauthbearer_allow_unverified_issuer: bool
     sasl_oauthbearer_assertion_algorithm: str
     sasl_oauthbearer_assertion_claim_aud: str | None
     sasl_oauthbearer_assertion_claim_exp_seconds: int

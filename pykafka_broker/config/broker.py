@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.config.attributes import BrokerAttributes
 from pykafka_broker.config.extensions import OWN_NAMES, OwnSettings, own_settings
-from pykafka_broker.config.registry import BROKER_SYNONYMS, ConfigKey, broker_keys, topic_keys
+from pykafka_broker.config.registry import BROKER_SYNONYMS, ConfigKey, broker_keys, group_keys, topic_keys
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ class BrokerConfig(BrokerAttributes):
         broker: dict[str, str],
     ) -> None:
         self.own = own
-        self.keys, self.topic_keys = _keys(own)
+        self.keys, self.topic_keys, self.group_keys = _keys(own)
         self.static: Mapping[str, str] = static
         self.dynamic_default: Mapping[str, str] = default
         self.dynamic_broker: Mapping[str, str] = broker
@@ -157,13 +157,17 @@ def unknown_configs(names: Iterable[str]) -> list[str]:
     return [name for name in names if name not in known_here and not name.startswith(FREE_PREFIXES)]
 
 
-def _keys(own: OwnSettings) -> tuple[dict[str, ConfigKey], dict[str, ConfigKey]]:
-    """Return the keys of the broker and of topics, as in the emulated release."""
-    if own.release is None:
-        return broker_keys(), topic_keys()
-    from pykafka_broker.config.registry import broker_keys_of, topic_keys_of
+Keys = dict[str, ConfigKey]
 
-    return broker_keys_of(own.release.name), topic_keys_of(own.release.name)
+
+def _keys(own: OwnSettings) -> tuple[Keys, Keys, Keys]:
+    """Return the keys of the broker, of topics and of groups, as in the emulated release."""
+    if own.release is None:
+        return broker_keys(), topic_keys(), group_keys()
+    from pykafka_broker.config.registry import broker_keys_of, group_keys_of, topic_keys_of
+
+    name = own.release.name
+    return broker_keys_of(name), topic_keys_of(name), group_keys_of(name)
 
 
 def with_aliases(static: Mapping[str, str]) -> dict[str, str]:

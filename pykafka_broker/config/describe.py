@@ -23,7 +23,6 @@ from pykafka_broker.config.registry import (
     ConfigKey,
     broker_keys,
     client_metrics_keys,
-    group_keys,
     inherited,
 )
 from pykafka_broker.config.topic import live_keys, topic_values
@@ -72,7 +71,9 @@ def describe_topic(broker: BrokerConfig, overrides: Mapping[str, str]) -> list[C
 
 def describe_group(broker: BrokerConfig, overrides: Mapping[str, str]) -> list[ConfigEntry]:
     entries = []
-    for key in group_keys().values():
+    for key in broker.group_keys.values():
+        if key.internal or key.removed:
+            continue
         value = parse_value(key, overrides[key.name]) if key.name in overrides else inherited(key, broker)
         default = [] if key.synonyms else [Synonym(key.name, key.default_text, ConfigSource.DEFAULT)]
         synonyms = _own(key, overrides, ConfigSource.GROUP) + _inherited_synonyms(broker, key) + default

@@ -37,11 +37,13 @@ HOOKS = {
 
 # Refused when set to something else than the default.
 REFUSED = {
+    "group.streams.topology.description.plugin.class": "it names a Java class that would have to keep descriptions",
     "config.providers": "values are taken as they stand, so a reference to a provider would be used as the value",
     "remote.log.storage.system.enable": "there is no tiered storage",
     "ssl.engine.factory.class": "it names a Java class that would have to speak TLS",
 }
 REFUSED_TOPIC = {"remote.storage.enable": "there is no tiered storage"}
+REFUSED_GROUP = {"errors.deadletterqueue.topic.name": "there are no dead-letter queues of share groups"}
 
 # Why a key has no effect, by name; the first fitting pattern counts.
 _REASONS = [
@@ -51,9 +53,17 @@ _REASONS = [
         ("it is the client that looks at the broker's name", r"ssl\.endpoint"),
         ("TLS is OpenSSL's here", r"ssl\."),
         ("this broker gets tokens from files and by client credentials", r"sasl\.oauthbearer\.assertion"),
+        ("what a token must have is checked as by Kafka 4.3", r"sasl\.oauthbearer\.allow"),
         ("a token or a ticket is got when this broker logs in", r"sasl\.(login|kerberos)"),
         ("clients of mechanisms are the project's own", r"sasl\.client"),
         ("no listener has such a mechanism", r"sasl\."),
+        ("there are no dead-letter queues of share groups", r"errors\.deadletterqueue|group\.share\.dlq"),
+        ("what has to be assigned is computed at once", r".*assignor\.offload"),
+        ("no streams task warms up", r".*warmup"),
+        (
+            "the one assignor of streams groups is sticky and looks at no tags",
+            r"group\.streams\.assignors|.*rack\.aware",
+        ),
         ("there is no tiered storage", r".*(remote\.|local\.retention)|follower\.fetch\.last\.tiered"),
         ("no quorum here has several voters", r"controller\.quorum"),
         ("nothing here depends on it yet", r"controll(er|ed)\."),
@@ -77,11 +87,11 @@ def effect_of(scope: str, name: str) -> tuple[str, str]:
     """Return a key's effect and the reason, or an empty text, by scope: broker, topic, group or client-metrics."""
     if name in _EFFECTIVE[scope]:
         return "honoured", ""
-    refused = {"broker": REFUSED, "topic": REFUSED_TOPIC}.get(scope, {})
+    refused = {"broker": REFUSED, "topic": REFUSED_TOPIC, "group": REFUSED_GROUP}.get(scope, {})
     if name in refused:
         return "refused", refused[name]
     keys = {"broker": broker_keys, "topic": topic_keys, "group": group_keys}.get(scope)
-    if keys is not None and keys()[name].removed:
+    if keys is not None and keys()[name].removed and keys()[name].since is None:
         return ("refused" if scope == "topic" else "no effect"), "removed in Kafka 4.0"
     reason = next((reason for pattern, reason in _REASONS if pattern.match(name)), "nothing here depends on it yet")
     return "no effect", reason

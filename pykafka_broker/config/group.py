@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from pykafka_broker.config.broker import BrokerConfig
-from pykafka_broker.config.registry import broker_keys, group_keys, inherited
+from pykafka_broker.config.registry import ConfigKey, broker_keys, group_keys, inherited
 from pykafka_broker.config.values import ConfigError, Value, parse_value
 
 
@@ -17,9 +17,13 @@ class GroupConfig:
     """A group's values, with an attribute for each key of the GROUP resource."""
 
     consumer_assignment_interval_ms: int
+    consumer_assignor_offload_enable: bool
     consumer_heartbeat_interval_ms: int
     consumer_session_timeout_ms: int
+    errors_deadletterqueue_copy_record_enable: bool
+    errors_deadletterqueue_topic_name: str
     share_assignment_interval_ms: int
+    share_assignor_offload_enable: bool
     share_auto_offset_reset: str
     share_delivery_count_limit: int
     share_heartbeat_interval_ms: int
@@ -28,11 +32,17 @@ class GroupConfig:
     share_record_lock_duration_ms: int
     share_renew_acknowledge_enable: bool
     share_session_timeout_ms: int
+    streams_acceptable_recovery_lag: int
     streams_assignment_interval_ms: int
+    streams_assignor_name: str
+    streams_assignor_offload_enable: bool
     streams_heartbeat_interval_ms: int
     streams_initial_rebalance_delay_ms: int
     streams_num_standby_replicas: int
+    streams_num_warmup_replicas: int
+    streams_rack_aware_assignment_tags: list[str]
     streams_session_timeout_ms: int
+    streams_task_offset_interval_ms: int
 
     def __init__(self, values: Mapping[str, Value]) -> None:
         for name, value in values.items():
@@ -42,18 +52,21 @@ class GroupConfig:
     def resolve(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> GroupConfig:
         """Return the configuration of a group with overrides. Raises `ConfigError`."""
         values = {name: inherited(key, broker) for name, key in group_keys().items()}
-        for name, value in parse_group_overrides(overrides).items():
+        for name, value in parse_group_overrides(overrides, broker.group_keys).items():
             values[name] = _within(broker, name, value)
         return cls(values)
 
 
-def parse_group_overrides(overrides: Mapping[str, str]) -> dict[str, Value]:
-    """Return the typed values of a group's own configs; raises `ConfigError` for anything refused by Kafka."""
-    keys = group_keys()
+def parse_group_overrides(overrides: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> dict[str, Value]:
+    """Return the typed values of a group's own configs, without keys of a newer release. Raises `ConfigError`.
+
+    Args:
+        keys: all keys; those that the release does not have are marked as removed.
+    """
     for name in overrides:
         if name not in keys:
             raise ConfigError(f"Unknown group config name: {name}")
-    return {name: parse_value(keys[name], text) for name, text in overrides.items()}
+    return {name: parse_value(keys[name], text) for name, text in overrides.items() if not keys[name].removed}
 
 
 def limits_of(name: str) -> tuple[str | None, str | None]:

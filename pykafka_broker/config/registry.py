@@ -1,4 +1,4 @@
-"""Every config key of Kafka 4.3.1, and the keys that older releases had, as `data.json` records them.
+"""Every config key of Kafka 4.3.1, and keys of older and newer releases, as `data.json` records them.
 
 Rule: facts about Kafka, and the keys of our own, which begin with "pykafka." and are internal; what this broker makes
 of a key stands in `effects.py`. The file is read once, on first use.
@@ -53,7 +53,8 @@ class ConfigKey(NamedTuple):
     rule: str | None
     mode: str | None  # CLUSTER_WIDE, PER_BROKER, or None: read-only at run time (KIP-226)
     internal: bool
-    removed: bool  # gone in Kafka 4.0
+    removed: bool  # not a key of the release: gone in Kafka 4.0, or newer
+    since: str | None  # the release that brought the key, if newer than the one that this broker is
     synonyms: list[tuple[str, int]]
 
     @property
@@ -78,7 +79,8 @@ def _config_key(name: str, fact: dict[str, Any]) -> ConfigKey:
         get("rule"),
         get("mode"),
         get("internal", False),
-        get("removed", False),
+        get("removed", False) or "since" in fact,
+        get("since"),
         [(other, factor) for other, factor in get("synonyms", ())],
     )
 
@@ -112,6 +114,8 @@ def inherited(key: ConfigKey, broker: BrokerValues) -> Value:
     """Return the broker's value for a topic or group key: the first set synonym, in the key's unit."""
     for name, factor in key.synonyms:
         value = broker[name]
+        if isinstance(value, list) and key.type is ConfigType.STRING:
+            value = value[0]  # of a list of permitted names the first is the default
         if value is not None:
             return value * factor if factor != 1 and isinstance(value, int) else value
     return key.default
@@ -123,23 +127,44 @@ Keys = dict[str, ConfigKey]
 @lru_cache
 def broker_keys_of(name: str) -> Keys:
     """Return every broker key; keys missing in the release are marked as removed."""
-    return _keys_of(broker_keys(), release(name).broker)
+    return _keys_of(broker_keys(), name) | _listed(broker_keys(), release(name).broker)
 
 
 @lru_cache
 def topic_keys_of(name: str) -> Keys:
     """Return every topic key; keys missing in the release are marked as removed."""
-    return _keys_of(topic_keys(), release(name).topic)
+    return _keys_of(topic_keys(), name) | _listed(topic_keys(), release(name).topic)
 
 
-def _keys_of(ours: Keys, theirs: dict[str, Definition]) -> Keys:
-    keys = {name: _key(name, ours.get(name), definition) for name, definition in theirs.items()}
-    return {name: key._replace(removed=True) for name, key in ours.items()} | keys
+@lru_cache
+def group_keys_of(name: str) -> Keys:
+    """Return every group key; keys newer than the release are marked as removed.
+
+    Older releases have the keys of today, since no release before 4.0 had any.
+    """
+    ours, newer = group_keys(), _keys_of(group_keys(), name)
+    return {key: value if value.since is None else newer[key] for key, value in ours.items()}
+
+
+def _keys_of(ours: Keys, name: str) -> Keys:
+    """Return our keys, all marked as removed except for keys that came with the release or shortly before.
+
+    So internal keys of newer releases, which no list shows, are there.
+    """
+    number = release(name).number
+    there = {key.name for key in ours.values() if key.since is not None and release(key.since).number <= number}
+    return {key.name: key._replace(removed=key.name not in there) for key in ours.values()}
+
+
+def _listed(ours: Keys, theirs: dict[str, Definition]) -> Keys:
+    return {name: _key(name, ours.get(name), definition) for name, definition in theirs.items()}
 
 
 def _key(name: str, ours: ConfigKey | None, definition: Definition) -> ConfigKey:
     kind, default = definition
     key = _config_key(name, {"type": kind.upper(), "default": None}) if ours is None else ours._replace(removed=False)
+    if default == "" and key.default_text is None and ours is not None and not ours.removed:
+        return key  # a required key: the release's list has no default either
     try:
         value = None if default is None else parse_type(name, default, key.type)
         return key._replace(default_text=default, default=value)

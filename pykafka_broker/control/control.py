@@ -28,8 +28,6 @@ from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.runtime import Message, Pieces
-from pykafka_broker.server.connection import Dispatching
-from pykafka_broker.server.event_loop import EventLoop
 from pykafka_broker.server.link_codec import decode_response, encode_request
 from pykafka_broker.server.serving import Running
 
@@ -42,12 +40,16 @@ _PAUSE_S = 0.02
 
 
 class InProcessClient:
-    """A client of the broker without a socket."""
+    """A client without a socket of the present broker of the process.
 
-    def __init__(self, router: Dispatching, turns: EventLoop, listener: str, address: tuple[str, int]) -> None:
-        self._router = router
-        self._turns = turns
-        self._context = ConnectionContext(NO_CONNECTION, listener, address, ("control", 0), INSIDE)
+    Requests may have all of today's versions, even where a release is emulated.
+    """
+
+    def __init__(self, running: Running) -> None:
+        first = running.listeners[0]
+        self._running = running
+        self._context = ConnectionContext(NO_CONNECTION, first.name, (first.host, first.port), ("control", 0), INSIDE)
+        self._router = Router(running.server.broker.services)
 
     async def ask_coordinator(self, request: Message, version: int | None, group: str) -> Any:
         """Return the response to a request on a group.
@@ -80,9 +82,11 @@ class InProcessClient:
         if version is None:
             version = served_versions(ApiKey(spec.api_key))[1]
         frame = memoryview(bytearray().join(encode_request(request, version, 0, CLIENT_ID)))[4:]  # a log writes into it
-        answered: asyncio.Future[Pieces] = self._turns.loop.create_future()
+        turns = self._running.turns
+        answered: asyncio.Future[Pieces] = turns.loop.create_future()
 
         def serve() -> None:
+            self._router.serve(self._running.server.broker.services)  # a reset puts another broker there
             found = self._router.dispatch(self._context, frame)
             if not isinstance(found, PendingReply):
                 answered.set_result(found or [])
@@ -95,27 +99,11 @@ class InProcessClient:
 
             pending.future.add_done_callback(on_reply)
 
-        self._turns.run(serve)
+        turns.run(serve)
         pieces = await answered
         if not pieces:
             raise Problem(503, f"{spec.name} has no answer")
         return decode_response(memoryview(b"".join(map(_bytes_of, pieces)))[4:], spec, version)
-
-
-class CurrentClient:
-    """A client of the present broker of the process, with today's versions even where a release is emulated."""
-
-    def __init__(self, running: Running) -> None:
-        self._running = running
-        self._of: tuple[Services, InProcessClient] | None = None  # the broker that these belong to
-
-    def get(self) -> InProcessClient:
-        services = self._running.server.broker.services
-        if self._of is None or self._of[0] is not services:
-            first = self._running.listeners[0]
-            client = InProcessClient(Router(services), self._running.turns, first.name, (first.host, first.port))
-            self._of = services, client
-        return self._of[1]
 
 
 def _bytes_of(piece: Any) -> bytes:
@@ -134,7 +122,7 @@ class Control:
         self.time = MovingTime(running, clock)
         self.state = BrokerState(running, tenure)
         self.state.clearing["clock"] = self.time.reset
-        self._inside = CurrentClient(running)
+        self.inside = InProcessClient(running)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
         self.state.always.append(self.turn_of_topic.clear)
         self.decode: Decode | None = None  # where there is a schema registry
@@ -149,11 +137,6 @@ class Control:
     @property
     def services(self) -> Services:
         return self.server.broker.services
-
-    @property
-    def inside(self) -> InProcessClient:
-        """Return a client of the broker without a socket."""
-        return self._inside.get()
 
     def in_turn(self, step: Callable[[], R]) -> R:
         """Run a step as a turn of the loop: at a new time, with waiting requests answered afterwards."""

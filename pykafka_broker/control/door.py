@@ -11,7 +11,6 @@ leads out of the folder.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import hmac
 import inspect
@@ -25,7 +24,7 @@ from urllib.parse import SplitResult, parse_qsl, urlsplit
 
 from pykafka_broker.control.control import Control, Decode
 from pykafka_broker.control.http import (
-    LOOPBACK,
+    HttpAddress,
     HttpListener,
     Request,
     Response,
@@ -112,21 +111,22 @@ _PIECE_CHARACTERS = 64 << 10
 
 
 class ControlDoor:
-    """The control API of a broker, on an address. `token` is None for an API without tokens."""
+    """The control API of a broker. offered: the names of its operations; None for all."""
 
-    def __init__(self, control: Control, token: str | None, offered: frozenset[str] | None = None) -> None:
+    def __init__(self, control: Control, address: HttpAddress, offered: frozenset[str] | None = None) -> None:
         self._control = control
-        self._token = token
-        self._offered = offered  # the operations that there are here; None for all
+        self._address = address
+        self._token = address.secret
+        self._offered = offered
         self._listener = HttpListener(self.serve, self.judge)
 
     @property
     def url(self) -> str:
         return self._listener.url
 
-    async def open(self, host: str, port: int) -> None:
+    async def open(self) -> None:
         """Listen; port 0 takes a free port, shown in `url`. Raises OSError."""
-        await self._listener.open(host, port)
+        await self._listener.open(self._address, "control")
 
     async def close(self) -> None:
         """Close the listener and the connections."""
@@ -265,26 +265,13 @@ def _problem(problem: Problem) -> Response:
 # -- beside the listeners of the process
 
 
-class ControlAddress(NamedTuple):
-    """The address of the control API, and the token."""
-
-    host: str
-    port: int
-    token: str | None
-
-    @property
-    def needs_token(self) -> bool:
-        """Return whether other machines can reach the address."""
-        return self.host not in LOOPBACK
-
-
 class ControlExtension:
     """The control API as an extension of the process.
 
     `announce` is told the URL once the API is open; `decode` reads values that have a schema.
     """
 
-    def __init__(self, address: ControlAddress, announce: Callable[[str], None], decode: Decode | None = None) -> None:
+    def __init__(self, address: HttpAddress, announce: Callable[[str], None], decode: Decode | None = None) -> None:
         self._address = address
         self._announce = announce
         self._decode = decode
@@ -301,16 +288,11 @@ class ControlExtension:
         return self._tenure.share
 
     async def open(self, running: Running) -> None:
-        host, port, token = self._address
         self.control = Control(running, self._clock, self._tenure)
         self.control.decode = self._decode
-        door = self._door = ControlDoor(self.control, token)
-        try:
-            await door.open(host, port)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise OSError(error.errno or errno.EINVAL, f"control on {host}:{port}: {reason}") from error
-        self._announce(door.url)
+        self._door = ControlDoor(self.control, self._address)
+        await self._door.open()
+        self._announce(self._door.url)
 
     async def close(self) -> None:
         if self._door is not None:

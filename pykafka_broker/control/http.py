@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -193,6 +194,22 @@ _OWN_SITES = frozenset({"same-origin", "none"})  # "none": typed in by the user
 _MOST_CONNECTIONS = 256
 
 
+class HttpAddress(NamedTuple):
+    """An address for HTTP, and the secret of its clients: a token, or `name:password`; None for none."""
+
+    host: str
+    port: int
+    secret: str | None
+
+    def __repr__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    @property
+    def needs_secret(self) -> bool:
+        """Return whether other machines can reach the address."""
+        return self.host not in LOOPBACK
+
+
 class HttpListener:
     """An address on which HTTP is spoken.
 
@@ -207,14 +224,16 @@ class HttpListener:
         self._clients: set[asyncio.Task[None]] = set()
         self.url = ""
 
-    async def open(self, host: str, port: int) -> None:
-        """Listen; port 0 takes a free port, shown in `url`. Raises OSError."""
+    async def open(self, address: HttpAddress, name: str) -> None:
+        """Listen; port 0 takes a free port, shown in `url`. Raises OSError with the name of the listener."""
+        host, port, _ = address
         try:
             self._server = await asyncio.start_server(self._on_client, host, port)
         except OSError as error:
-            if error.errno is None or error.errno <= 0:  # a name that has no address
-                raise
-            raise OSError(error.errno, os.strerror(error.errno)) from None  # without asyncio's own sentence
+            reason = error.strerror or str(error)
+            if error.errno is not None and error.errno > 0:  # else a host without an address
+                reason = os.strerror(error.errno)  # asyncio has a sentence of its own
+            raise OSError(error.errno or errno.EINVAL, f"{name} on {address!r}: {reason}") from error
         bound = self._server.sockets[0].getsockname()
         self.url = f"http://[{host}]:{bound[1]}" if ":" in host else f"http://{host}:{bound[1]}"
 

@@ -16,7 +16,7 @@ from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.records.control import read_end_transaction_marker
+from pykafka_broker.records.control import AbortedBatches
 from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
 
@@ -61,7 +61,7 @@ def _batches(
 ) -> Iterator[tuple[BatchHeader, memoryview, Outcome | None]]:
     log, end = partition.log, end_of(partition, isolation_level)
     offset = max(offset, log.log_start_offset)
-    aborted = Aborted(partition, offset, end)
+    aborted = AbortedBatches(log.aborted_transactions(offset, end))
     while offset < end and (found := log.read(offset, _READ_BYTES, end)) is not None:
         for header, batch in iter_batches(found.records.read()):
             if header.is_control:
@@ -83,7 +83,7 @@ def count_from(header: BatchHeader, batch: memoryview, offset: int) -> int:
     return sum(record.offset >= offset for record in iter_records(batch, header))
 
 
-def outcome_of(partition: Partition, header: BatchHeader, aborted: Aborted) -> Outcome | None:
+def outcome_of(partition: Partition, header: BatchHeader, aborted: AbortedBatches) -> Outcome | None:
     """Return the outcome of a batch's transaction; None without a transaction."""
     if not header.is_transactional:
         return None
@@ -91,30 +91,6 @@ def outcome_of(partition: Partition, header: BatchHeader, aborted: Aborted) -> O
         return "aborted"
     undecided = not header.is_control and header.base_offset >= partition.log.last_stable_offset
     return "open" if undecided and partition.log.has_open_transaction(header) else "committed"
-
-
-class Aborted:
-    """The aborted transactions of a partition, followed batch by batch in the order of the log."""
-
-    def __init__(self, partition: Partition, offset: int, end: int) -> None:
-        found = partition.log.aborted_transactions(offset, end)
-        self._to_come = sorted(((each.first_offset, each.producer_id) for each in found), reverse=True)
-        self._open: set[int] = set()
-
-    def has(self, header: BatchHeader) -> bool:
-        self._begin(header)
-        return header.is_transactional and header.producer_id in self._open
-
-    def ends(self, header: BatchHeader, batch: memoryview) -> None:
-        """Close a marker's transaction: the producer's later batches are not aborted, until the next transaction."""
-        self._begin(header)  # the marker may be the first batch that is read
-        if read_end_transaction_marker(batch, header) is not None:
-            self._open.discard(header.producer_id)
-
-    def _begin(self, header: BatchHeader) -> None:
-        """Open all aborted transactions that begin up to a batch."""
-        while self._to_come and self._to_come[-1][0] <= header.last_offset:
-            self._open.add(self._to_come.pop()[1])
 
 
 # -- a topic

@@ -30,7 +30,7 @@ from pykafka_broker.control.problems import Problem
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import DisposableFiles, OsFileSystem, pretend_full
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
-from pykafka_broker.log.jobs import Job, Submit
+from pykafka_broker.log.jobs import Errand, Job, Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.runtime import Message
@@ -55,7 +55,15 @@ class DataDirLease:
     @property
     def share(self) -> BrokerShare:
         """Return the broker's access to the files, and to the threads for the broker's jobs."""
-        return BrokerShare(self.files, lambda job: self._submit(_Job(job, self)))
+        return BrokerShare(self.files, lambda job: self._submit(self._while_it_lasts(job)))
+
+    def _while_it_lasts(self, job: Job) -> Errand:
+        """Return a job that does nothing once the lease has ended."""
+
+        def unless_over(step: Callable[..., object]) -> Callable[..., object]:
+            return lambda *error: None if self.over else step(*error)
+
+        return Errand(unless_over(job.run), unless_over(job.failed), unless_over(job.apply))
 
     def next(self) -> DataDirLease:
         """Return a lease for the next broker."""
@@ -64,28 +72,6 @@ class DataDirLease:
     def end(self) -> None:
         self.over = True
         self.files.revoke()
-
-
-class _Job:
-    """A job of a broker; the job does nothing once the broker's lease has ended."""
-
-    __slots__ = ("_job", "_tenure")
-
-    def __init__(self, job: Job, tenure: DataDirLease) -> None:
-        self._job = job
-        self._tenure = tenure
-
-    def run(self) -> None:
-        if not self._tenure.over:
-            self._job.run()
-
-    def apply(self) -> None:
-        if not self._tenure.over:
-            self._job.apply()
-
-    def failed(self, error: OSError) -> None:
-        if not self._tenure.over:
-            self._job.failed(error)
 
 
 # The kinds of records that can be kept at a reset, with the names by which to keep them.
@@ -134,7 +120,7 @@ def settings_taken_back(node: ServerNode, keep: Collection[str]) -> list[ApiMess
     """
     image, controller = node.image, node.led_metadata.controller
     directory = node.logs.directory_of_metadata_log().path
-    begun = first_records(controller, bootstrap_records(OsFileSystem(), directory, node.clock.wall))
+    begun = first_records(controller, bootstrap_records(OsFileSystem(), directory, node.clock.wall, controller.config))
     there = image_records(image, controller.partition_record_version(), controller.broker_record_version())
     first, now = _settings(begun, keep), _settings(there, keep)
     removed = [_removal(message) for message in now if message not in first]
@@ -292,7 +278,16 @@ class BrokerState:
         self._remove(gone)
 
     def _remove(self, name: str) -> None:
-        self._running.jobs.submit(_Removal([_image(directory, name) for directory in self._directories]))
+        self._remove_folders([_image(directory, name) for directory in self._directories])
+
+    def _remove_folders(self, folders: Iterable[str]) -> None:
+        """Remove folders beside the loop; the next start removes leftovers."""
+
+        def run() -> None:
+            for folder in folders:
+                shutil.rmtree(folder, ignore_errors=True)
+
+        self._running.jobs.submit(Errand(run, failed=lambda error: None))
 
     def _new_uuid(self) -> bytes:
         return self._broker.node.new_uuid()
@@ -315,7 +310,7 @@ class BrokerState:
             raise
         finally:
             old.fail_requests()
-        self._running.jobs.submit(_Removal(list(aside.values())))
+        self._remove_folders(aside.values())
 
     def _return_to_old_data(
         self, aside: dict[str, str], setup: Setup, stays: Collection[str], error: BaseException
@@ -334,7 +329,7 @@ class BrokerState:
                 failed = aside_in(directory, self._new_uuid())
                 set_aside(directory, failed, stays)
                 put_back(before, directory)
-                self._running.jobs.submit(_Removal([failed]))
+                self._remove_folders([failed])
 
     def _start(self, setup: Setup) -> None:
         running, tenure = self._running, self._tenure.next()
@@ -349,23 +344,6 @@ class BrokerState:
         tenure.files.hasty = False
         self._tenure = tenure
         running.server.replace(broker)
-
-
-class _Removal:
-    """A job to remove folders; the next start removes leftovers."""
-
-    def __init__(self, folders: list[str]) -> None:
-        self._folders = folders
-
-    def run(self) -> None:
-        for folder in self._folders:
-            shutil.rmtree(folder, ignore_errors=True)
-
-    def apply(self) -> None:
-        """Do nothing: no request waits for a removal."""
-
-    def failed(self, error: OSError) -> None:
-        """Do nothing: the next start removes the rest."""
 
 
 def _image(directory: str, name: str) -> str:

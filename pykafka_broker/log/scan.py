@@ -39,9 +39,13 @@ def remedy(directory: str) -> str:
 
 
 class ScannedBatch(NamedTuple):
+    """A batch, and where its bytes stand in the piece of the file that was read."""
+
     position: int
     header: BatchHeader
     data: memoryview
+    piece: bytes
+    at: int
 
 
 def scan(handle: FileHandle, path: str, position: int, end: int, *, verify: bool) -> Iterator[ScannedBatch]:
@@ -53,18 +57,21 @@ def scan(handle: FileHandle, path: str, position: int, end: int, *, verify: bool
     Raises:
         DamagedLog: a batch is damaged; the batches before are sound.
     """
-    piece, start = memoryview(b""), position
+    read, start = b"", position
+    piece = memoryview(read)
     while position < end:
         at = position - start
         try:
             if at + HEADER_SIZE > len(piece):
-                piece, start, at = memoryview(handle.read_at(min(_PIECE_BYTES, end - position), position)), position, 0
+                read, start, at = handle.read_at(min(_PIECE_BYTES, end - position), position), position, 0
+                piece = memoryview(read)
             header = read_header(piece, at)
             size = header.size
             if at + size > len(piece):
                 if position + size > end:
                     raise CorruptBatch(f"a batch of {size} bytes, but only {end - position} are left")
-                piece, start, at = memoryview(handle.read_at(max(_PIECE_BYTES, size), position)), position, 0
+                read, start, at = handle.read_at(max(_PIECE_BYTES, size), position), position, 0
+                piece = memoryview(read)
             if header.last_offset_delta < 0:
                 raise CorruptBatch(f"last offset delta {header.last_offset_delta}")
             if verify:
@@ -74,7 +81,7 @@ def scan(handle: FileHandle, path: str, position: int, end: int, *, verify: bool
                 reason = "messages of format 0 or 1 are not served: read and write them again with Kafka 3.9 or older"
                 raise DamagedLog(path, position, reason, old_format=True) from error
             raise DamagedLog(path, position, str(error)) from error
-        yield ScannedBatch(position, header, piece[at : at + size])
+        yield ScannedBatch(position, header, piece[at : at + size], read, at)
         position += size
 
 

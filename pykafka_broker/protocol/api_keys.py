@@ -104,6 +104,8 @@ class ApiKey(IntEnum):
     DESCRIBE_SHARE_GROUP_OFFSETS = 90
     ALTER_SHARE_GROUP_OFFSETS = 91
     DELETE_SHARE_GROUP_OFFSETS = 92
+    STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE = 93
+    UNREGISTER_CONTROLLER = 94
 
 
 SPECS: dict[int, ApiSpec] = {
@@ -125,7 +127,7 @@ SPECS: dict[int, ApiSpec] = {
     15: ApiSpec(15, "DescribeGroups", 0, 6, 6, 5, ("broker",)),
     16: ApiSpec(16, "ListGroups", 0, 5, 5, 3, ("broker",)),
     17: ApiSpec(17, "SaslHandshake", 0, 1, 1, None, ("broker", "controller")),
-    18: ApiSpec(18, "ApiVersions", 0, 4, 4, 3, ("broker", "controller")),
+    18: ApiSpec(18, "ApiVersions", 0, 5, 4, 3, ("broker", "controller")),
     19: ApiSpec(19, "CreateTopics", 0, 7, 7, 5, ("broker", "controller")),
     20: ApiSpec(20, "DeleteTopics", 0, 6, 6, 4, ("broker", "controller")),
     21: ApiSpec(21, "DeleteRecords", 0, 2, 2, 2, ("broker",)),
@@ -135,7 +137,7 @@ SPECS: dict[int, ApiSpec] = {
     25: ApiSpec(25, "AddOffsetsToTxn", 0, 4, 4, 3, ("broker",)),
     26: ApiSpec(26, "EndTxn", 0, 5, 5, 3, ("broker",)),
     27: ApiSpec(27, "WriteTxnMarkers", 0, 2, 2, 1, ("broker",)),
-    28: ApiSpec(28, "TxnOffsetCommit", 0, 5, 5, 3, ("broker",)),
+    28: ApiSpec(28, "TxnOffsetCommit", 0, 6, 5, 3, ("broker",)),
     29: ApiSpec(29, "DescribeAcls", 0, 3, 3, 2, ("broker", "controller")),
     30: ApiSpec(30, "CreateAcls", 0, 3, 3, 2, ("broker", "controller")),
     31: ApiSpec(31, "DeleteAcls", 0, 3, 3, 2, ("broker", "controller")),
@@ -149,7 +151,7 @@ SPECS: dict[int, ApiSpec] = {
     39: ApiSpec(39, "RenewDelegationToken", 0, 2, 2, 2, ("broker", "controller")),
     40: ApiSpec(40, "ExpireDelegationToken", 0, 2, 2, 2, ("broker", "controller")),
     41: ApiSpec(41, "DescribeDelegationToken", 0, 3, 3, 2, ("broker", "controller")),
-    42: ApiSpec(42, "DeleteGroups", 0, 2, 2, 2, ("broker",)),
+    42: ApiSpec(42, "DeleteGroups", 0, 3, 2, 2, ("broker",)),
     43: ApiSpec(43, "ElectLeaders", 0, 2, 2, 2, ("broker", "controller")),
     44: ApiSpec(44, "IncrementalAlterConfigs", 0, 1, 1, 1, ("broker", "controller")),
     45: ApiSpec(45, "AlterPartitionReassignments", 0, 1, 1, 0, ("broker", "controller")),
@@ -195,9 +197,11 @@ SPECS: dict[int, ApiSpec] = {
     85: ApiSpec(85, "WriteShareGroupState", 0, 1, 1, 0, ("broker",)),
     86: ApiSpec(86, "DeleteShareGroupState", 0, 0, 0, 0, ("broker",)),
     87: ApiSpec(87, "ReadShareGroupStateSummary", 0, 1, 1, 0, ("broker",)),
-    88: ApiSpec(88, "StreamsGroupHeartbeat", 0, 0, 0, 0, ("broker",)),
-    89: ApiSpec(89, "StreamsGroupDescribe", 0, 0, 0, 0, ("broker",)),
+    88: ApiSpec(88, "StreamsGroupHeartbeat", 0, 1, 0, 0, ("broker",)),
+    89: ApiSpec(89, "StreamsGroupDescribe", 0, 1, 0, 0, ("broker",)),
     90: ApiSpec(90, "DescribeShareGroupOffsets", 0, 1, 1, 0, ("broker",)),
     91: ApiSpec(91, "AlterShareGroupOffsets", 0, 0, 0, 0, ("broker",)),
     92: ApiSpec(92, "DeleteShareGroupOffsets", 0, 0, 0, 0, ("broker",)),
+    93: ApiSpec(93, "StreamsGroupTopologyDescriptionUpdate", 0, 0, -1, 0, ("broker",)),
+    94: ApiSpec(94, "UnregisterController", 0, 0, -1, 0, ("broker", "controller")),
 }

@@ -39,9 +39,9 @@ class ApiSpec:
         self.name = name
         self.min_version = min_version
         self.max_version = max_version
-        self.stable_max_version = (
-            stable_max_version  # below max_version where Kafka marks its latest version as unstable
-        )
+        # Below max_version where Kafka marks its latest version as unstable, or where this project does not speak the
+        # newest versions yet; below min_version where it speaks none.
+        self.stable_max_version = stable_max_version
         self.flexible_from = flexible_from
         self.listeners = listeners  # "broker", "controller", or none for APIs of older releases only
 

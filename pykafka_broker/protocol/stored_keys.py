@@ -33,6 +33,7 @@ METADATA_RECORDS: dict[int, ValueSpec] = {
     26: ValueSpec(26, "RemoveDelegationTokenRecord"),
     27: ValueSpec(27, "RegisterControllerRecord"),
     28: ValueSpec(28, "ClearElrRecord"),
+    29: ValueSpec(29, "UnregisterControllerRecord"),
 }
 # __remote_log_metadata: a value is framed in the same way.
 REMOTE_LOG_RECORDS: dict[int, ValueSpec] = {

@@ -8,9 +8,10 @@ their values are among the stored messages of `protocol/stored`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 from pykafka_broker.records.builder import BatchFields, build_batch
 from pykafka_broker.records.errors import InvalidRecord
@@ -93,3 +94,29 @@ def read_end_transaction_marker(batch: Buffer, header: BatchHeader | None = None
         coordinator_epoch,
         control_type == COMMIT,
     )
+
+
+class AbortedBatches:
+    """The batches of aborted transactions, followed batch by batch in the order of the log.
+
+    aborted: each has the `producer_id` and the `first_offset`, as in a log's index and in an answer to Fetch.
+    """
+
+    def __init__(self, aborted: Iterable[Any]) -> None:
+        self._to_come = sorted(((each.first_offset, each.producer_id) for each in aborted), reverse=True)
+        self._open: set[int] = set()
+
+    def has(self, header: BatchHeader) -> bool:
+        self._begin(header)
+        return header.is_transactional and header.producer_id in self._open
+
+    def ends(self, header: BatchHeader, batch: memoryview) -> None:
+        """Close a marker's transaction: the producer's later batches are not aborted, until the next transaction."""
+        self._begin(header)  # the marker may be the first batch that is read
+        if header.producer_id in self._open and read_end_transaction_marker(batch, header) is not None:
+            self._open.discard(header.producer_id)
+
+    def _begin(self, header: BatchHeader) -> None:
+        """Open all aborted transactions that begin up to a batch."""
+        while self._to_come and self._to_come[-1][0] <= header.last_offset:
+            self._open.add(self._to_come.pop()[1])

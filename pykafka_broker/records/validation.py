@@ -42,6 +42,9 @@ _NO_ROOM = (1 << 31) - 2  # too large for an array of Java
 WITHOUT_KEY, OUT_OF_TIME, WRONG_TYPE = range(3)
 
 
+ANY_SIZE = (1 << 31) - 9  # the default of max.decompressed.message.bytes: Java's largest array
+
+
 class RecordLimits(NamedTuple):
     """A topic's limits for records at the time `now`."""
 
@@ -50,6 +53,11 @@ class RecordLimits(NamedTuple):
     after_max_ms: int
     append_time: bool  # records get the log's append time
     key_required: bool
+    max_record_bytes: int = ANY_SIZE  # of a record that is decompressed, without its length
+
+    @property
+    def takes_any_size(self) -> bool:
+        return self.max_record_bytes >= ANY_SIZE
 
     def allow(self, timestamp: int) -> bool:
         """Return whether a timestamp is allowed, in the int64 arithmetic of Java."""
@@ -113,18 +121,20 @@ class RecordCheck:
         header, keyed = self._header, self._limits.key_required
         high = NEVER
         looks, read = _LOOKS_A_STEP, 0
+        each = header.codec != NONE and not self._limits.takes_any_size  # the size of each record counts
         while self._index < self._end:
-            self._position, self._index, high, looks = pass_common(
-                self.data,
-                self._position,
-                self._index,
-                self._end,
-                self._times,
-                high,
-                looks,
-                keyed=keyed,
-                counted=not self.misnumbered,
-            )
+            if not each:
+                self._position, self._index, high, looks = pass_common(
+                    self.data,
+                    self._position,
+                    self._index,
+                    self._end,
+                    self._times,
+                    high,
+                    looks,
+                    keyed=keyed,
+                    counted=not self.misnumbered,
+                )
             if self._index < self._end and looks > 0:
                 read += yield from self._one()
                 looks -= _LOOKS_OF_ONE
@@ -174,6 +184,8 @@ class RecordCheck:
             if plain:
                 raise CorruptBatch(str(error)) from None
             raise
+        if size > self._limits.max_record_bytes and not plain:
+            raise InvalidRecord(f"record {self._index} has {size} bytes, more than max.decompressed.message.bytes")
         if self._in_full and not 0 <= size <= len(self.data) - start:
             if size >= _NO_ROOM and not plain:
                 raise CorruptBatch(f"a record of {size} bytes")

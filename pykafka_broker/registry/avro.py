@@ -26,7 +26,7 @@ from math import isfinite
 from typing import Any, NamedTuple, Self
 
 from pykafka_broker.protocol.runtime import DecodeError, read_varlong
-from pykafka_broker.registry.kinds import read_json, write_json
+from pykafka_broker.registry.kinds import Parsed, read_json, write_json
 from pykafka_broker.registry.problems import InvalidSchema
 
 # -- types
@@ -295,11 +295,6 @@ class Reason(NamedTuple):
         return f"{{{{errorType:'{self.kind}', description:'{says}', additionalInfo:'{info}'}}}}"
 
 
-def incompatibilities(reader: Type, writer: Type) -> list[str]:
-    """Return why data of `writer` can't be read with `reader`; empty if compatible."""
-    return [str(each) for each in _Comparison().compare(reader, writer, "")]
-
-
 class _Comparison:
     """A comparison of types. Pairs under comparison count as compatible: types may contain themselves."""
 
@@ -390,10 +385,7 @@ def _last(name: str) -> str:
 # -- the schema
 
 
-_BARE = {"null", "boolean", "int", "long", "float", "double", "bytes", "string"}
-
-
-class AvroSchema:
+class AvroSchema(Parsed):
     """A schema. elsewhere: the names defined by referenced schemas."""
 
     def __init__(self, type: Type, elsewhere: frozenset[str]) -> None:
@@ -406,10 +398,7 @@ class AvroSchema:
         return write_json(_SchemaWriter(self._elsewhere, ordered=True).write(self.type, ""))
 
     def differences(self, written: Self) -> list[str]:
-        return incompatibilities(self.type, written.type)
-
-    def formatted(self, form: str) -> str:
-        return self.canonical
+        return [str(each) for each in _Comparison().compare(self.type, written.type, "")]
 
 
 def parse(text: str, library: Mapping[str, str]) -> AvroSchema:
@@ -423,7 +412,7 @@ def parse(text: str, library: Mapping[str, str]) -> AvroSchema:
 
 def _json(text: str) -> Json:
     """Read JSON; the name of a primitive type may lack quotes, as for Java's parser."""
-    if text.strip() in _BARE - {"null"}:
+    if text.strip() in PRIMITIVES - {"null"}:
         return text.strip()
     found = read_json(text)
     if not isinstance(found, str | list | dict):

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from jsonschema.validators import Draft7Validator, validator_for
 
-from pykafka_broker.registry.kinds import read_json, reason, write_json
+from pykafka_broker.registry.kinds import Parsed, read_json, reason, write_json
 from pykafka_broker.registry.problems import InvalidSchema
 
 # -- references
@@ -414,12 +414,6 @@ _ANNOTATIONS = frozenset(
 )
 
 
-def incompatibilities(reader: SchemaDocument, writer: SchemaDocument) -> list[str]:
-    """Return why data under `writer` may be invalid under `reader`; empty if compatible."""
-    found = Comparison().compare(Subschema(writer.schema, writer), Subschema(reader.schema, reader), "#/")
-    return list(dict.fromkeys(found))
-
-
 class Comparison:
     """A comparison of two schemas, with the verdict on each pair of subschemas compared so far.
 
@@ -617,7 +611,7 @@ def _multiple_of(before: dict[str, Json], after: dict[str, Json], path: str) -> 
 # -- the schema
 
 
-class JsonSchema:
+class JsonSchema(Parsed):
     """A schema with the referenced schemas."""
 
     def __init__(self, found: Json, library: Library) -> None:
@@ -631,10 +625,8 @@ class JsonSchema:
         return write_json(self._found, sort_keys=True)
 
     def differences(self, written: Self) -> list[str]:
-        return incompatibilities(self.root, written.root)
-
-    def formatted(self, form: str) -> str:
-        return self.canonical
+        old, new = (Subschema(each.schema, each) for each in (written.root, self.root))
+        return list(dict.fromkeys(Comparison().compare(old, new, "#/")))
 
 
 def parse(text: str, library: Mapping[str, str]) -> JsonSchema:

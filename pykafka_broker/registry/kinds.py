@@ -44,7 +44,8 @@ class Parsed(Protocol):
         """
 
     def formatted(self, form: str) -> str:
-        """Return another named form of the text: `serialized` is Protobuf's descriptor."""
+        """Return another named form of the text: `serialized` is Protobuf's descriptor. Others have the text alone."""
+        return self.canonical
 
 
 def parse(kind: str, text: str, library: Mapping[str, str]) -> Parsed:

@@ -19,11 +19,11 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from pykafka_broker.control.door import ControlExtension as ControlOpening
-from pykafka_broker.control.http import LOOPBACK, HttpListener, Request, Response, why_not_of_this_machine
+from pykafka_broker.control.http import HttpAddress, HttpListener, Request, Response, why_not_of_this_machine
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.registry.api import Call, Raw, find
@@ -182,22 +182,6 @@ def _json(answer: Any) -> bytes:
 # -- opening
 
 
-class RegistryAddress(NamedTuple):
-    """The address of the registry, and `name:password` for a login."""
-
-    host: str
-    port: int
-    user: str | None
-
-    def __repr__(self) -> str:
-        return f"{self.host}:{self.port}"
-
-    @property
-    def needs_user(self) -> bool:
-        """Tell whether other machines can reach the address."""
-        return self.host not in LOOPBACK
-
-
 class RegistryExtension:
     """The registry as a `server.serving.ProcessExtension`.
 
@@ -206,9 +190,7 @@ class RegistryExtension:
         other: another extension, opened first.
     """
 
-    def __init__(
-        self, address: RegistryAddress, announce: Callable[[str], None], other: ProcessExtension | None
-    ) -> None:
+    def __init__(self, address: HttpAddress, announce: Callable[[str], None], other: ProcessExtension | None) -> None:
         self._address = address
         self._announce = announce
         self._other = other
@@ -224,7 +206,6 @@ class RegistryExtension:
     async def open(self, running: Running) -> None:
         if self._other is not None:
             await self._other.open(running)
-        host, port, user = self._address
         topic = SchemasTopic(running)
         try:
             if topic.alone:  # a cluster makes the topic with the first schema, when all brokers run
@@ -233,12 +214,8 @@ class RegistryExtension:
             raise OSError(errno.EIO, f"schema registry: {refused.message}") from None
         with contextlib.suppress(RegistryError):  # the topic may not be readable yet, as each answer says
             topic.state()
-        door = self._door = RegistryServer(Registry(topic), user)
-        try:
-            await door.listener.open(host, port)
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise OSError(error.errno or errno.EINVAL, f"schema registry on {host}:{port}: {reason}") from error
+        door = self._door = RegistryServer(Registry(topic), self._address.secret)
+        await door.listener.open(self._address, "schema registry")
         topic.port = urlsplit(door.listener.url).port or 0
         if not topic.alone:
             running.server.broker.node.subscribe(lambda delta: self._write_address(topic, running))

@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from itertools import count
 
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
-from pykafka_broker.control.control import CurrentClient
+from pykafka_broker.control.control import InProcessClient
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import end_of, records_from
 from pykafka_broker.errors import ApiError
@@ -49,7 +49,7 @@ class SchemasTopic:
 
     def __init__(self, running: Running) -> None:
         self._running = running
-        self._inside = CurrentClient(running)
+        self._inside = InProcessClient(running)
         self._state = RegistryState()
         self._of: tuple[object, bytes] | None = None  # the broker and the topic of the state
         self._offset = 0
@@ -87,7 +87,7 @@ class SchemasTopic:
         replicas = -1 if self.alone else min(_REPLICAS, there)
         asked = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=replicas, configs=[compact])
         try:
-            answer = await self._inside.get().ask(CreateTopicsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS))
+            answer = await self._inside.ask(CreateTopicsRequest(topics=[asked], timeout_ms=_TIMEOUT_MS))
         except Problem as problem:
             raise STORE_FAILED(problem.detail) from None
         made = answer.topics[0]
@@ -201,7 +201,7 @@ class SchemasTopic:
         data = [PartitionProduceData(0, bytes(builder.build()))]
         topic = TopicProduceData(TOPIC, made.id, data)
         try:
-            answer = await self._inside.get().ask(ProduceRequest(None, _ALL, _TIMEOUT_MS, [topic]))
+            answer = await self._inside.ask(ProduceRequest(None, _ALL, _TIMEOUT_MS, [topic]))
         except Problem as problem:
             raise STORE_FAILED(problem.detail) from None
         partition = answer.responses[0].partition_responses[0]

@@ -19,7 +19,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 import h11
 
 from pykafka_broker.testing.control_client import DEFAULT_TIMEOUT_S, ControlError, address_of, read_answer, written_call
-from pykafka_broker.testing.data import POLL_S, BrokerError, WaitTimeout, check_timeout
+from pykafka_broker.testing.data import POLL_S, BrokerError, NotReached, WaitTimeout, check_timeout
 
 # -- calls
 
@@ -107,21 +107,21 @@ Step = Callable[[N], Coroutine[Any, Any, T]]
 Context = TypeVar("Context", bound=AbstractAsyncContextManager[Any])
 
 
-async def wait_until(holds: Callable[[], Awaitable[bool]], instead: Callable[[], str], timeout: float) -> None:
-    """Poll a condition, as `data.wait_until`, awaited."""
+async def poll(look: Callable[[], Awaitable[T]], unknown: str, timeout: float) -> T:
+    """Return the answer of `look`, as `data.poll`, awaited."""
     __tracebackhide__ = True
     check_timeout(timeout)
     loop = asyncio.get_running_loop()
-    deadline, problem = loop.time() + timeout, ""
+    deadline, state, problem = loop.time() + timeout, unknown, ""
     while True:
         try:
-            if await holds():
-                return
-            problem = ""
+            return await look()
+        except NotReached as error:
+            state, problem = str(error) or state, ""
         except (ControlError, BrokerError, OSError) as error:
             problem = f": {error}"
         if loop.time() > deadline:
-            raise WaitTimeout(f"after {timeout} s {instead()}{problem}")
+            raise WaitTimeout(f"after {timeout} s {state}{problem}")
         await asyncio.sleep(POLL_S)
 
 

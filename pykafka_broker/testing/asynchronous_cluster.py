@@ -6,7 +6,6 @@ Rule: as in `asynchronous`: processes and settings are those of a `KafkaCluster`
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from types import TracebackType
 from typing import Any, Self
 
@@ -25,34 +24,26 @@ class AsyncKafkaCluster(AsyncClusterData):
 
     @made_as(KafkaCluster.__init__)
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._cluster = KafkaCluster(*args, **kwargs)
-        self._ids = self._cluster._ids
+        self._stand_for(KafkaCluster(*args, **kwargs))
+
+    def _stand_for(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+        self._ids, self._controller_id = cluster._ids, cluster._controller_id
 
     @classmethod
     def of(cls, cluster: KafkaCluster) -> Self:
         """Return the asynchronous form of a cluster; both are the same processes."""
         form = cls.__new__(cls)
-        form._cluster = cluster
-        form._ids = cluster._ids
+        form._stand_for(cluster)
         return form
 
     def __repr__(self) -> str:
         return repr(self._cluster)
 
     @property
-    def brokers(self) -> list[AsyncKafkaBroker]:
-        """All brokers, sorted by id."""
-        return [AsyncKafkaBroker.of(each) for each in self._cluster.brokers]
-
-    @property
     def nodes(self) -> dict[int, AsyncKafkaBroker]:
         """All nodes by id, with the controller."""
         return {node_id: AsyncKafkaBroker.of(each) for node_id, each in self._cluster.nodes.items()}
-
-    @property
-    def controller(self) -> AsyncKafkaBroker:
-        """The leader of the metadata."""
-        return AsyncKafkaBroker.of(self._cluster.controller)
 
     @property
     def cluster_id(self) -> str:
@@ -61,23 +52,6 @@ class AsyncKafkaCluster(AsyncClusterData):
     @property
     def host(self) -> str:
         return self._cluster.host
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, for a client's `bootstrap.servers`."""
-        return self._cluster.bootstrap_servers
-
-    @property
-    def schema_registry_url(self) -> str:
-        """The addresses of all schema registries, separated by commas."""
-        return self._cluster.schema_registry_url
-
-    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """Return the settings of a client of the cluster, as `KafkaBroker.client_config`."""
-        return self._cluster.client_config(client, user, mechanism)
-
-    def _check_nodes(self, wanted: Iterable[int]) -> None:
-        self._cluster._check_nodes(wanted)
 
     async def start(self) -> Self:
         """Start all nodes at once and wait until clients may connect to each."""

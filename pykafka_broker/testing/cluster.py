@@ -299,45 +299,7 @@ class KafkaCluster(ClusterData):
                 error.add_note(f"log of node {node_id}:\n{node.log}")
         self.close()
 
-    # -- nodes
-
-    @property
-    def bootstrap_servers(self) -> str:
-        """The addresses of all brokers, for a client's `bootstrap.servers`."""
-        return ",".join(node.bootstrap_servers for node in self.brokers)
-
-    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
-        """Return the settings of a client of the cluster, as `KafkaBroker.client_config`."""
-        if client == "schema-registry":
-            return {"url": self.schema_registry_url}
-        first = self.broker(1).client_config(client, user, mechanism)
-        servers = self.broker(1).bootstrap_servers
-        return {name: self.bootstrap_servers if value == servers else value for name, value in first.items()}
-
-    @property
-    def schema_registry_url(self) -> str:
-        """The addresses of all schema registries, separated by commas."""
-        return ",".join(broker.schema_registry_url for broker in self.brokers)
-
     @property
     def nodes(self) -> dict[int, KafkaBroker]:
         """All nodes by id, with the controller."""
         return dict(sorted(self._nodes.items()))
-
-    @property
-    def brokers(self) -> list[KafkaBroker]:
-        """All brokers, sorted by id."""
-        return [self._nodes[node] for node in self._ids if node in self._nodes]
-
-    def _check_nodes(self, wanted: Iterable[int]) -> None:
-        known = sorted({*self._ids, self._controller_id})
-        for node_id in wanted:
-            if node_id not in known:
-                raise ValueError(f"there is no node {node_id!r}: {', '.join(map(str, known))}")
-
-    @property
-    def controller(self) -> KafkaBroker:
-        """The leader of the metadata."""
-        if not self._nodes:
-            raise BrokerError("the cluster was never started")
-        return self._nodes[self._controller_id]

@@ -8,29 +8,22 @@ each record is stored once.
 
 from __future__ import annotations
 
-import base64
 import datetime
-import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.schema import meant
-from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic, Transaction
+from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, Step, WaitTimeout, wait_until
-from pykafka_broker.testing.record import (
-    NewRecord,
-    Record,
-    RecordLike,
-    to_expectation,
-)
+from pykafka_broker.testing.data import AT_ONCE, NotReached, RecordsDiffer, Step, WaitTimeout, poll, wait
+from pykafka_broker.testing.record import NewRecord, Record, RecordLike, said, to_expectation
 
 if TYPE_CHECKING:
-    from pykafka_broker.control.api import records as api
+    from pykafka_broker.control.api.records import RecordAnswer
     from pykafka_broker.control.comparing import ExpectedRecord
     from pykafka_broker.testing.process import KafkaBroker
 
@@ -80,32 +73,16 @@ def _expected(records: Iterable[Any]) -> list[ExpectedRecord]:
         raise ControlError(problem.status, problem.detail) from None
 
 
-def _shown(records: Iterable[Record]) -> list[api.RecordAnswer]:
-    from pykafka_broker.control.api.records import Header
-    from pykafka_broker.control.api.records import RecordAnswer as Shown
+def _shown(records: Iterable[Record]) -> list[RecordAnswer]:
+    """Return records as a broker answers them."""
+    from pykafka_broker.control.api.records import Header, RecordAnswer
 
-    return [
-        Shown(
-            each.topic,
-            each.partition,
-            each.offset,
-            each.timestamp,
-            each.timestamp_type,
-            *_text(each.key)[:1],
-            *_text(each.value)[:1],
-            [Header(name, *_text(value)) for name, value in each.headers],
-            _text(each.key)[1],
-            _text(each.value)[1],
-        )
-        for each in records
-    ]
-
-
-def _text(content: str | bytes | None) -> tuple[str | None, str | None]:
-    """Return content as text, or in base64."""
-    if isinstance(content, bytes):
-        return None, base64.b64encode(content).decode()
-    return content, None
+    shown = []
+    for each in records:
+        headers = [Header(name, **said("value", value)) for name, value in each.headers]
+        content = {"key": None, "value": None, **said("key", each.key), **said("value", each.value)}
+        shown.append(RecordAnswer(**{**vars(each), **content, "headers": headers}))
+    return shown
 
 
 # -- data
@@ -157,14 +134,11 @@ class ClusterData(ClusterTraffic):
 
     def _new_producer(self) -> dict[str, Any]:
         """Return id and epoch of a new idempotent producer, from any broker."""
-        found: dict[str, Any] = {}
 
-        def given() -> bool:
-            found.update(self.control.call("POST", "/producers"))
-            return True
+        def given() -> dict[str, Any]:
+            return {**self.control.call("POST", "/producers")}
 
-        wait_until(given, lambda: "no broker gives a producer id", WAIT_S)
-        return found
+        return poll(given, "no broker gives a producer id", WAIT_S)
 
     def delete_records(
         self, topic: str, before_offset: int | None = None, partition: int | None = None
@@ -182,29 +156,24 @@ class ClusterData(ClusterTraffic):
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Wait until the topic has `n` records, and return the first `n` records. Raises WaitTimeout."""
-        found: list[Record] = []
 
-        def there() -> bool:
-            found[:] = self.records(topic, isolation_level=isolation_level, limit=n)
-            return len(found) >= n
+        def there() -> list[Record]:
+            found = self.records(topic, isolation_level=isolation_level, limit=n)
+            if len(found) < n:
+                raise NotReached(f"topic {topic} has {len(found)} records, not {n}{listing(found)}")
+            return found
 
-        wait_until(there, lambda: f"topic {topic} has {len(found)} records, not {n}{listing(found)}", timeout)
-        return found
+        return poll(there, f"the records of topic {topic} are unknown", timeout)
 
     def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
-        found: list[Record] = []
-        fitting: list[Record] = []
-
-        def there() -> bool:
-            found[:] = self.records(topic, wanted.partition, isolation_level=isolation_level)
+        def fitting() -> Record:
+            found = self.records(topic, wanted.partition, isolation_level=isolation_level)
             first = first_that_fits(found, wanted)
-            fitting[:] = [] if first is None else [first]
-            return bool(fitting)
+            if first is None:
+                raise NotReached(f"topic {topic} has no such record: {missing((), [wanted])[0]}{listing(found)}")
+            return first
 
-        wait_until(
-            there, lambda: f"topic {topic} has no such record: {missing((), [wanted])[0]}{listing(found)}", timeout
-        )
-        return fitting[0]
+        return poll(fitting, f"the records of topic {topic} are unknown", timeout)
 
     def _assert_records(
         self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
@@ -238,13 +207,14 @@ class ClusterData(ClusterTraffic):
         """Return the records of a topic once `enough` says so, or after the time-out."""
         found: list[Record] = []
 
-        def there() -> bool:
+        def look() -> None:
             found[:] = self.records(topic, isolation_level=isolation_level)
-            return enough(found)
+            if not enough(found):
+                raise NotReached
 
         self.topic(topic)  # raises ControlError for a missing topic
         with suppress(WaitTimeout):  # the present records are compared
-            wait_until(there, lambda: "", timeout)
+            poll(look, "", timeout)
         return found
 
     def _seed(self, lines: Iterable[str]) -> dict[str, int]:
@@ -263,9 +233,9 @@ class ClusterData(ClusterTraffic):
                 topic = line.pop("topic")
                 gathered.append(line)
             elif kind == "topic":
-                self.create_topic(line["name"], line.get("partitions"), line.get("config"))
+                self.create_topic(line["name"], line["partitions"], line["config"])
             else:
-                self.commit(line["group"], line["topic"], line["offset"], line["partition"], line.get("metadata", ""))
+                self.commit(line["group"], line["topic"], line["offset"], line["partition"], line["metadata"])
             seeded[f"{kind}s"] += 1
         if gathered:
             self._write(topic, gathered)
@@ -283,25 +253,45 @@ class ClusterData(ClusterTraffic):
 
     def _at_leader(self, topic: str, partition: int, step: Step[KafkaBroker, T]) -> T:
         """Return the leader's answer, after a change of the leader the new leader's."""
-        found: list[T] = []
 
-        def answered() -> bool:
-            leader = self.leader_of(topic, partition)
-            if leader < 0:
-                return False
-            try:
-                found[:] = [step(self.broker(leader))]
-            except ControlError as error:
-                if error.code not in _PASSING:
-                    raise _Refused(error) from error
-                raise
-            return True
+        def at_leader() -> T | ControlError:
+            return self._step_at(self.leader_of(topic, partition), step, _PASSING)
 
+        return _unless_refused(poll(at_leader, f"{topic}-{partition} has no leader that answers", WAIT_S))
+
+    def _at_coordinator(
+        self,
+        step: Step[KafkaBroker, T],
+        group: str | None = None,
+        transactional_id: str | None = None,
+        timeout: float = WAIT_S,
+    ) -> T:
+        """Return the coordinator's answer, after a change of the coordinator the new coordinator's.
+
+        A wait in vain at a coordinator is repeated: another broker may be the coordinator by then.
+        """
+
+        def at_coordinator() -> T | ControlError:
+            return self._step_at(self.coordinator(group, transactional_id), step, _MOVED)
+
+        unknown = f"{group or transactional_id} has no coordinator that answers"
+        return _unless_refused(poll(at_coordinator, unknown, timeout))
+
+    def _step_at(self, node_id: int, step: Step[KafkaBroker, T], passing: Collection[str]) -> T | ControlError:
+        """Do a step with a broker, and return the result, or a refusal for which waiting is no help.
+
+        Raises NotReached without a broker, or for a wait in vain, and ControlError for the errors of `passing`.
+        """
+        if node_id < 0:
+            raise NotReached
         try:
-            wait_until(answered, lambda: f"{topic}-{partition} has no leader that answers", WAIT_S)
-        except _Refused as refused:
-            raise refused.error from None
-        return found[0]
+            return step(self.broker(node_id))
+        except ControlError as error:
+            if error.code in passing:
+                raise
+            return error
+        except WaitTimeout as error:
+            raise NotReached(str(error).split(" ms ", 1)[-1]) from None
 
     # -- groups and transactions
 
@@ -376,80 +366,30 @@ class ClusterData(ClusterTraffic):
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> Group:
         """Wait until the group exists, with the state ("Stable", "Empty", ...) and the number of members."""
-        turn_s = _TURN_S if timeout > 0 else 0
-        found = self._wait_at_coordinator(
-            lambda node: node.wait_for_group(group, state, members, turn_s), timeout, group
-        )
-        return self._with_ends(found)
+        return self._with_ends(super().wait_for_group(group, state, members, timeout))
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and at most `lag` records still to read."""
-        offsets: list[CommittedPartition] = []
 
-        def caught_up() -> bool:
-            offsets[:] = self.group(group)["offsets"]
-            return bool(offsets) and sum(each["lag"] or 0 for each in offsets) <= lag
-
-        def instead() -> str:
+        def caught_up() -> int:
+            offsets = self.group(group)["offsets"]
+            left = sum(each["lag"] or 0 for each in offsets)
+            if offsets and left <= lag:
+                return left
             behind = ", ".join(f"{each['topic']}-{each['partition']}: {each['lag']}" for each in offsets if each["lag"])
-            return f"group {group} has {f'records to read ({behind})' if offsets else 'committed nothing'}"
+            raise NotReached(f"group {group} has {f'records to read ({behind})' if offsets else 'committed nothing'}")
 
-        wait_until(caught_up, instead, timeout)
-        return sum(each["lag"] or 0 for each in offsets)
+        return poll(caught_up, f"the offsets of group {group} are unknown", timeout)
 
-    def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
-        """Wait until the transaction of the id has the state ("Ongoing", "CompleteCommit", ...)."""
+    def _wait_at_coordinator(self, kind: type[T], path: str, timeout: float, body: Mapping[str, Any]) -> T:
+        """Let one coordinator after the other wait for a while."""
         turn_s = _TURN_S if timeout > 0 else 0
-        return self._wait_at_coordinator(
-            lambda node: node.wait_for_transaction(transactional_id, state, turn_s),
+        return self._at_coordinator(
+            lambda node: wait(node.control, kind, path, turn_s, body),
+            body.get("group"),
+            body.get("transactional_id"),
             timeout,
-            transactional_id=transactional_id,
         )
-
-    def _at_coordinator(
-        self, step: Step[KafkaBroker, T], group: str | None = None, transactional_id: str | None = None
-    ) -> T:
-        """Return the coordinator's answer, after a change of the coordinator the new coordinator's."""
-        found: list[T] = []
-
-        def answered() -> bool:
-            node = self.broker(self.coordinator(group, transactional_id))
-            try:
-                found[:] = [step(node)]
-            except ControlError as error:
-                if error.code not in _MOVED:
-                    raise _Refused(error) from error
-                raise
-            return True
-
-        try:
-            wait_until(answered, lambda: f"{group or transactional_id} has no coordinator that answers", WAIT_S)
-        except _Refused as refused:
-            raise refused.error from None
-        return found[0]
-
-    def _wait_at_coordinator(
-        self,
-        step: Step[KafkaBroker, T],
-        timeout: float,
-        group: str | None = None,
-        transactional_id: str | None = None,
-    ) -> T:
-        """Let the coordinators wait in turn for a while, until the condition holds."""
-        found: list[T] = []
-        told = [f"{group or transactional_id} has no coordinator that answers"]
-
-        def seen() -> bool:
-            node = self.broker(self.coordinator(group, transactional_id))
-            try:
-                found[:] = [step(node)]
-            except WaitTimeout as error:
-                told[0] = str(error).split(" ms ", 1)[-1]
-                return False
-            return True
-
-        wait_until(seen, lambda: told[0], timeout)
-        return found[0]
 
     # -- seed, dump and reset
 
@@ -483,13 +423,12 @@ class ClusterData(ClusterTraffic):
                 again.append((topic, len(self.partition(topic["name"])["replicas"])))
             self.delete_topic(topic["name"])
 
-        def empty() -> bool:
-            left = 0
+        def empty() -> None:
             for node in self.brokers:
-                left += len(node.topics(internal=True)) + len(node.groups())
-            return not left
+                if node.topics(internal=True) or node.groups():
+                    raise NotReached
 
-        wait_until(empty, lambda: "not all brokers have deleted all topics", WAIT_S)
+        poll(empty, "not all brokers have deleted all topics", WAIT_S)
         if "clock" not in kept:
             self.clock.resume()
             self.clock.set(round(time.time() * 1000))
@@ -499,12 +438,10 @@ class ClusterData(ClusterTraffic):
             self.clear_requests()
 
 
-class _Refused(Exception):
-    """An error for which waiting is no help."""
-
-    def __init__(self, error: ControlError) -> None:
-        super().__init__(error)
-        self.error = error
+def _unless_refused(answer: T | ControlError) -> T:
+    if isinstance(answer, ControlError):
+        raise answer
+    return answer
 
 
 def _check(topic: str, partition: int, partitions: range) -> None:
@@ -522,10 +459,11 @@ def _partition_for(request: Mapping[str, Any], index: int, partitions: int) -> i
 
 def _line(text: str, number: int) -> dict[str, Any]:
     """Read a line for `seed`. Raises ControlError for a bad line, as a broker does."""
+    from pykafka_broker.control.api.seeding import read_line
+    from pykafka_broker.control.problems import Problem
+    from pykafka_broker.control.schema import write
+
     try:
-        line = json.loads(text)
-    except ValueError as error:
-        raise ControlError(400, f"line {number}: the line is not JSON: {error}") from None
-    if not isinstance(line, dict) or line.get("type") not in ("topic", "record", "offset"):
-        raise ControlError(400, f"line {number}: the line must be an object with a type: topic, record or offset")
-    return line
+        return {**write(read_line(text))}
+    except Problem as problem:
+        raise ControlError(problem.status, f"line {number}: {problem.detail}") from None

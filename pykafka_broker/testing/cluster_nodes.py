@@ -28,7 +28,7 @@ from pykafka_broker.testing.answers import (
 )
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import BrokerClock, Controlled
-from pykafka_broker.testing.data import BrokerError, Step, all_at_once, wait_until
+from pykafka_broker.testing.data import BrokerError, NotReached, Step, all_at_once, poll
 from pykafka_broker.testing.traffic import Fault, Faults
 
 if TYPE_CHECKING:
@@ -63,24 +63,27 @@ def _refused(operation: Callable[..., Any], doc: str, why: str) -> Callable[...,
 
 
 class ClusterNodes(Controlled):
-    """Several brokers and their controller. `_ids` are the ids of the brokers."""
+    """Several brokers, which have the ids `_ids`, and their controller."""
 
     _ids: Sequence[int]
+    _controller_id: int
+
+    @property
+    def nodes(self) -> dict[int, KafkaBroker]:
+        """All nodes by id, with the controller; empty before the start."""
+        raise NotImplementedError
 
     @property
     def brokers(self) -> list[KafkaBroker]:
         """All brokers, sorted by id."""
-        raise NotImplementedError
-
-    @property
-    def nodes(self) -> dict[int, KafkaBroker]:
-        """All nodes by id, with the controller."""
-        raise NotImplementedError
+        return [node for node_id, node in self.nodes.items() if node_id in self._ids]
 
     @property
     def controller(self) -> KafkaBroker:
         """The leader of the metadata."""
-        raise NotImplementedError
+        if not self.nodes:
+            raise BrokerError("the cluster was never started")
+        return self.nodes[self._controller_id]
 
     def broker(self, node_id: int) -> KafkaBroker:
         """Return the broker with the id, for `kill`, `stop`, `start`, `restart`, `pause` and other operations."""
@@ -92,6 +95,24 @@ class ClusterNodes(Controlled):
         if node_id not in self.nodes:
             raise BrokerError("the cluster was never started")
         return self.nodes[node_id]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers, for a client's `bootstrap.servers`."""
+        return ",".join(node.bootstrap_servers for node in self.brokers)
+
+    @property
+    def schema_registry_url(self) -> str:
+        """The addresses of all schema registries, separated by commas."""
+        return ",".join(broker.schema_registry_url for broker in self.brokers)
+
+    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
+        """Return the settings of a client of the cluster, as `KafkaBroker.client_config`."""
+        if client == "schema-registry":
+            return {"url": self.schema_registry_url}
+        first = self.broker(1).client_config(client, user, mechanism)
+        servers = self.broker(1).bootstrap_servers
+        return {name: self.bootstrap_servers if value == servers else value for name, value in first.items()}
 
     @property
     def control(self) -> ControlClient:
@@ -164,16 +185,13 @@ class ClusterNodes(Controlled):
         """Make a broker in sync the leader, and wait until every running broker knows."""
         state = self.controller.move_leader(topic, leader, partition)
 
-        def known() -> bool:
+        def known() -> PartitionState:
             for node in self.brokers:
-                if node.running:
-                    found = node.partition(topic, partition)
-                    if found["leader_epoch"] < state["leader_epoch"]:
-                        return False
-            return True
+                if node.running and node.partition(topic, partition)["leader_epoch"] < state["leader_epoch"]:
+                    raise NotReached
+            return state
 
-        wait_until(known, lambda: f"not all brokers know the leader of {topic}-{partition}", WAIT_S)
-        return state
+        return poll(known, f"not all brokers know the leader of {topic}-{partition}", WAIT_S)
 
     def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
         """Restore configs of brokers and groups, quotas, ACLs and users, as on a single broker.
@@ -182,14 +200,13 @@ class ClusterNodes(Controlled):
         """
         state = self.controller.reset_settings(keep)
 
-        def known() -> bool:
+        def known() -> ClusterState:
             for node in self.brokers:
                 if node.running and node.cluster()["metadata_offset"] < state["metadata_offset"]:
-                    return False
-            return True
+                    raise NotReached
+            return state
 
-        wait_until(known, lambda: "not all brokers know that the settings are taken back", WAIT_S)
-        return state
+        return poll(known, "not all brokers know that the settings are taken back", WAIT_S)
 
     def wait_for_isr(
         self,
@@ -212,25 +229,19 @@ class ClusterNodes(Controlled):
         wanted = (
             f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
         )
-        known: list[PartitionState] = []
 
-        def reached() -> bool:
+        def reached() -> list[int]:
             state = self.partition(topic, partition)
-            known[:] = [state]
+            replicas, isr = state["replicas"], state["isr"]
             if nodes is not None:
-                found = {*state["isr"]} == {*nodes}
+                found = {*isr} == {*nodes}
             else:
-                found = len(state["isr"]) == (len(state["replicas"]) if size is None else size)
-            return found and self._leader_knows(topic, partition, state)
+                found = len(isr) == (len(replicas) if size is None else size)
+            if not found or not self._leader_knows(topic, partition, state):
+                raise NotReached(f"of replicas {replicas} of {topic}-{partition} {isr} are in sync, not {wanted}")
+            return isr
 
-        def told() -> str:
-            if not known:
-                return f"the replicas of {topic}-{partition} are unknown"
-            replicas, isr = known[0]["replicas"], known[0]["isr"]
-            return f"of replicas {replicas} of {topic}-{partition} {isr} are in sync, not {wanted}"
-
-        wait_until(reached, told, timeout)
-        return self.isr(topic, partition)
+        return poll(reached, f"the replicas of {topic}-{partition} are unknown", timeout)
 
     def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = WAIT_S
@@ -243,31 +254,27 @@ class ClusterNodes(Controlled):
         Raises:
             WaitTimeout: there was no such leader in time.
         """
-        leader: list[int] = []
 
-        def led() -> bool:
+        def led() -> int:
             state = self.partition(topic, partition)
-            leader[:] = [int(state["leader"])]
-            return leader[0] not in (-1, other_than) and self._leader_knows(topic, partition, state)
+            leader = state["leader"]
+            if leader in (-1, other_than) or not self._leader_knows(topic, partition, state):
+                still = " still" if leader == other_than else ""
+                raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}")
+            return leader
 
-        def told() -> str:
-            still = " still" if leader == [other_than] else ""
-            return f"the leader of {topic}-{partition} is{still} {leader[0] if leader else 'unknown'}"
-
-        wait_until(led, told, timeout)
-        return self.leader_of(topic, partition)
+        return poll(led, f"the leader of {topic}-{partition} is unknown", timeout)
 
     def _wait_for_running(self, topic: str, partition: int) -> None:
         """Wait until all replicas on running brokers are in sync."""
-        isr: list[int] = []
 
-        def reached() -> bool:
+        def reached() -> None:
             state = self.partition(topic, partition)
-            isr[:] = state["isr"]
             running = {node_id for node_id in state["replicas"] if self.broker(node_id).running}
-            return running <= {*isr}
+            if not running <= {*state["isr"]}:
+                raise NotReached(f"of {topic}-{partition} only {state['isr']} are in sync")
 
-        wait_until(reached, lambda: f"of {topic}-{partition} only {isr} are in sync", WAIT_S)
+        poll(reached, f"the replicas of {topic}-{partition} are unknown", WAIT_S)
 
     def _leader_knows(self, topic: str, partition: int, state: PartitionState) -> bool:
         """Tell whether the leader acts by the given state; the leader hears of a change after the controller.
@@ -310,7 +317,10 @@ class ClusterNodes(Controlled):
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
         """Raise ValueError for the first unknown node."""
-        raise NotImplementedError
+        known = sorted({*self._ids, self._controller_id})
+        for node_id in wanted:
+            if node_id not in known:
+                raise ValueError(f"there is no node {node_id!r}: {', '.join(map(str, known))}")
 
     # -- operations on each broker
 
@@ -398,21 +408,19 @@ class ClusterClock(BrokerClock):
         controller = self._cluster.controller
         if not controller.running:
             return
-        missing: list[int] = []
 
-        def heard() -> bool:
+        def heard() -> None:
             state = controller.cluster()
             running = {node_id for node_id, node in self._cluster.nodes.items() if node.running}
-            missing[:] = [
+            missing = [
                 each["node_id"]
                 for each in state["brokers"]
                 if each["node_id"] in running and (each["fenced"] or (each["silent_ms"] or 0) >= within_ms)
             ]
-            return not missing
+            if missing:
+                raise NotReached(f"the controller has not heard of brokers {missing} since the clock has moved")
 
-        wait_until(
-            heard, lambda: f"the controller has not heard of brokers {missing} since the clock has moved", WAIT_S
-        )
+        poll(heard, "the controller has not answered since the clock has moved", WAIT_S)
 
     def _all_in_sync(self) -> None:
         for topic in self._cluster.topics(internal=True):
@@ -441,14 +449,14 @@ class ClusterFault(Fault):
 
     def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until the fault has affected `n` requests; return the hits."""
-        hits = [0]
 
-        def affected() -> bool:
-            hits[0] = self.describe()["hits"]
-            return hits[0] >= n
+        def affected() -> int:
+            hits = self.describe()["hits"]
+            if hits < n:
+                raise NotReached(f"{self!r} has {hits} hits, not {n}")
+            return hits
 
-        wait_until(affected, lambda: f"{self!r} has {hits[0]} hits, not {n}", timeout)
-        return hits[0]
+        return poll(affected, f"the hits of {self!r} are unknown", timeout)
 
     def remove(self) -> int:
         """End the fault on all brokers and return the hits; held requests are carried out now."""
@@ -532,14 +540,14 @@ class ClusterTraffic(ClusterNodes):
 
         Connections of brokers to each other count too, so name a client.
         """
-        found: list[Connection] = []
 
-        def there() -> bool:
-            found[:] = self.connections(client_id)
-            return len(found) >= n if n else not found
+        def connected() -> list[Connection]:
+            found = self.connections(client_id)
+            if len(found) < n or (found and not n):
+                raise NotReached(f"{len(found)} connections of client id {client_id} are there, not {n}")
+            return found
 
-        wait_until(there, lambda: f"{len(found)} connections of client id {client_id} are there, not {n}", timeout)
-        return found
+        return poll(connected, f"the connections of client id {client_id} are unknown", timeout)
 
     def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         found: list[SeenRequest] = []
@@ -554,11 +562,10 @@ class ClusterTraffic(ClusterNodes):
             node.clear_requests()
 
     def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
-        found: list[SeenRequest] = []
+        def logged() -> list[SeenRequest]:
+            found = self._requests({**query, "limit": _MOST_REQUESTS})
+            if len(found) < n:
+                raise NotReached(f"the logs of all brokers have {len(found)} such requests, not {n}")
+            return found
 
-        def there() -> bool:
-            found[:] = self._requests({**query, "limit": _MOST_REQUESTS})
-            return len(found) >= n
-
-        wait_until(there, lambda: f"the logs of all brokers have {len(found)} such requests, not {n}", timeout)
-        return found
+        return poll(logged, "the request logs are unknown", timeout)

@@ -387,8 +387,12 @@ class Waits(Data):
         Raises:
             WaitTimeout: the group was not so in time.
         """
-        found: Group = wait(self.control, "waits/group", timeout, {"group": group, "state": state, "members": members})
-        return found
+        body = {"group": group, "state": state, "members": members}
+        return self._wait_at_coordinator(Group, "waits/group", timeout, body)
+
+    def _wait_at_coordinator(self, kind: type[T], path: str, timeout: float, body: Mapping[str, Any]) -> T:
+        """Wait at the coordinator of the group or the transactional id in the body."""
+        return wait(self.control, kind, path, timeout, body)
 
     def wait_for_records(
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
@@ -405,7 +409,7 @@ class Waits(Data):
         """
         __tracebackhide__ = True
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
-        page = wait(self.control, "waits/records", timeout, body)
+        page = wait(self.control, dict, "waits/records", timeout, body)
         return self._whole(page, topic, n, isolation_level)[:n]
 
     def wait_for_record(
@@ -437,7 +441,7 @@ class Waits(Data):
     def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
         __tracebackhide__ = True
         body = {"topic": topic, "record": to_expectation(wanted), "isolation_level": isolation_level}
-        return from_answer(wait(self.control, "waits/record", timeout, body))
+        return from_answer(wait(self.control, dict, "waits/record", timeout, body))
 
     def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and few records still to read; return the lag.
@@ -449,7 +453,7 @@ class Waits(Data):
         Raises:
             WaitTimeout: the lag was larger in time, or nothing was committed.
         """
-        return int(wait(self.control, "waits/lag", timeout, {"group": group, "lag": lag})["lag"])
+        return int(wait(self.control, dict, "waits/lag", timeout, {"group": group, "lag": lag})["lag"])
 
     def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait for a state of a transaction, and return the transaction.
@@ -462,8 +466,7 @@ class Waits(Data):
             WaitTimeout: the transaction was in another state in time.
         """
         body = {"transactional_id": transactional_id, "state": state}
-        found: Transaction = wait(self.control, "waits/transaction", timeout, body)
-        return found
+        return self._wait_at_coordinator(Transaction, "waits/transaction", timeout, body)
 
     def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
         """Wait until enough clients are connected, and return the connections.
@@ -476,9 +479,7 @@ class Waits(Data):
         Raises:
             WaitTimeout: there were too few connections in time, or too many.
         """
-        body = {"client_id": client_id, "n": n}
-        found: list[Connection] = wait(self.control, "waits/connections", timeout, body)
-        return found
+        return wait(self.control, list[Connection], "waits/connections", timeout, {"client_id": client_id, "n": n})
 
     def assert_records(
         self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
@@ -529,10 +530,9 @@ class Waits(Data):
     def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
         records = list(map(to_expectation, expected))
+        body = {"topic": topic, "records": records, "isolation_level": isolation_level}
         try:
-            return wait(
-                self.control, path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level}
-            )
+            return wait(self.control, dict, path, timeout, body)
         except RecordsDiffer as differ:
             differ.expected = expected
             raise
@@ -558,11 +558,12 @@ class Waits(Data):
         _call(self.control, "assertions/no-more", body, within_ms / 1000)
 
 
-def wait(control: ControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
-    """Call an operation with a wait of up to `timeout` seconds."""
+def wait(control: ControlClient, kind: type[T], path: str, timeout: float, body: Mapping[str, Any]) -> T:
+    """Call an operation with a wait of up to `timeout` seconds, and return the answer of a known type."""
     __tracebackhide__ = True
     check_timeout(timeout)
-    return _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
+    answer: T = _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
+    return answer
 
 
 def _call(control: ControlClient, path: str, body: Mapping[str, Any], timeout: float) -> Any:
@@ -583,29 +584,33 @@ def check_timeout(timeout: float) -> None:
         raise TypeError(f"timeout must be a number of seconds, not {timeout!r}")
 
 
-def wait_until(holds: Callable[[], bool], instead: Callable[[], str], timeout: float) -> None:
-    """Poll a condition over several brokers.
+class NotReached(Exception):
+    """An awaited state is not reached yet. The text tells the present state."""
+
+
+def poll(look: Callable[[], T], unknown: str, timeout: float) -> T:
+    """Return the answer of `look`, which is asked until there is one.
 
     Args:
-        holds: the condition.
-        instead: returns the present state for the error.
+        look: asks several brokers, and raises NotReached until the awaited state is there.
+        unknown: the state for the error until `look` has told the state.
         timeout: in seconds.
 
     Raises:
-        WaitTimeout: the condition did not hold in time; the text has the state and the last refusal.
+        WaitTimeout: the state was not there in time; the text has the present state and the last refusal.
     """
     __tracebackhide__ = True
     check_timeout(timeout)
-    deadline, problem = time.monotonic() + timeout, ""
+    deadline, state, problem = time.monotonic() + timeout, unknown, ""
     while True:
         try:
-            if holds():
-                return
-            problem = ""
+            return look()
+        except NotReached as error:
+            state, problem = str(error) or state, ""
         except (ControlError, BrokerError, OSError) as error:
             problem = f": {error}"
         if time.monotonic() > deadline:
-            raise WaitTimeout(f"after {timeout} s {instead()}{problem}")
+            raise WaitTimeout(f"after {timeout} s {state}{problem}")
         time.sleep(POLL_S)
 
 

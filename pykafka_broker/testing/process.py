@@ -24,6 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, PROCESS_GROUP, STOP
+from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
 from pykafka_broker.testing.data import BrokerError
@@ -271,7 +272,7 @@ class KafkaBroker(Controlled):
         config = security.write(self._certificates)
         self._properties.touch(mode=0o600)
         self._properties.write_text(format_properties(config), encoding="latin-1")
-        security.write_first_records(Path(self.config.get("metadata.log.dir", self.data_dir)))
+        security.write_first_records(Path(self.config.get("metadata.log.dir", self.data_dir)), self.emulate)
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
         """Return the settings of a client: "confluent", "kafka-python", "aiokafka", "java", "spark" or
@@ -288,15 +289,10 @@ class KafkaBroker(Controlled):
         """
         if client == "schema-registry":
             return {"url": self.schema_registry_url}
-        if self._security is None:
-            if user is not None or mechanism is not None:
-                raise ValueError("this broker has no users: make it with security=... and users=...")
-            return super().client_config(client)
-        from pykafka_broker.testing.client_settings import secure_client_settings
-
-        return secure_client_settings(
-            client, self.bootstrap_servers, self._security, self._certificates, user, mechanism
-        )
+        if self._security is None and (user is not None or mechanism is not None):
+            raise ValueError("this broker has no users: make it with security=... and users=...")
+        login = None if self._security is None else self._security.login(self._certificates, user, mechanism)
+        return client_settings(client, self.bootstrap_servers, login)
 
     def _await_ready(self, process: subprocess.Popen[bytes]) -> None:
         __tracebackhide__ = True

@@ -1,20 +1,18 @@
-"""TLS, users and ACLs of a broker for tests, from a few words; and the settings of clients for a login.
+"""TLS, users and ACLs of a broker for tests, from a few words; the logins of clients.
 
 Rule: everything is made for one broker and ends with it: the authority that signs its certificates, random passwords,
 users and ACLs in the first records of its metadata, so that they are there again after a reset. Passwords and keys are
 in files that only their owner reads and in a client's settings, nowhere else. `cryptography` makes the keys; it is
-imported when they are made, and an error names it if it is missing. Each family of clients has a function for its
-settings; files are PEM for all, with the user's key and certificate in one.
+imported when they are made, and an error names it if it is missing. Files are PEM, with the user's key and certificate
+in one.
 
 A right is a sentence such as "alice may read topic orders" or "everybody may do anything"; `parse_acls` reads it.
 """
 
 from __future__ import annotations
 
-import base64
 import datetime
 import ipaddress
-import json
 import os
 import re
 import secrets
@@ -22,7 +20,7 @@ import socket
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS
 from pykafka_broker.protocol.enums import (
@@ -34,6 +32,7 @@ from pykafka_broker.protocol.enums import (
     PatternType,
 )
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
+from pykafka_broker.testing.client_settings import OAUTHBEARER, PLAIN, ClientLogin, jaas_line
 
 if TYPE_CHECKING:
     from cryptography import x509
@@ -151,11 +150,6 @@ def _word(name: str) -> str:
 
 
 _KINDS = {_word(kind.name): kind for kind in ACL_RESOURCE_TYPES}
-_POSSIBLE = OPERATIONS | {
-    AclResourceType.TRANSACTIONAL_ID: (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
-    AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
-    AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
-}
 _NAMES = {_word(operation.name): int(operation) for operation in ACL_OPERATIONS} | {_ALL: AclOperation.ALL}
 
 
@@ -230,7 +224,7 @@ def _entries(
 
 def _operations(sentence: str, words: list[str], kind: AclResourceType) -> list[int]:
     named = [word for word in words if word not in ("", ",", "and")]
-    possible = [*map(_word, (operation.name for operation in _POSSIBLE[kind])), _ALL]
+    possible = [*map(_word, (operation.name for operation in OPERATIONS[kind])), _ALL]
     for word in named:
         if word not in possible:
             raise _wrong(sentence, f"{word} is no operation of a {_word(kind.name)}; there are {', '.join(possible)}")
@@ -247,18 +241,10 @@ def _wrong(sentence: str, reason: str) -> ValueError:
 
 
 PROTOCOLS = ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl")
-PLAIN, OAUTHBEARER = "PLAIN", "OAUTHBEARER"
 MECHANISMS = (PLAIN, "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 DEFAULT_MECHANISMS = MECHANISMS[:3]
 CLIENT_AUTH = ("none", "requested", "required")
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-_MODULES = "org.apache.kafka.common.security."
-_LOGIN_MODULES = {
-    PLAIN: f"{_MODULES}plain.PlainLoginModule",
-    "SCRAM-SHA-256": f"{_MODULES}scram.ScramLoginModule",
-    "SCRAM-SHA-512": f"{_MODULES}scram.ScramLoginModule",
-    OAUTHBEARER: f"{_MODULES}oauthbearer.OAuthBearerLoginModule",
-}
 _NAME = re.compile(r"[^\s\"'=,;\\]+")
 _BROKER = "pykafka-broker"
 _ITERATIONS = 4096
@@ -398,18 +384,25 @@ class SecuritySpec:
             config[key] = jaas_line(mechanism, options)
         return config
 
-    def write_first_records(self, directory: Path) -> None:
-        """Write users and ACLs for the first start of a broker; not with metadata in the directory."""
+    def write_first_records(self, directory: Path, emulate: str | None = None) -> None:
+        """Write users and ACLs for the first start of a broker; not with metadata in the directory.
+
+        Args:
+            emulate: the release that the broker passes for.
+        """
         if (directory / "__cluster_metadata-0").exists():
             return
         from pykafka_broker.cluster.bootstrap import format_records
+        from pykafka_broker.cluster.features import first_levels
         from pykafka_broker.cluster.formatting import MECHANISMS as KINDS
         from pykafka_broker.cluster.records import ApiMessageAndVersion
         from pykafka_broker.cluster.scram import credential, salted_password
         from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, write_snapshot
+        from pykafka_broker.config import BrokerConfig
+        from pykafka_broker.config.extensions import EMULATE
         from pykafka_broker.log.filesystem import OsFileSystem
 
-        records = format_records()
+        records = format_records(first_levels(BrokerConfig({EMULATE: emulate or ""})))
         for mechanism in (each for each in self.mechanisms if each in KINDS):
             kind = KINDS[mechanism]
             for name, password in self.passwords.items():
@@ -424,38 +417,36 @@ class SecuritySpec:
 
     # -- a client's side
 
-    def user(self, wanted: str | None) -> str | None:
-        """Return the wanted user, or the first user."""
-        if wanted is None:
-            return next(iter(self.passwords), None)
-        if wanted not in self.passwords:
-            raise ValueError(f"there is no user {wanted}; there are {', '.join(self.passwords) or 'none'}")
-        return wanted
+    def login(self, folder: Path, user: str | None, mechanism: str | None) -> ClientLogin:
+        """Return the login of a client.
 
-    def mechanism(self, wanted: str | None) -> str:
-        """Return the wanted mechanism, or the first mechanism."""
-        if wanted is None:
-            return self.mechanisms[0]
-        if wanted not in self.mechanisms:
+        Args:
+            folder: the folder with the certificates (`write`).
+            user: None for the first user.
+            mechanism: None for the first mechanism.
+
+        Raises:
+            ValueError: the user or the mechanism is unknown.
+        """
+        if user is not None and user not in self.passwords:
+            raise ValueError(f"there is no user {user}; there are {', '.join(self.passwords) or 'none'}")
+        if mechanism is not None and mechanism not in self.mechanisms:
             served = ", ".join(self.mechanisms) or "none"
-            raise ValueError(f"mechanism {wanted} is not enabled on this broker; it has {served}")
-        return wanted
+            raise ValueError(f"mechanism {mechanism} is not enabled on this broker; it has {served}")
+        name = next(iter(self.passwords), None) if user is None else user
+        return ClientLogin(
+            self.listener,
+            folder / "ca.pem" if self.has_tls else None,
+            None if name is None or self.client_auth == "none" else identity_file(folder, name),
+            (mechanism or self.mechanisms[0]) if self.has_sasl else None,
+            name or "",
+            "" if name is None else self.passwords[name],
+        )
 
 
 def identity_file(folder: Path, user: str) -> Path:
     """Return the file with the key and the certificate of a user."""
     return folder / f"user-{user.encode().hex()}.pem" if "/" in user else folder / f"user-{user}.pem"
-
-
-def jaas_line(mechanism: str, options: Mapping[str, str]) -> str:
-    """Return a line for `sasl.jaas.config`, of a broker or a client."""
-    told = "".join(f" {name}={_quoted(value)}" for name, value in options.items())
-    return f"{_LOGIN_MODULES[mechanism]} required{told};"
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
 
 
 def _passwords(users: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
@@ -473,147 +464,3 @@ def _passwords(users: Mapping[str, str] | Iterable[str]) -> dict[str, str]:
 def _write_secret(path: Path, text: str) -> None:
     path.touch(mode=0o600)
     path.write_text(text)
-
-
-# -- settings of clients
-
-
-_TOKEN_LIFE_S = 3600
-
-
-class ClientLogin(NamedTuple):
-    """A client's login. `authority` and `identity` are files."""
-
-    protocol: str
-    authority: Path | None
-    identity: Path | None
-    mechanism: str | None
-    user: str
-    password: str
-
-    def __repr__(self) -> str:
-        return f"<Client {self.user} by {self.mechanism or self.protocol}>"
-
-
-def settings_of(
-    client: str, security: SecuritySpec, folder: Path, user: str | None, mechanism: str | None
-) -> dict[str, Any]:
-    """Return the settings of a client for a login. Raises ValueError for an unknown user or mechanism."""
-    name = security.user(user)
-    if mechanism is not None and not security.has_sasl:
-        security.mechanism(mechanism)
-    with_certificate = security.client_auth != "none" and name is not None
-    login = ClientLogin(
-        security.listener,
-        folder / "ca.pem" if security.has_tls else None,
-        identity_file(folder, name) if with_certificate and name is not None else None,
-        security.mechanism(mechanism) if security.has_sasl else None,
-        name or "",
-        "" if name is None else security.passwords[name],
-    )
-    if client == "java":
-        return _java(login)
-    if client == "spark":
-        return {f"kafka.{key}": value for key, value in _java(login).items()}
-    if client == "kafka-python":
-        return _kafka_python(login)
-    if client == "aiokafka":
-        return _aiokafka(login)
-    return _librdkafka(login)
-
-
-def _java(login: ClientLogin) -> dict[str, Any]:
-    settings = {"security.protocol": login.protocol}
-    if login.authority is not None:
-        settings |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(login.authority)}
-    if login.identity is not None:
-        settings |= {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(login.identity)}
-    if login.mechanism is not None:
-        options = {"username": login.user, "password": login.password}
-        if login.mechanism == OAUTHBEARER:
-            options = {"unsecuredLoginStringClaim_sub": login.user}
-        settings |= {"sasl.mechanism": login.mechanism, "sasl.jaas.config": jaas_line(login.mechanism, options)}
-    return settings
-
-
-def _librdkafka(login: ClientLogin) -> dict[str, Any]:
-    # Lower case: librdkafka lowers letters by the locale, and a Turkish I becomes an unknown letter.
-    settings: dict[str, Any] = {"security.protocol": login.protocol.lower()}
-    if login.authority is not None:
-        settings["ssl.ca.location"] = str(login.authority)
-    if login.identity is not None:
-        settings |= {"ssl.certificate.location": str(login.identity), "ssl.key.location": str(login.identity)}
-    if login.mechanism == OAUTHBEARER:
-        settings |= {
-            "sasl.mechanism": login.mechanism,
-            "enable.sasl.oauthbearer.unsecure.jwt": True,
-            "sasl.oauthbearer.config": f"principal={login.user}",
-        }
-    elif login.mechanism is not None:
-        settings |= {"sasl.mechanism": login.mechanism, "sasl.username": login.user, "sasl.password": login.password}
-    return settings
-
-
-def _python(login: ClientLogin) -> dict[str, Any]:
-    """Return the common settings of kafka-python and aiokafka."""
-    settings: dict[str, Any] = {"security_protocol": login.protocol}
-    if login.mechanism is not None:
-        settings["sasl_mechanism"] = login.mechanism
-        if login.mechanism != OAUTHBEARER:
-            settings |= {"sasl_plain_username": login.user, "sasl_plain_password": login.password}
-    return settings
-
-
-def _kafka_python(login: ClientLogin) -> dict[str, Any]:
-    settings = _python(login)
-    if login.authority is not None:
-        settings["ssl_cafile"] = str(login.authority)
-    if login.identity is not None:
-        settings |= {"ssl_certfile": str(login.identity), "ssl_keyfile": str(login.identity)}
-    if login.mechanism == OAUTHBEARER:
-        settings["sasl_oauth_token_provider"] = _token_of_kafka_python(login.user)
-    return settings
-
-
-def _aiokafka(login: ClientLogin) -> dict[str, Any]:
-    settings = _python(login)
-    if login.authority is not None:
-        import ssl
-
-        context = settings["ssl_context"] = ssl.create_default_context(cafile=login.authority)
-        if login.identity is not None:
-            context.load_cert_chain(login.identity)
-    if login.mechanism == OAUTHBEARER:
-        settings["sasl_oauth_token_provider"] = _token_of_aiokafka(login.user)
-    return settings
-
-
-def unsecured_token(user: str) -> str:
-    """Return an unsigned token, as accepted by Kafka's default validator."""
-    now = int(time.time())
-    parts = ({"alg": "none"}, {"sub": user, "iat": now, "exp": now + _TOKEN_LIFE_S})
-    header, claims = (base64.urlsafe_b64encode(json.dumps(part).encode()).decode().rstrip("=") for part in parts)
-    return f"{header}.{claims}."
-
-
-def _token_of_kafka_python(user: str) -> Any:
-    try:
-        from kafka.net.sasl.oauth import AbstractTokenProvider
-    except ImportError:  # before 3.0
-        from kafka.sasl.oauth import AbstractTokenProvider
-
-    class SyncTokens(AbstractTokenProvider):  # type: ignore[misc]
-        def token(self) -> str:
-            return unsecured_token(user)
-
-    return SyncTokens()
-
-
-def _token_of_aiokafka(user: str) -> Any:
-    from aiokafka.abc import AbstractTokenProvider
-
-    class AsyncTokens(AbstractTokenProvider):  # type: ignore[misc]
-        async def token(self) -> str:
-            return unsecured_token(user)
-
-    return AsyncTokens()

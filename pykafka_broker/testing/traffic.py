@@ -46,7 +46,7 @@ class Fault:
         Raises:
             WaitTimeout: there were fewer hits in time.
         """
-        return int(wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"])
+        return wait(self._control, FaultState, "waits/fault", timeout, {"fault": self.id, "n": n})["hits"]
 
     def remove(self) -> int:
         """End the fault and return the hits; held requests are carried out now. A second call does nothing."""
@@ -217,8 +217,7 @@ class Traffic(Handle):
         return self._wait_for_request(query | {"since": epoch_ms(since)}, n, timeout)
 
     def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
-        found: list[SeenRequest] = wait(self.control, "waits/request", timeout, {**query, "n": n})
-        return found
+        return wait(self.control, list[SeenRequest], "waits/request", timeout, {**query, "n": n})
 
 
 def epoch_ms(time: datetime.datetime | float | None) -> int | None:

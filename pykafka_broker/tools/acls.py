@@ -43,12 +43,6 @@ _OF_CONSUMERS = {
     AclResourceType.TOPIC: (AclOperation.READ, AclOperation.DESCRIBE),
     AclResourceType.GROUP: (AclOperation.READ,),
 }
-_SUPPORTED = {
-    **OPERATIONS,
-    AclResourceType.TRANSACTIONAL_ID: (AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
-    AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
-    AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
-}
 _NO_RESOURCE = (
     "You must provide at least one resource: --topic <topic> or --cluster or --group <group> or "
     "--delegation-token <Delegation Token ID>"
@@ -191,7 +185,7 @@ def _operations(options: argparse.Namespace) -> list[AclOperation]:
 
 
 def _check_operations(kind: AclResourceType, entries: Iterable[AclEntry]) -> None:
-    allowed = {AclOperation.ALL, *(AclOperation(each) for each in _SUPPORTED[AclResourceType(kind)])}
+    allowed = {AclOperation.ALL, *OPERATIONS[kind]}
     if any(each.operation not in allowed for each in entries):
         listed = ", ".join(each.name for each in sorted(allowed))
         raise ToolUsageError(f"ResourceType {kind.name} only supports operations [{listed}]")

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple, NoReturn, TextIO
 from pykafka_broker import __version__
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
-from pykafka_broker.client.properties import read_properties
+from pykafka_broker.client.properties import long, read_properties
 from pykafka_broker.protocol.runtime import EncodeError
 from pykafka_broker.tools import TOOLS, OptionParser, drop_output
 from pykafka_broker.tools.progress import NOTHING, Bar, bar
@@ -300,6 +300,14 @@ class Tool:
         """Tell whether a flag was given: with a value, or at all for a flag without values."""
         value = getattr(self.options, flag)
         return not (value is None or value is False or value == [])
+
+    def number(self, flag: str) -> int:
+        """Return the value of a flag as a number of 64 bits. Raises ClientError."""
+        text = getattr(self.options, flag)
+        try:
+            return long(text)
+        except ValueError:
+            raise ClientError(f"Cannot parse argument '{text}' of option {_dashed(flag)}") from None
 
     def one_of(self, *flags: str, last: str = " or ") -> str:
         """Return the only given flag among several. Raises ToolUsageError.

@@ -13,6 +13,7 @@ import csv
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
+from typing import Any
 
 from pykafka_broker.client.cluster import BrokerNode, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, of_code
@@ -82,6 +83,17 @@ def address_of(node: BrokerNode) -> Row:
     return {"node_id": node.node_id, "host": node.host, "port": node.port}
 
 
+def described_state(group: Any, coordinator: BrokerNode) -> Row:
+    """Return the state of a described share or streams group for --json."""
+    return {
+        "group_id": group.group_id,
+        "state": group.group_state,
+        "member_count": len(group.members),
+        "coordinator": address_of(coordinator),
+        "group_epoch": group.group_epoch,
+    }
+
+
 # -- options
 
 
@@ -143,7 +155,7 @@ async def execute(
         listing: the actions that begin with a list of all groups.
     """
     try:
-        extra = {"default.api.timeout.ms": str(whole_number(tool, "timeout"))} if tool.given("timeout") else {}
+        extra = {"default.api.timeout.ms": str(tool.number("timeout"))} if tool.given("timeout") else {}
         async with tool.connect(extra) as client:
             await actions[action](tool, client)
     except ClientError as error:
@@ -390,15 +402,6 @@ def scenario_of(tool: Tool, scenarios: Collection[str] = ALL_SCENARIOS) -> str:
     return found[0]
 
 
-def whole_number(tool: Tool, name: str) -> int:
-    """Return the value of a flag as a number. Raises ClientError."""
-    text = getattr(tool.options, name)
-    try:
-        return long(text)
-    except ValueError:
-        raise ClientError(f"Cannot parse argument '{text}' of option {name.replace('_', '-')}") from None
-
-
 async def targets(
     tool: Tool,
     client: Client,
@@ -417,10 +420,10 @@ async def targets(
     if scenario == "to_latest":
         return await offsets_at(client, partitions, LATEST)
     if scenario == "to_offset":
-        offset = whole_number(tool, scenario)
+        offset = tool.number(scenario)
         return await within(client, dict.fromkeys(partitions, offset))
     if scenario == "shift_by":
-        by = whole_number(tool, scenario)
+        by = tool.number(scenario)
         for each in partitions:
             if each not in committed:
                 raise ToolUsageError(

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.configs import ConfigChange, Resource, alter_configs
 from pykafka_broker.client.errors import ClientError, KafkaError
-from pykafka_broker.client.properties import long
 from pykafka_broker.client.topics import (
     ReplicaDirectories,
     directories_of,
@@ -381,7 +380,9 @@ def options(parser: ToolParser) -> None:
 async def run(tool: Tool) -> int:
     action = _check(tool)
     try:
-        _read_numbers(tool)
+        # Kafka's tool finds an unreadable number late, and reports the number on standard output.
+        for flag in filter(tool.given, ("throttle", "replica_alter_log_dirs_throttle", "timeout")):
+            setattr(tool.options, flag, tool.number(flag))
         async with tool.connect() as client:
             if tool.options.bootstrap_controller is not None:
                 await client.refresh(call="listPartitionReassignments")
@@ -409,22 +410,6 @@ def _check(tool: Tool) -> str:
     if tool.options.bootstrap_controller is not None and action not in ("cancel", "list"):
         raise ToolUsageError(f"--bootstrap-controller is not valid with --{action}")
     return action
-
-
-def _read_numbers(tool: Tool) -> None:
-    """Read the numbers of the flags.
-
-    Raises:
-        ClientError: a number is unreadable; Kafka's tool finds that late and reports it on standard output.
-    """
-    for flag in ("throttle", "replica_alter_log_dirs_throttle", "timeout"):
-        text = getattr(tool.options, flag)
-        if text is None:
-            continue
-        try:
-            setattr(tool.options, flag, long(text))
-        except ValueError:
-            raise ClientError(f"Cannot parse argument '{text}' of option {flag.replace('_', '-')}") from None
 
 
 async def _generate(tool: Tool, client: Client) -> int:

@@ -6,25 +6,27 @@ of a group that can't be reset, end with 1.
 
 from __future__ import annotations
 
-from pykafka_broker.client.cluster import Client
+from pykafka_broker.client.cluster import BrokerNode, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
 from pykafka_broker.client.groups import (
-    GroupView,
     alter_share_group_starts,
+    coordinator_of,
     delete_share_group_starts,
     describe_share_group,
+    partitions_of,
     share_group_starts,
 )
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.share_group_describe_response import DescribedGroup
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.group_commands import (
     INACTIVE,
     Row,
     add_group_flags,
     add_scenarios,
-    address_of,
     check_group_flags,
     delete_listed_groups,
+    described_state,
     execute,
     only_group,
     parse_topics,
@@ -86,15 +88,15 @@ async def _list(tool: Tool, client: Client) -> None:
 async def _describe(tool: Tool, client: Client) -> None:
     groups = list(await states_of(client, "share")) if tool.options.all_groups else sorted(set(tool.options.group))
     tool.result = []
-    for view in [await describe_share_group(client, group) for group in groups]:
-        if view.state == "Empty" and (tool.options.members or tool.options.state is not None):
-            tool.warn(f"\nShare group '{view.group_id}' has no active members.")
+    for group in [await describe_share_group(client, group_id) for group_id in groups]:
+        if group.group_state == "Empty" and (tool.options.members or tool.options.state is not None):
+            tool.warn(f"\nShare group '{group.group_id}' has no active members.")
         if tool.options.members:
-            _members(tool, view)
+            _members(tool, group)
         elif tool.options.state is not None:
-            _state(tool, view)
+            _state(tool, group, await coordinator_of(client, group.group_id))
         else:
-            await _offsets(tool, client, view.group_id)
+            await _offsets(tool, client, group.group_id)
 
 
 async def _offsets(tool: Tool, client: Client, group: str) -> None:
@@ -111,30 +113,29 @@ async def _offsets(tool: Tool, client: Client, group: str) -> None:
     tool.result += rows
 
 
-def _members(tool: Tool, view: GroupView) -> None:
+def _members(tool: Tool, group: DescribedGroup) -> None:
     cells = []
-    for each in view.members:
+    for each in group.members:
+        assignment = partitions_of(each.assignment)
         row: Row = {
-            "group_id": view.group_id,
+            "group_id": group.group_id,
             "consumer_id": each.member_id,
-            "host": each.host,
+            "host": each.client_host,
             "client_id": each.client_id,
+            "partition_count": len(assignment),
+            "member_epoch": each.member_epoch,
         }
-        row |= {"client_id": each.client_id, "partition_count": len(each.assignment), "member_epoch": each.epoch}
-        cells.append([*row.values(), spelt(each.assignment)])
-        tool.result.append(row | {"assignment": [partition._asdict() for partition in each.assignment]})
+        cells.append([*row.values(), spelt(assignment)])
+        tool.result.append(row | {"assignment": [partition._asdict() for partition in assignment]})
     if cells:
         print_table(tool, _MEMBERS, cells, verbose=["MEMBER-EPOCH"])
 
 
-def _state(tool: Tool, view: GroupView) -> None:
-    node, members = view.coordinator, len(view.members)
-    cells = [view.group_id, f"{node.host}:{node.port} ({node.node_id})", view.state, view.epoch, view.target_epoch]
-    print_table(tool, _STATE, [[*cells, members]], verbose=["GROUP-EPOCH", "ASSIGNMENT-EPOCH"])
-    tool.result.append(
-        {"group_id": view.group_id, "state": view.state, "member_count": members, "coordinator": address_of(node)}
-        | {"group_epoch": view.epoch, "assignment_epoch": view.target_epoch}
-    )
+def _state(tool: Tool, group: DescribedGroup, node: BrokerNode) -> None:
+    row = [group.group_id, f"{node.host}:{node.port} ({node.node_id})", group.group_state, group.group_epoch]
+    cells = [*row, group.assignment_epoch, len(group.members)]
+    print_table(tool, _STATE, [cells], verbose=["GROUP-EPOCH", "ASSIGNMENT-EPOCH"])
+    tool.result.append(described_state(group, node) | {"assignment_epoch": group.assignment_epoch})
 
 
 async def _delete(tool: Tool, client: Client) -> None:
@@ -162,7 +163,7 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
 async def _reset_offsets(tool: Tool, client: Client) -> None:
     group = only_group(tool)
     try:
-        state = (await describe_share_group(client, group)).state
+        state = (await describe_share_group(client, group)).group_state
     except KafkaError as error:
         if error.code != ErrorCode.GROUP_ID_NOT_FOUND:
             raise ToolUsageError(str(error)) from None

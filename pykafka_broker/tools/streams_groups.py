@@ -30,10 +30,10 @@ from pykafka_broker.tools.group_commands import (
     Row,
     add_group_flags,
     add_scenarios,
-    address_of,
     check_group_flags,
     delete_listed_groups,
     delete_offsets_of_group,
+    described_state,
     execute,
     offsets_at,
     parse_topics,
@@ -47,7 +47,6 @@ from pykafka_broker.tools.group_commands import (
     scenario_of,
     states_of,
     wanted,
-    whole_number,
 )
 
 # -- tables
@@ -84,11 +83,7 @@ def _state(tool: Tool, group: DescribedGroup, node: BrokerNode) -> None:
     row = [group.group_id, f"{node.host}:{node.port} ({node.node_id})", group.group_state, group.group_epoch]
     cells = [*row, group.assignment_epoch, len(group.members)]
     print_table(tool, _STATE, [cells], apart=False, verbose=_VERBOSE)
-    tool.result.append(
-        {"group_id": group.group_id, "state": group.group_state, "member_count": len(group.members)}
-        | {"coordinator": address_of(node), "group_epoch": group.group_epoch}
-        | {"target_assignment_epoch": group.assignment_epoch}
-    )
+    tool.result.append(described_state(group, node) | {"target_assignment_epoch": group.assignment_epoch})
 
 
 def _members(tool: Tool, group: DescribedGroup) -> None:
@@ -177,8 +172,8 @@ async def run(tool: Tool) -> int:
 def _check(tool: Tool, action: str) -> None:
     """Check which flags go together. Raises ToolUsageError."""
     try:
-        for flag in filter(lambda name: tool.given(name), ("timeout", "to_offset", "shift_by")):
-            whole_number(tool, flag)
+        for flag in filter(tool.given, ("timeout", "to_offset", "shift_by")):
+            tool.number(flag)
     except ClientError as error:
         raise ToolUsageError(str(error)) from None
     check_group_flags(tool, action, topics="input_topic")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
@@ -32,20 +32,6 @@ from pykafka_broker.tools.frame import Tool, ToolParser, matcher
 _NOT_TOLD = (ErrorCode.UNSUPPORTED_VERSION, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
-class TopicFilters(NamedTuple):
-    """The filters of --describe; without any, all partitions are shown."""
-
-    with_overrides: bool = False
-    under_replicated: bool = False
-    under_min_isr: bool = False
-    at_min_isr: bool = False
-    unavailable: bool = False
-
-    @property
-    def of_partitions(self) -> bool:
-        return self.under_replicated or self.under_min_isr or self.at_min_isr or self.unavailable
-
-
 class Part(NamedTuple):
     """A partition with all properties used by filters."""
 
@@ -63,18 +49,6 @@ class Part(NamedTuple):
     @property
     def has_leader(self) -> bool:
         return self.view.leader >= 0
-
-    def passes(self, wanted: TopicFilters) -> bool:
-        """Tell whether a partition passes the filters."""
-        if not wanted.of_partitions:
-            return not wanted.with_overrides
-        in_sync = len(self.view.isr)
-        return (
-            (wanted.under_replicated and self.replication_factor > in_sync)
-            or (wanted.under_min_isr and in_sync < self.min_isr)
-            or (wanted.at_min_isr and in_sync == self.min_isr)
-            or (wanted.unavailable and self.view.leader not in self.live)
-        )
 
     def line(self, topic: str) -> str:
         view = self.view
@@ -107,15 +81,22 @@ class Part(NamedTuple):
         }
 
 
+_OVERRIDES = "topics_with_overrides"
+_FILTERS: dict[str, Callable[[Part], bool]] = {  # of partitions, by flag
+    "under_replicated_partitions": lambda part: part.replication_factor > len(part.view.isr),
+    "under_min_isr_partitions": lambda part: len(part.view.isr) < part.min_isr,
+    "at_min_isr_partitions": lambda part: len(part.view.isr) == part.min_isr,
+    "unavailable_partitions": lambda part: part.view.leader not in part.live,
+}
+
+
 def _ids(nodes: list[int] | None) -> str:
     return "N/A" if nodes is None else ",".join(map(str, nodes))
 
 
-async def describe(
-    tool: Tool, client: Client, names: list[str], wanted: TopicFilters, limit: int, *, by_id: bool = False
-) -> list[dict[str, Any]]:
+async def describe(tool: Tool, client: Client, names: list[str], *, by_id: bool = False) -> list[dict[str, Any]]:
     """Print topics and return plain data for JSON. by_id: the user named an id."""
-    topics = await describe_topics(client, names, limit=limit, by_id=by_id)
+    topics = await describe_topics(client, names, limit=tool.options.limit, by_id=by_id)
     resources = [Resource(ConfigResourceType.TOPIC, name) for name in topics]
     configs = await describe_configs(client, resources) if resources else {}
     moves = await _reassignments(client, topics)
@@ -134,15 +115,14 @@ async def describe(
             Part(each, moves.get(TopicPartition(topic.name, each.partition)), minimum, live)
             for each in topic.partitions
         ]
-        shown.append(_print(tool, topic, own, parts, wanted))
+        shown.append(_print(tool, topic, own, parts))
     return [each for each in shown if each is not None]
 
 
-def _print(
-    tool: Tool, topic: TopicView, own: dict[str, str], parts: list[Part], wanted: TopicFilters
-) -> dict[str, Any] | None:
-    passing = [each for each in parts if each.passes(wanted)]
-    whole = not wanted.of_partitions and (own or not wanted.with_overrides)
+def _print(tool: Tool, topic: TopicView, own: dict[str, str], parts: list[Part]) -> dict[str, Any] | None:
+    flags = [flag for flag in (_OVERRIDES, *_FILTERS) if tool.given(flag)]
+    passing = passing_partitions(parts, flags)
+    whole = not flags or (flags == [_OVERRIDES] and own)
     factor = parts[0].replication_factor if parts else 0
     if whole:
         listed = ",".join(f"{name}={value}" for name, value in sorted(own.items()))
@@ -165,6 +145,14 @@ def _print(
     }
 
 
+def passing_partitions(parts: list[Part], flags: Sequence[str]) -> list[Part]:
+    """Return the partitions that any of the filters lets pass; without filters, all partitions."""
+    filters = [_FILTERS[flag] for flag in flags if flag in _FILTERS]
+    if not filters:
+        return [] if flags else parts
+    return [each for each in parts if any(passes(each) for passes in filters)]
+
+
 async def _reassignments(
     client: Client, topics: dict[str, TopicView]
 ) -> dict[TopicPartition, OngoingPartitionReassignment]:
@@ -184,12 +172,6 @@ async def _reassignments(
 FAILURE = "Error while executing topic command : "
 
 _ACTIONS = ("list", "describe", "create", "alter", "delete")
-_FILTERS = (
-    "under_replicated_partitions",
-    "under_min_isr_partitions",
-    "at_min_isr_partitions",
-    "unavailable_partitions",
-)
 _COLLIDING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -251,7 +233,7 @@ def _check(tool: Tool) -> None:
     tool.only_with("config", "create")
     if tool.given("delete_config"):
         tool.warn(_NO_DELETED_CONFIG)
-    for flag in (*_FILTERS, "topics_with_overrides"):
+    for flag in (*_FILTERS, _OVERRIDES):
         tool.only_with(flag, "describe")
     tool.only_with("if_exists", "describe", "alter", "delete")
     tool.only_with("if_not_exists", "create")
@@ -259,7 +241,7 @@ def _check(tool: Tool) -> None:
     if action == "create":
         tool.never_with("replica_assignment", "partitions", "replication_factor")
     for flag in _FILTERS:
-        tool.never_with(flag, "topics_with_overrides")
+        tool.never_with(flag, _OVERRIDES)
     if action == "alter":
         tool.required("partitions")
 
@@ -284,8 +266,7 @@ async def _describe(tool: Tool, client: Client) -> None:
         what = f"Topic '{options.topic}'"
     if not names and (options.topic or topic_id != ZERO_UUID) and not options.if_exists:
         raise ClientError(f"{what} does not exist as expected")
-    filters = TopicFilters(options.topics_with_overrides, *(getattr(options, each) for each in _FILTERS))
-    tool.result = await describe(tool, client, names, filters, options.limit, by_id=topic_id != ZERO_UUID)
+    tool.result = await describe(tool, client, names, by_id=topic_id != ZERO_UUID)
 
 
 async def _create(tool: Tool, client: Client) -> None:

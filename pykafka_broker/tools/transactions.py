@@ -7,7 +7,6 @@ partition in a transaction.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
@@ -32,7 +31,6 @@ from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 
 _LIST_HIGHEST = 2
-_UNTIL_IT_ENDS_MS = 100
 
 
 class Listed(NamedTuple):
@@ -138,17 +136,10 @@ def _markers(answer: Any) -> Answered:
 
 async def fence_producer(client: Client, transactional_id: str) -> None:
     """End the open transaction of an id, as a new producer would. Raises ClientError."""
-    until, call = client.deadline(), "fenceProducer(api=FIND_COORDINATOR)"
-    await client.refresh(call=call)
+    await client.refresh(call="fenceProducer(api=FIND_COORDINATOR)")
     request = InitProducerIdRequest(transactional_id, client.request_timeout_ms)
-    while True:
-        try:
-            await client.ask_coordinator(CoordinatorType.TRANSACTION, transactional_id, request)
-            return
-        except KafkaError as error:
-            if error.code != ErrorCode.CONCURRENT_TRANSACTIONS or client.deadline(0) >= until:
-                raise
-        await asyncio.sleep(_UNTIL_IT_ENDS_MS / 1000)
+    ending = (ErrorCode.CONCURRENT_TRANSACTIONS,)  # the open transaction comes to its end
+    await client.ask_coordinator(CoordinatorType.TRANSACTION, transactional_id, request, passing=ending)
 
 
 # -- hanging transactions

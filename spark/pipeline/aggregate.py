@@ -1,22 +1,26 @@
-"""Counts and sums per window of event time. Rule: a window's result is a function of the events that were in time; it
-is upserted, to a table and to a compacted topic, so writing it again changes nothing.
+"""Counts and sums per window of event time. Rule: a window's result is a function of the events that the topic has,
+each of them once and however late; it is upserted, to a table and to a compacted topic, so writing it again changes
+nothing.
 
-Duplicates and late events are taken out first, one by one, so the count of late events is exact (the aggregation alone
-would count what its partial sums have left of them).
+The events that count are kept beside the table (see `ledger.py`), with what the windows need of them. What a batch
+adds to the windows is one transaction with the number of the batch, so a batch that is repeated adds nothing.
 """
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import DecimalType, StringType, StructField, StructType, TimestampType
 
 from pipeline import checkpoints, events, topics
 from pipeline.context import Context
 from pipeline.database import SQLITE, Database, open_database
 from pipeline.kafka import COMPACTED
-from pipeline.offsets import claim_table, ensure_tables
+from pipeline.ledger import Ledger, LedgerNames
+from pipeline.offsets import claim_table, ensure_tables, owner_of, store_owner
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 
@@ -25,6 +29,10 @@ TABLE = "windows"
 KEY = ["window_start", "group_value"]
 COLUMNS = [*KEY, "window_end", "events", "total"]
 TIME_FORMAT = "yyyy-MM-dd'T'HH:mm:ss'Z'"
+RESULT = "window_start STRING, group_value STRING, window_end STRING, events BIGINT, total DOUBLE"
+NAMES = LedgerNames("id", "time", "date")
+RAW = ("_key", "_value", "_headers")  # not needed here, and most of a record's bytes
+TOTAL = DecimalType(38, 6)
 
 
 def reads(settings: Settings) -> list[str]:
@@ -35,50 +43,93 @@ def writes(settings: Settings) -> list[str]:
     return [settings.windows_topic]
 
 
-def windows(accepted: DataFrame, settings: Settings) -> DataFrame:
-    """Sums are decimals: adding them up in any order gives the same. A number beyond them (NaN, 1e300) counts as 0: it
-    must not end the stream."""
-    span = F.window(settings.time_column, settings.window).alias("window")
-    group = F.coalesce(F.col(settings.group_column), F.lit("")).alias("group_value")
+def ledger_path(settings: Settings) -> str:
+    return settings.path(JOB)
+
+
+def ledger_schema(schema: StructType, settings: Settings) -> StructType:
+    kind = schema[settings.id_column].dataType
+    columns = [StructField("id", kind), StructField("time", TimestampType()), StructField("group_value", StringType())]
+    return StructType([*columns, StructField("value", DecimalType(28, 6))])
+
+
+def counted(found: DataFrame, settings: Settings) -> DataFrame:
+    """Select what the windows need of the events.
+
+    Values are decimals: adding them up in any order gives the same. A number beyond them (NaN, 1e300) counts as 0: it
+    must not end the stream.
+    """
     number = F.expr(f"TRY_CAST(`{settings.value_column}` AS DECIMAL(28,6))")
-    value = F.coalesce(number, F.lit(0).cast("decimal(28,6)"))
-    return (
-        accepted.groupBy(span, group)
-        .agg(F.count(F.lit(1)).alias("events"), F.sum(value).alias("total"))
-        .select(
-            F.date_format("window.start", TIME_FORMAT).alias("window_start"),
-            "group_value",
-            F.date_format("window.end", TIME_FORMAT).alias("window_end"),
-            "events",
-            F.col("total").cast("double").alias("total"),
-        )
+    return found.select(
+        F.col(settings.id_column).alias("id"),
+        F.col(settings.time_column).alias("time"),
+        F.coalesce(F.col(settings.group_column), F.lit("")).alias("group_value"),
+        F.coalesce(number, F.lit(0).cast("decimal(28,6)")).alias("value"),
+        *events.PLACE,
     )
+
+
+def windows(rows: DataFrame, settings: Settings) -> DataFrame:
+    span = F.window("time", settings.window).alias("window")
+    sums = rows.groupBy(span, "group_value").agg(F.count(F.lit(1)).alias("events"), F.sum("value").alias("total"))
+    start, end = (F.date_format(f"window.{name}", TIME_FORMAT).alias(f"window_{name}") for name in ("start", "end"))
+    return sums.select(start, "group_value", end, "events", F.col("total").cast(TOTAL))
 
 
 def as_records(results: DataFrame) -> DataFrame:
     return results.select(F.to_json(F.struct(*KEY)).alias("key"), F.to_json(F.struct(*COLUMNS)).alias("value"))
 
 
-class Upsert:
-    def __init__(self, settings: Settings, database: Database) -> None:
-        self._settings, self._database = settings, database
+class Windows:
+    """What is done with a batch."""
 
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+    def __init__(self, context: Context, database: Database, schema: StructType, checkpoint_id: str) -> None:
+        self._spark, self._settings = context.spark, context.settings
+        self._database, self._checkpoint_id = database, checkpoint_id
+        path, columns = ledger_path(context.settings), ledger_schema(schema, context.settings)
+        self.ledger = Ledger(context, path, NAMES, columns.names, columns)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> dict[str, Any]:
         batch.persist()
         try:
-            rows = [tuple(row) for row in batch.select(*COLUMNS).collect()]
-            if rows:
-                with self._database.transaction():
-                    self._database.upsert(TABLE, COLUMNS, KEY, rows)
-                topics.append(as_records(batch), self._settings, self._settings.windows_topic)
+            found = counted(batch.where(F.col(events.REASON).isNull()), self._settings)
+            added = self.ledger.add(found, batch_id)
         finally:
             batch.unpersist()
+        if added.rows is not None and added.counts["accepted"]:
+            sums = [tuple(row) for row in windows(added.rows, self._settings).collect()]
+            results = [(*row[:4], float(row[4])) for row in self._upserted(sums, batch_id)]
+            records = as_records(self._spark.createDataFrame(results, RESULT))
+            topics.append(records, self._settings, self._settings.windows_topic)
+        return added.counts
+
+    def _upserted(self, sums: list[tuple[Any, ...]], batch_id: int) -> list[tuple[Any, ...]]:
+        """Add the sums, unless the table has the batch already; return their windows as the table has them then."""
+        with self._database.transaction():
+            owner = owner_of(self._database, TABLE)
+            is_done = owner is not None and batch_id <= owner[1]
+            present = self._present(min(row[0] for row in sums), max(row[0] for row in sums))
+            if is_done:
+                return [(*row[:3], *present[row[:2]]) for row in sums]
+            rows = []
+            for start, group, end, count, total in sums:
+                count_before, total_before = present.get((start, group), (0, Decimal(0)))
+                rows.append((start, group, end, count_before + count, total_before + total))
+            self._database.upsert(TABLE, COLUMNS, KEY, rows)
+            store_owner(self._database, TABLE, self._checkpoint_id, batch_id)
+        return rows
+
+    def _present(self, first: str, last: str) -> dict[tuple[Any, ...], tuple[int, Decimal]]:
+        """Return events and total of the windows that begin from `first` to `last`, by start and group."""
+        statement = f'SELECT window_start, group_value, events, total FROM "{TABLE}" WHERE window_start BETWEEN ? AND ?'
+        rows = self._database.execute(statement, (first, last))
+        return {(start, group): (count, Decimal(total)) for start, group, count, total in rows}
 
 
 def ensure_table(database: Database) -> None:
-    integer, real = ("INTEGER", "REAL") if database.dialect == SQLITE else ("BIGINT", "DOUBLE PRECISION")
-    kinds = {"window_start": "TEXT", "group_value": "TEXT", "window_end": "TEXT", "events": integer, "total": real}
-    database.ensure_table(TABLE, kinds, KEY)
+    integer = "INTEGER" if database.dialect == SQLITE else "BIGINT"
+    kinds = {"window_start": "TEXT", "group_value": "TEXT", "window_end": "TEXT", "events": integer}
+    database.ensure_table(TABLE, {**kinds, "total": database.type_of(TOTAL)}, KEY)
 
 
 def run(context: Context) -> dict[str, Any]:
@@ -87,6 +138,7 @@ def run(context: Context) -> dict[str, Any]:
     events.require_group_and_value(schema, settings)
     checkpoint = settings.path(f"checkpoints/{JOB}")
     claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
+    checkpoints.check_output(context, claim.id, ledger_path(settings))
     database = open_database(settings.database_url)
     try:
         ensure_tables(database)
@@ -94,13 +146,14 @@ def run(context: Context) -> dict[str, Any]:
         ensure_table(database)
         context.kafka.ensure_topic(settings.windows_topic, COMPACTED)
         claim.take()
+        checkpoints.take_output(context, claim.id, ledger_path(settings))
         records = topics.read_stream(context.spark, settings, settings.bronze_topic)
-        parsed = events.observe_read(events.parse(records, schema, settings), schema)
-        only_events = parsed.where(F.col(events.REASON).isNull())
-        accepted = events.observe_accepted(events.deduplicated(only_events, settings))
-        results = windows(accepted, settings)
-        upsert, output = Upsert(settings, database), settings.windows_topic
-        batches = run_stream(context, JOB, results, upsert, checkpoint, output=output, mode="update")
+        frame = events.observe_read(events.parse(records, schema, settings), schema).drop(*RAW)
+        process, output = Windows(context, database, schema, claim.id), settings.windows_topic
+        try:
+            batches = run_stream(context, JOB, frame, process, checkpoint, output=output)
+        finally:
+            process.ledger.close()
     finally:
         database.close()
     return {**totals(batches), "table": TABLE, "topic": settings.windows_topic, "batches_metrics": batches}

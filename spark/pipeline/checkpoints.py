@@ -41,7 +41,7 @@ def claim(context: Context, job: str, topic: str, path: str) -> Claim:
     """The checkpoint at `path`, if it is this job's or nobody's."""
     files = Files(context.spark)
     mine = {"job": job, "topic": topic, "cluster": context.kafka.cluster_id()}
-    topic_id = context.kafka.topic_id(topic)
+    topic_id = context.kafka.remember(topic)
     text = files.read(f"{path}/{OWNER_FILE}")
     if text is None:
         if files.exists(f"{path}/offsets") or files.exists(f"{path}/metadata"):

@@ -41,11 +41,13 @@ def latest(records: DataFrame) -> DataFrame:
 
 def run(context: Context) -> dict[str, Any]:
     settings, topic = context.settings, source_topic(context.settings)
+    context.kafka.remember(topic)
     records = topics.read_range(context.spark, settings, topic, context.kafka.ranges(topic))
     path = settings.path(f"latest/{topic}")
     files, unfinished = Files(context.spark), f"{path}.unfinished"
     files.recover_folder(path)
     files.delete(unfinished)
     latest(records).coalesce(settings.shuffle_partitions).write.parquet(unfinished)
+    context.kafka.require_same_topics()
     files.replace_folder(unfinished, path)
     return {"topic": topic, "table": path, "keys": context.spark.read.parquet(path).count()}

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark import __version__ as PYSPARK_VERSION
 
 from pipeline.errors import SettingsError
-from pipeline.jars import spark_connector_jars
+from pipeline.jars import connector_coordinates, spark_connector_jars
 from pipeline.java import CHECKOUT, JavaError
 
 JARS_VARIABLE = "SPARK_KAFKA_JARS"  # a folder; `make` sets it
@@ -18,11 +18,14 @@ JARS_VARIABLE = "SPARK_KAFKA_JARS"  # a folder; `make` sets it
 
 def missing(reason: str) -> SettingsError:
     scala = "2.12" if PYSPARK_VERSION.startswith("3.") else "2.13"
+    try:
+        remedy = f", or start with spark-submit --packages {connector_coordinates(PYSPARK_VERSION)[0]}"
+    except JavaError:  # no connector is known for this version, so none can be named
+        remedy = ""
     return SettingsError(
         f"pyspark {PYSPARK_VERSION} has no Kafka connector of its own, and its jars could not be had: {reason}. "
         f"Needed are spark-sql-kafka-0-10_{scala}, spark-token-provider-kafka-0-10_{scala}, kafka-clients and "
-        f"commons-pool2: put them into a folder and name it in {JARS_VARIABLE}, give them with --jars, or start with "
-        f"spark-submit --packages org.apache.spark:spark-sql-kafka-0-10_{scala}:{PYSPARK_VERSION}"
+        f"commons-pool2: put them into a folder and name it in {JARS_VARIABLE}, give them with --jars{remedy}"
     )
 
 

@@ -132,7 +132,7 @@ class Demo:
         self._check("windows in the topic", found, windows)
 
     def _store(self, records: list[Any]) -> None:
-        wanted = {(r.partition(), r.offset()) for r in records if reference.event_of(r.value(), self._settings)}
+        wanted = {(r.partition(), r.offset()) for r in records if reference.event_of(r, self._settings)}
         for strategy in ("checkpoint", "kafka", "store"):
             table = f"events_{strategy}"
             changes = {"offsets": strategy, "table": table, "group": f"demo-{strategy}"}
@@ -148,7 +148,6 @@ class Demo:
         wanted = {
             event["event_id"]
             for record in records
-            if (record.partition(), record.offset()) in places
-            and (event := reference.event_of(record.value(), self._settings))
+            if (record.partition(), record.offset()) in places and (event := reference.event_of(record, self._settings))
         }
         self._check("events replayed", done["written"], len(wanted))

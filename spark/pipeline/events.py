@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pyspark.errors import AnalysisException, ParseException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
+    ArrayType,
     DateType,
     IntegralType,
     NumericType,
@@ -25,11 +26,15 @@ CORRUPT = "_corrupt"
 REASON = "_reason"
 SOURCE_ID = "_source_id"  # topic/partition/offset
 ORIGIN = ["_topic", "_partition", "_offset"]
-ID = "_known_id"
-OWN = [*ORIGIN, "_key", "_value", "_timestamp", "_headers", "_event", SOURCE_ID, REASON, CORRUPT, ID]
+PLACE = ["_timestamp", "_partition", "_offset"]  # the order of records with one id: the first of them counts
+WRAPPER, END = "_record", "_end"
+OWN = [*ORIGIN, "_key", "_value", "_timestamp", "_headers", "_event", SOURCE_ID, REASON, CORRUPT, WRAPPER, END]
 ID_TYPES = (StringType, IntegralType, TimestampType, DateType)
-NOT_OF_SCHEMA = "not JSON of the schema"
+NOT_OF_SCHEMA = "not one JSON object of the schema"
+NOT_TEXT = "not UTF-8"
 EMPTY = "empty value"
+PAIRS = r"(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}"  # what \\ud may be a part of
+SURROGATE = r"(?i)\\ud[89a-f]"
 
 
 def event_schema(spark: SparkSession, settings: Settings) -> StructType:
@@ -71,8 +76,6 @@ def source_id() -> Column:
 
 def parse(records: DataFrame, schema: StructType, settings: Settings) -> DataFrame:
     """Kafka's columns as `_key`, `_value`, ..., the event's columns, and the reason why it is none (or null)."""
-    target = StructType([*schema.fields, StructField(CORRUPT, StringType())])
-    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
     read = records.select(
         F.col("key").alias("_key"),
         F.col("value").alias("_value"),
@@ -80,15 +83,19 @@ def parse(records: DataFrame, schema: StructType, settings: Settings) -> DataFra
         F.col("timestamp").alias("_timestamp"),
         topics.foreign_headers().alias("_headers"),
         source_id().alias(SOURCE_ID),
-        F.from_json(F.col("value").cast("string"), target, options).alias("_event"),
+        _wrapped(schema).alias("_event"),
     )
-    event = F.col("_event")
+    objects = F.col(f"_event.{WRAPPER}")
+    event, is_alone = objects[0], (F.size(objects) == 2) & (objects[1][END] == _end("_value"))
+    is_one = F.col("_event").isNotNull() & F.col(f"_event.{CORRUPT}").isNull() & event.isNotNull() & is_alone
     reason = (
         F.when(F.coalesce(F.length("_value"), F.lit(0)) == 0, EMPTY)
-        .when(event.isNull() | event[CORRUPT].isNotNull(), NOT_OF_SCHEMA)
+        .when(~_is_text(F.col("_value").cast("string")), NOT_TEXT)
+        .when(~F.coalesce(is_one, F.lit(False)), NOT_OF_SCHEMA)
         .when(event[settings.id_column].isNull(), f"no {settings.id_column}")
         .when(event[settings.time_column].isNull(), f"no {settings.time_column}")
     )
+    reason = _with_bounds(reason, event[settings.time_column], settings)
     columns = [event[field.name].alias(field.name) for field in schema.fields]
     headers = F.when(F.col(REASON).isNotNull(), F.col("_headers")).alias("_headers")  # nobody asks for an event's
     return read.select("*", reason.alias(REASON)).select(
@@ -96,19 +103,55 @@ def parse(records: DataFrame, schema: StructType, settings: Settings) -> DataFra
     )
 
 
-def deduplicated(parsed: DataFrame, settings: Settings) -> DataFrame:
-    """Each event once, and none that is older than the watermark; what is no event passes untouched.
+def _wrapped(schema: StructType) -> Column:
+    """Parse the value as the first of two elements of a JSON array.
 
-    A record that is no event has no time, so it neither moves the watermark nor is it ever late, and its own
-    coordinates as id, so it is nobody's duplicate.
+    Spark's parser stops where the first JSON value ends, and what follows is lost without a word. Here an object of
+    ours follows; where it is not the second element, there was something else beside the event. What it says depends
+    on the value, so no value can have it.
     """
-    is_event = F.col(REASON).isNull()
-    return (
-        parsed.withColumn(ID, F.when(is_event, F.col(settings.id_column).cast("string")).otherwise(F.col(SOURCE_ID)))
-        .withColumn(settings.time_column, F.when(is_event, F.col(settings.time_column)))
-        .withWatermark(settings.time_column, settings.watermark)
-        .dropDuplicatesWithinWatermark([ID])
+    element = StructType([*schema.fields, StructField(END, StringType())])
+    target = StructType([StructField(WRAPPER, ArrayType(element)), StructField(CORRUPT, StringType())])
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false"}
+    value, last = F.col("value").cast("string"), F.concat(F.lit(f',{{"{END}":"'), _end("value"), F.lit('"}]}'))
+    return F.from_json(F.concat(F.lit(f'{{"{WRAPPER}":['), value, last), target, options)
+
+
+def _end(value: str) -> Column:
+    return F.xxhash64(value).cast("string")
+
+
+def _is_utf8(value: Column) -> Column:
+    return F.format_string("%s", value).eqNullSafe(value)  # through Java's strings, which replace what is broken
+
+
+def _is_text(value: Column) -> Column:
+    """Return whether all of it can be stored: broken UTF-8, and halves of a pair (`\\ud83d`), would be replaced."""
+    return _is_utf8(value) & (~value.rlike(SURROGATE) | ~F.regexp_replace(value, PAIRS, "").rlike(SURROGATE))
+
+
+def as_text(name: str) -> Column:
+    """Return bytes as text, or where they are none, as `\\x` and hexadecimal digits."""
+    text = F.col(name).cast("string")
+    return F.when(text.isNull() | _is_utf8(text), text).otherwise(F.concat(F.lit("\\x"), F.lower(F.hex(name))))
+
+
+def _with_bounds(reason: Column, time: Column, settings: Settings) -> Column:
+    """Refuse times that no event has: of another unit, or of a clock that is wrong. A record without a timestamp, as
+    old clients write them, is as old as the batch."""
+    written = F.when(F.col("_timestamp") > F.timestamp_seconds(F.lit(0)), F.col("_timestamp"))
+    written = F.coalesce(written, F.current_timestamp())
+    ahead, behind = (F.expr(f"INTERVAL {limit}") for limit in (settings.max_ahead, settings.max_behind))
+    words = f"{settings.time_column} is more than {{}} {{}} the record's timestamp"
+    return reason.when(time > written + ahead, words.format(settings.max_ahead, "after")).when(
+        time < written - behind, words.format(settings.max_behind, "before")
     )
+
+
+def first_of_each_id(events: DataFrame, id_column: str) -> DataFrame:
+    """Keep one event of each id: the same one, in whatever order Spark comes by them."""
+    number = F.row_number().over(Window.partitionBy(id_column).orderBy(*PLACE)).alias("_number")
+    return events.select("*", number).where(F.col("_number") == 1).drop("_number")
 
 
 def observe_read(parsed: DataFrame, schema: StructType) -> DataFrame:
@@ -119,7 +162,3 @@ def observe_read(parsed: DataFrame, schema: StructType) -> DataFrame:
     ]
     rejected = F.count(F.when(~is_event, 1)).alias("rejected")
     return parsed.observe("read", F.count(F.lit(1)).alias("rows"), rejected, *nulls)
-
-
-def observe_accepted(frame: DataFrame) -> DataFrame:
-    return frame.observe("accepted", F.count(F.when(F.col(REASON).isNull(), 1)).alias("rows"))

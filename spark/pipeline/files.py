@@ -4,11 +4,14 @@ HDFS or in an object store, and a file is there whole or not at all.
 
 from __future__ import annotations
 
+import re
 import uuid
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+
+WILDCARD = re.compile(r"[*?\[{]")
 
 
 class Files:
@@ -30,6 +33,17 @@ class Files:
         if not system.exists(hadoop_path):
             return []
         return [str(status.getPath().getName()) for status in system.listStatus(hadoop_path)]
+
+    def root_of(self, path: str) -> str:
+        """Return the folder that holds all that a reader finds at `path`, as the path of a URI: the folder itself, that
+        of a file, or the one above the first wildcard."""
+        system, hadoop_path = self._open(path)
+        if not system.exists(hadoop_path):  # a wildcard, or nothing
+            while hadoop_path.getParent() is not None and WILDCARD.search(hadoop_path.toString()):
+                hadoop_path = hadoop_path.getParent()
+        elif not system.getFileStatus(hadoop_path).isDirectory():
+            hadoop_path = hadoop_path.getParent()
+        return str(system.makeQualified(hadoop_path).toUri().getRawPath()).rstrip("/")
 
     def read(self, path: str) -> str | None:
         system, hadoop_path = self._open(path)

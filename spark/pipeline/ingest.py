@@ -1,8 +1,8 @@
 """Files to a topic. Rule: a run that is repeated, after success or after a crash, adds nothing that is there already.
 
-A record's id is made of its file's name, its text, and its number among the same texts of the file; the id travels as a
-header, and a run leaves out what the topic has. Records keep the order of their file. Spark's sink is Kafka's Java
-producer, so a key has the partition that every Java client gives it (murmur2).
+A record's id is made of its file's path below the folder that is ingested, its text, and its number among the same
+texts of the file; the id travels as a header, and a run leaves out what the topic has. Records keep the order of their
+file. Spark's sink is Kafka's Java producer, so a key has the partition that every Java client gives it (murmur2).
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from pyspark.sql import functions as F
 from pipeline import topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError, SettingsError
+from pipeline.files import Files
 from pipeline.settings import Settings
 
 FORMATS = {".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 PLACE = ["_file", "_block", "_row"]
+MOST_CHARACTERS = 2**31 - 1
 
 
 def format_of(settings: Settings) -> str:
@@ -52,17 +54,23 @@ def read_files(context: Context) -> DataFrame:
     return frame.select(
         key.alias("key"),
         value.alias("value"),
-        F.element_at(F.split(F.col("_metadata.file_path"), "/"), -1).alias("_file"),
+        _path_below(Files(context.spark).root_of(settings.input)).alias("_file"),
         F.col("_metadata.file_block_start").alias("_block"),
         F.monotonically_increasing_id().alias("_row"),
     )
+
+
+def _path_below(root: str) -> Column:
+    """Return the path of a row's file below the folder `root`: names are the same in every folder of a table."""
+    path = F.regexp_replace("_metadata.file_path", "^[^/]*:(//[^/]*)?(?=/)", "")
+    return F.when(path.startswith(f"{root}/"), path.substr(len(root) + 2, MOST_CHARACTERS)).otherwise(path)
 
 
 def _key_and_value(context: Context, kind: str) -> tuple[DataFrame, Column, Column]:
     settings = context.settings
     if kind == "jsonl":  # a line travels as it is, broken ones too: what it is worth is decided later
         return (
-            context.spark.read.text(settings.input),
+            context.spark.read.option("recursiveFileLookup", "true").text(settings.input),
             F.get_json_object(F.col("value"), f"$['{settings.key_column}']"),
             F.col("value"),
         )

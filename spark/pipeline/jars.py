@@ -19,7 +19,7 @@ from pathlib import Path
 from pipeline.java import JavaError, cache_dir, java_home
 from pipeline.truststore import java_options
 
-SPARK_VERSION = "4.0.0"  # unless another one is installed
+SPARK_VERSION = "4.3.0"  # unless another one is installed
 COMPLETE = ".complete"
 
 
@@ -37,24 +37,35 @@ def _connector(scala: str, connector: str, token_provider: str, clients: str, po
     ]
 
 
-# By version of PySpark, and only what has run whole; 4.1's streams fail for a reason of their own (SPARK-55271).
+# By release line of PySpark: the newest connector of the line that the repositories have. They have none of 4.3, and
+# not every token provider; the nearest older one serves. 4.1 has no row: its streams fail for a reason of their own
+# (SPARK-55271). Every connector has the mend of SPARK-53560 or never had the fault: with 4.0.0, a batch that was
+# interrupted before its topic got partitions fails at every restart.
 SPARK_CONNECTORS = {
-    "3.5.7": _connector("2.12", "3.5.7", "3.5.7", "3.4.1", "2.11.1"),
-    "4.0.0": _connector("2.13", "4.0.0", "4.0.0", "3.9.0", "2.12.0"),
-    # The repositories have no token provider of these versions; that of 4.0.0 serves.
-    "4.2.0": _connector("2.13", "4.2.0", "4.0.0", "3.9.2", "2.13.1"),
-    "4.3.0": _connector("2.13", "4.2.0", "4.0.0", "3.9.2", "2.13.1"),
+    "3.5": _connector("2.12", "3.5.7", "3.5.7", "3.4.1", "2.11.1"),
+    "4.0": _connector("2.13", "4.0.4", "4.0.0", "3.9.1", "2.12.0"),
+    "4.2": _connector("2.13", "4.2.0", "4.2.0", "3.9.2", "2.13.1"),
+    "4.3": _connector("2.13", "4.2.0", "4.2.0", "3.9.2", "2.13.1"),
 }
+
+
+def connector_coordinates(pyspark: str) -> list[str]:
+    """Return the Maven coordinates of the four jars for this version of PySpark, the connector's own first.
+
+    Raises:
+        JarsError: no connector is known to work with this version.
+    """
+    line = ".".join(pyspark.split(".")[:2])
+    if line not in SPARK_CONNECTORS:
+        raise JarsError(f"pyspark {pyspark} is of none of the lines {', '.join(SPARK_CONNECTORS)}")
+    return SPARK_CONNECTORS[line]
 
 
 def spark_connector_jars(pyspark: str = "") -> Path:
     """The folder with the four jars of Spark's Kafka connector, for this version of PySpark or the installed one."""
-    version = pyspark or _installed_pyspark()
-    if version not in SPARK_CONNECTORS:
-        raise JarsError(
-            f"pyspark {version} is none of {', '.join(SPARK_CONNECTORS)}, whose connectors are known to work"
-        )
-    return fetched(f"spark-kafka-{version}", SPARK_CONNECTORS[version], transitive=False)
+    coordinates = connector_coordinates(pyspark or _installed_pyspark())
+    _, artifact, version = coordinates[0].split(":")
+    return fetched(f"{artifact}-{version}", coordinates, transitive=False)
 
 
 def _installed_pyspark() -> str:

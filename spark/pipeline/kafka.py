@@ -1,5 +1,5 @@
 """What the driver itself asks the brokers. Rule: before a job reads or writes anything, the brokers have answered and
-the topics that it needs are there.
+the topics that it needs are there; before a job writes what it has read, the topic that it read is still the same one.
 """
 
 from __future__ import annotations
@@ -17,16 +17,18 @@ from confluent_kafka import (
     TopicCollection,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, OffsetSpec
 
-from pipeline.errors import BrokerUnreachable, JobFailed, PipelineError, UnknownTopic
+from pipeline.errors import BrokerUnreachable, CheckpointError, JobFailed, PipelineError, UnknownTopic
 from pipeline.settings import Settings
 
 Offsets = dict[int, int]  # by partition
 Answer = TypeVar("Answer")
 COMPACTED = {"cleanup.policy": "compact"}
+MAX_MESSAGE_BYTES = 1_048_588
 SILENCE = (KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError.REQUEST_TIMED_OUT)
 READ_WAIT_S, READ_STEP_S = 30.0, 0.05
+PATIENCE_S = 60.0  # with brokers that are silent in the middle of a batch; Spark's own clients wait no longer
 
 
 def is_retriable(code: int) -> bool:
@@ -72,6 +74,7 @@ class Kafka:
         self._config = {**quiet, "bootstrap.servers": settings.bootstrap_servers, **settings.client}
         self._admin = AdminClient(self._config)
         self._outsiders: dict[str, Consumer] = {}
+        self._topic_ids: dict[str, str] = {}
 
     def check_reachable(self) -> None:
         try:
@@ -104,6 +107,42 @@ class Kafka:
 
         return self._retried(ask)
 
+    def remember(self, topic: str) -> str:
+        """Return the id of a topic that the job is going to read, for `require_same_topics` to compare with."""
+        self._topic_ids[topic] = self.topic_id(topic)
+        return self._topic_ids[topic]
+
+    def require_same_topics(self) -> None:
+        """Make sure that what was read until now came from the topics that `remember` saw.
+
+        A batch asks after it has read and before it writes: a topic that was deleted and made anew in between has
+        other records at the same offsets, and a topic id never comes back. Costs one request.
+
+        Raises:
+            CheckpointError: a topic of the same name has taken the place of one of them.
+            UnknownTopic: one of them is gone.
+            BrokerUnreachable: no broker answers for `PATIENCE_S`.
+        """
+        for topic, known in self._topic_ids.items():
+            if known and self._current_id(topic) != known:
+                raise CheckpointError(
+                    f"topic {topic} was deleted and made anew while the job read it: its offsets are other records "
+                    "now, and none of them was written"
+                )
+
+    def _current_id(self, topic: str) -> str:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                return self.topic_id(topic)
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise UnknownTopic(f"topic {topic} was deleted while the job read it") from error
+                if code not in SILENCE or time.monotonic() > deadline:
+                    raise in_words(error) from error
+                time.sleep(READ_STEP_S)
+
     def check_writable(self, topic: str) -> bool:
         """Whether the topic is there; it has to be if the settings don't let us create it."""
         present = topic in self._metadata().topics
@@ -121,6 +160,21 @@ class Kafka:
         except KafkaException as error:
             raise UnknownTopic(f"topic {topic} can't be created: {error.args[0].str()}") from error
         self._await(topic)
+
+    def max_message_bytes(self, topic: str) -> int:
+        """Return how large a batch of the topic may be; Kafka's default where the configs may not be asked for."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+
+        def ask() -> int:
+            found = self._admin.describe_configs([resource], request_timeout=self._timeout_s)[resource].result()
+            return int(found["max.message.bytes"].value)
+
+        try:
+            return self._retried(ask)
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+                return MAX_MESSAGE_BYTES
+            raise
 
     def _await(self, topic: str) -> None:
         """A real Kafka's brokers learn of a topic from their controller, a moment after it is made."""

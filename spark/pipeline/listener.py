@@ -21,7 +21,6 @@ from pipeline.settings import Settings
 
 Metrics = dict[str, Any]
 NULL_PREFIX = "null_"
-DEDUPLICATION = "dedupeWithinWatermark"
 
 
 def offsets_of(text: Any) -> dict[str, dict[str, int]]:
@@ -31,14 +30,13 @@ def offsets_of(text: Any) -> dict[str, dict[str, int]]:
     return text if isinstance(text, dict) else {}
 
 
-def metrics_of(progress: Metrics, job: str, output: str) -> Metrics:
-    """A batch in one flat object; `output` is the table or topic that the job writes."""
+def metrics_of(progress: Metrics, job: str, output: str, counts: Metrics | None = None) -> Metrics:
+    """Return a batch as one flat object. `output`: the table or topic that the job writes; `counts`: what the job
+    counted in the batch itself, nothing for a job that takes every event."""
     source = progress["sources"][0] if progress.get("sources") else {}
     end, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
     read = progress.get("observedMetrics", {}).get("read") or {}
-    accepted = progress.get("observedMetrics", {}).get("accepted") or {}
-    operators = progress.get("stateOperators") or []
-    first: Metrics = next((operator for operator in operators if operator.get("operatorName") == DEDUPLICATION), {})
+    counts = counts or {}
     events = read.get("rows", 0) - read.get("rejected", 0)
     return {
         "job": job,
@@ -51,16 +49,15 @@ def metrics_of(progress: Metrics, job: str, output: str) -> Metrics:
         "rows": progress["numInputRows"],
         "rows_per_second": progress.get("processedRowsPerSecond", 0.0),
         "rejected": read.get("rejected", 0),
-        "accepted": accepted.get("rows", events),
-        "late": first.get("numRowsDroppedByWatermark", 0),
-        "duplicates": (first.get("customMetrics") or {}).get("numDroppedDuplicateRows", 0),
+        "accepted": counts.get("accepted", events),
+        "late": counts.get("late", 0),
+        "duplicates": counts.get("duplicates", 0),
         "null_rates": {
             name.removeprefix(NULL_PREFIX): round(count / events, 6) if events else 0.0
             for name, count in read.items()
             if name.startswith(NULL_PREFIX)
         },
-        "state_rows": sum(operator.get("numRowsTotal", 0) for operator in operators),
-        "watermark": progress.get("eventTime", {}).get("watermark"),
+        "watermark": counts.get("watermark"),
         "lag": sum(
             offset - end.get(topic, {}).get(partition, 0)
             for topic, partitions in latest.items()
@@ -76,6 +73,7 @@ class MetricsListener(StreamingQueryListener):
 
     def __init__(self, settings: Settings, kafka: Kafka, job: str, output: str) -> None:
         self.batches: list[Metrics] = []
+        self.counts: dict[int, Metrics] = {}  # by batch, from the end of the batch until Spark tells its progress
         self._job, self._output, self._settings, self._kafka = job, output, settings, kafka
         self._names: set[str] = set()
         self._run_ids: set[str] = set()
@@ -99,7 +97,8 @@ class MetricsListener(StreamingQueryListener):
         progress = json.loads(event.progress.json)
         if progress.get("name") not in self._names:
             return
-        metrics = metrics_of(progress, self._job, self._output)
+        counts = self.counts.pop(progress["batchId"], None)
+        metrics = metrics_of(progress, self._job, self._output, counts)
         self.batches.append(metrics)
         self._attempt("the group", lambda: self._commit(metrics))
         self._attempt("the metrics topic", lambda: self._publish(metrics))

@@ -64,14 +64,15 @@ def store_owner(database: Database, table: str, checkpoint_id: str, batch_id: in
 
 
 def claim_table(database: Database, table: str, checkpoint_id: str) -> None:
-    """A table that is upserted has one writer, too: another one would put sums of other records in its place."""
+    """Make the checkpoint the table's, unless it is another's, which would add the same records a second time."""
     owner = owner_of(database, table)
     if owner is not None and owner[0] != checkpoint_id:
         raise CheckpointError(
             f"table {table} was written with another checkpoint: bring that one back, or set another database"
         )
-    with database.transaction():
-        store_owner(database, table, checkpoint_id, -1)
+    if owner is None:
+        with database.transaction():
+            store_owner(database, table, checkpoint_id, -1)
 
 
 class Strategy(Protocol):

@@ -11,14 +11,13 @@ COUNTERS = {
     "rows": "Records read from the topic",
     "accepted": "Events that passed",
     "rejected": "Records that are no event",
-    "late": "Events behind the watermark",
+    "late": "Events that passed behind the watermark",
     "duplicates": "Events seen before",
 }
 GAUGES = {
     "lag": "Records in the topic after the last batch",
     "duration_ms": "Duration of the last batch",
     "rows_per_second": "Speed of the last batch",
-    "state_rows": "Rows in the state store",
     "batch_id": "Number of the last batch",
 }
 

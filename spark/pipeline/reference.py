@@ -1,5 +1,5 @@
-"""What the jobs should find, computed in plain Python. Rule: nothing here is shared with the jobs but the settings; it
-reads the topic with another client and takes only the watermarks from what Spark reports of its batches.
+"""What the jobs should find, computed in plain Python. Rule: nothing here is shared with the jobs but the settings; the
+records are those of another client, and Spark is only asked which offsets a batch ended at.
 """
 
 from __future__ import annotations
@@ -35,44 +35,55 @@ def seconds(interval: str) -> int:
     return int(match[1]) * UNITS[match[2]]
 
 
-def event_of(value: bytes | None, settings: Settings) -> dict[str, Any] | None:
-    """The event, or None if the record is none."""
+def event_of(record: Any, settings: Settings) -> dict[str, Any] | None:
+    """The event of a record, or None if the record is none."""
     try:
-        event = json.loads(value or b"")
-        event["time"] = datetime.fromisoformat(event[settings.time_column])
-        return event if event[settings.id_column] is not None else None
-    except (ValueError, KeyError, TypeError):
+        event = json.loads((record.value() or b"").decode())
+        json.dumps(event, ensure_ascii=False).encode()  # halves of a pair are no text
+        event["time"] = time_of(event[settings.time_column])
+        written = EPOCH + timedelta(milliseconds=record.timestamp()[1])
+        ahead, behind = (timedelta(seconds=seconds(limit)) for limit in (settings.max_ahead, settings.max_behind))
+        is_event = event[settings.id_column] is not None and written - behind <= event["time"] <= written + ahead
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
+    return event if is_event else None
 
 
-def in_order_of_batches(records: Iterable[Any], batches: Iterable[Mapping[str, Any]]) -> Iterable[tuple[Any, datetime]]:
-    """Records of the topic with the watermark that they are held against, which is that of the batch before theirs."""
+def time_of(value: Any) -> datetime:
+    """A time as text, or as whole seconds since 1970."""
+    return EPOCH + timedelta(seconds=value) if isinstance(value, int) else datetime.fromisoformat(value)
+
+
+def by_batch(records: Iterable[Any], batches: Iterable[Mapping[str, Any]]) -> Iterable[list[Any]]:
+    """The records of each batch, in the order that decides which of two with one id counts."""
     by_place = {(record.partition(), record.offset()): record for record in records}
     done: dict[int, int] = defaultdict(int)
-    watermark = following = EPOCH
     for batch in batches:
-        watermark, following = following, datetime.fromisoformat(batch["watermark"] or EPOCH.isoformat())
+        found = []
         for partitions in batch["end_offsets"].values():
             for name, end in partitions.items():
                 partition = int(name)
-                for offset in range(done[partition], end):
-                    if (partition, offset) in by_place:
-                        yield by_place[partition, offset], watermark
+                places = ((partition, offset) for offset in range(done[partition], end))
+                found += [by_place[place] for place in places if place in by_place]
                 done[partition] = end
+        yield sorted(found, key=lambda record: (record.timestamp()[1], record.partition(), record.offset()))
 
 
 def expected(records: Iterable[Any], batches: Iterable[Mapping[str, Any]], settings: Settings) -> Expected:
-    result = Expected()
-    for record, watermark in in_order_of_batches(records, batches):
-        event = event_of(record.value(), settings)
-        if event is None:
-            result.rejected.add((record.partition(), record.offset()))
-        elif event["time"] <= watermark:
-            result.late += 1
-        elif event[settings.id_column] in result.accepted:
-            result.duplicates += 1
-        else:
-            result.accepted[event[settings.id_column]] = event
+    """What becomes of the records, if no two with one id are further apart than the watermark."""
+    result, newest = Expected(), EPOCH
+    for batch in by_batch(records, batches):
+        bound = newest - timedelta(seconds=seconds(settings.watermark))
+        for record in batch:
+            event = event_of(record, settings)
+            if event is None:
+                result.rejected.add((record.partition(), record.offset()))
+            elif event[settings.id_column] in result.accepted:
+                result.duplicates += 1
+            else:
+                result.accepted[event[settings.id_column]] = event
+                result.late += event["time"] < bound
+                newest = max(newest, event["time"])
     return result
 
 

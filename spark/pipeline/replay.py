@@ -97,7 +97,9 @@ def name_of(topic: str, ranges: Ranges) -> str:
 
 
 def run(context: Context) -> dict[str, Any]:
-    settings, ranges = context.settings, resolve(context)
+    settings = context.settings
+    context.kafka.remember(source_topic(settings))
+    ranges = resolve(context)
     summary = {
         "topic": source_topic(settings),
         "ranges": {partition: list(bounds) for partition, bounds in ranges.items()},
@@ -119,6 +121,7 @@ def _to_topic(context: Context, ranges: Ranges) -> int:
     ready = topics.with_id_header(ordered, "id").persist()
     try:
         written = ready.count()
+        context.kafka.require_same_topics()
         if written:
             topics.append(ready, settings, settings.to_topic)
     finally:
@@ -134,11 +137,14 @@ def _to_table(context: Context, ranges: Ranges) -> dict[str, Any]:
     path = f"{folder}/replay={name_of(source_topic(settings), ranges)}"
     records = topics.read_range(spark, settings, source_topic(settings), ranges)
     accepted = events.parse(records, schema, settings).where(F.col(events.REASON).isNull())
-    rows = accepted.dropDuplicates([settings.id_column]).withColumn(date, F.to_date(F.col(settings.time_column)))
+    rows = events.first_of_each_id(accepted, settings.id_column).withColumn(
+        date, F.to_date(F.col(settings.time_column))
+    )
     columns = [*(field.name for field in schema.fields), *events.ORIGIN, date]
     files, unfinished = Files(spark), f"{folder}/_unfinished-{name_of(path, ranges)}"
     files.recover_folder(path)
     files.delete(unfinished)
     rows.select(*columns).write.partitionBy(date).parquet(unfinished)
+    context.kafka.require_same_topics()
     files.replace_folder(unfinished, path)
     return {"to_path": path, "written": spark.read.schema(rows.select(*columns).schema).parquet(path).count()}

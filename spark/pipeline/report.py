@@ -34,7 +34,7 @@ SPAN = "event time (without the sparse windows at either end)"
 FEW_BATCHES = 6
 FEW_WINDOWS = 4
 FEW_BARS = 12
-SUMS = ("rows", "accepted", "duplicates", "late", "rejected")
+SUMS = ("rows", "accepted", "late", "duplicates", "rejected")
 
 
 def reads(settings: Settings) -> list[str]:
@@ -143,7 +143,7 @@ def heights_of(numbers: list[int], heights: list[float]) -> dict[str, float]:
 
 
 def left_out(jobs: dict[str, Batches]) -> Callable[[Any], None]:
-    """In percent, and without what was accepted: beside that, nobody would see the rest."""
+    """In percent, and without what was accepted in time: beside that, nobody would see the rest."""
 
     def draw(axes: Any) -> None:
         rows = [max(1, sum(batch["rows"] for batch in batches)) for batches in jobs.values()]
@@ -241,7 +241,7 @@ def page(batches: Batches, windows: Windows) -> str:
         summary_table(jobs),
         figure(per_batch(jobs, "rows_per_second"), "Throughput", "batch", "records/s"),
         figure(per_batch(jobs, "lag"), "Lag after each batch", "batch", "records"),
-        figure(left_out(jobs), "Records that were not accepted", "% of the job's records", ""),
+        figure(left_out(jobs), "Records that came late, came twice or were rejected", "% of the job's records", ""),
         "<h2>Nulls</h2>",
         null_table(jobs),
     ]
@@ -270,7 +270,10 @@ def read_windows(settings: Settings) -> Windows:
         if not database.columns(TABLE):
             return []
         return [
-            tuple(row) for row in database.execute(f'SELECT window_start, group_value, events, total FROM "{TABLE}"')
+            (start, group, events, float(total))
+            for start, group, events, total in database.execute(
+                f'SELECT window_start, group_value, events, total FROM "{TABLE}"'
+            )
         ]
     finally:
         database.close()

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pipeline.context import Context
 from pipeline.errors import (
     BrokerUnreachable,
+    CheckpointError,
     DataLoss,
     JobFailed,
     PipelineError,
@@ -24,7 +25,7 @@ from pipeline.errors import (
 )
 from pipeline.listener import Metrics, MetricsListener
 
-Process = Callable[[DataFrame, int], None]
+Process = Callable[[DataFrame, int], dict[str, Any] | None]
 POLL_S = 0.1
 TOLD_TIMEOUT_S = 10.0
 RECORDS_ARE_GONE = (
@@ -38,6 +39,7 @@ MEANINGS: list[tuple[str, type[PipelineError], str]] = [
         DataLoss,
         RECORDS_ARE_GONE,
     ),
+    (r"RecordTooLarge", JobFailed, "a record is larger than the topic or the producer takes (kafka: max.request.size)"),
     (r"MALFORMED_RECORD|Malformed records|CSV header does not conform", SchemaError, "a file is not of the schema"),
     (r"UnknownTopicOrPartition|UNKNOWN_TOPIC", UnknownTopic, "a topic of the job is gone"),
     (
@@ -46,7 +48,6 @@ MEANINGS: list[tuple[str, type[PipelineError], str]] = [
         "the brokers stopped answering",
     ),
     (r"Failed to find (the )?data source: kafka", SettingsError, "Spark runs without its Kafka connector; see jars"),
-    (r"STATE_STORE_\w*SCHEMA|StateSchemaNotCompatible", SchemaError, "the checkpoint's state has another schema"),
 ]
 
 
@@ -75,17 +76,17 @@ def run_stream(
     checkpoint: str | None,
     *,
     output: str,
-    mode: str = "append",
 ) -> list[Metrics]:
     """Run until there is no more (available-now), or until `context.stop`; the metrics of the batches.
 
-    `output` is the name of what `process` writes: it tells runs of the same job apart.
+    `process` may return what it counted in the batch, for the metrics. `output` is the name of what it writes: it
+    tells runs of the same job apart.
     """
     failure: list[PipelineError] = []
 
     def on_batch(batch: DataFrame, batch_id: int) -> None:
         try:
-            process(batch, batch_id)
+            listener.counts[batch_id] = process(batch, batch_id) or {}
         except PipelineError as error:
             failure.append(error)
             raise
@@ -95,9 +96,7 @@ def run_stream(
     listener.watch(name)
     context.spark.streams.addListener(listener)
     try:
-        writer = _with_trigger(
-            frame.writeStream.outputMode(mode).foreachBatch(on_batch).queryName(name), context.settings.trigger
-        )
+        writer = _with_trigger(frame.writeStream.foreachBatch(on_batch).queryName(name), context.settings.trigger)
         writer = writer.option("checkpointLocation", checkpoint) if checkpoint else writer
         query = writer.start()
         try:
@@ -106,10 +105,23 @@ def run_stream(
             query.stop()
             listener.wait_until_told(TOLD_TIMEOUT_S)
     except (StreamingQueryException, Py4JJavaError, PySparkException) as error:
-        raise (failure[0] if failure else in_words(error)) from error
+        raise (failure[0] if failure else _reason(context, error)) from error
     finally:
         context.spark.streams.removeListener(listener)
     return listener.batches
+
+
+def _reason(context: Context, error: Exception) -> PipelineError:
+    """Return what ended the stream; offsets that a topic does not have may be those of an earlier one of its name."""
+    meaning = in_words(error)
+    if isinstance(meaning, DataLoss | UnknownTopic):
+        try:
+            context.kafka.require_same_topics()
+        except CheckpointError as replaced:
+            return replaced
+        except PipelineError:
+            pass  # what Spark says comes first
+    return meaning
 
 
 def _with_trigger(writer: Any, trigger: str) -> Any:

@@ -1,11 +1,21 @@
-"""The Spark session. Rule: under spark-submit only what the submit left open is set, so the same command runs on a
-laptop and on a cluster.
+"""The Spark session. Rule: what the person has set stays as it is, wherever it is set: by spark-submit, in
+spark-defaults.conf, in a file of log4j2, in PYSPARK_SUBMIT_ARGS, or in the setting `spark`. So the same command runs on
+a laptop and on a cluster.
+
+Log, UI and progress bars are quiet only where `python -m pipeline` starts Spark itself and nobody has said otherwise.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
+import re
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
+import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.sql import SparkSession
@@ -18,7 +28,11 @@ QUICK = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
 }
-CONNECTOR_GIVEN = ("spark.jars", "spark.jars.packages")
+QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
+PROPERTY = re.compile(r"^[ \t]*([^\s#!=:]+)[ \t]*[=: \t][ \t]*(.*?)[ \t\r]*$", re.MULTILINE)
+SUBMIT_OPTIONS = {"--jars": "spark.jars", "--packages": "spark.jars.packages", "--master": "spark.master"}
+SPARKS_OWN_LOG = re.compile(r"org/apache/spark/log4j2[\w-]*\.properties$")  # inside its jar
+JARS, CONNECTOR = ("spark.jars", "spark.jars.packages"), "spark-sql-kafka"
 # How checkpoints are written. Spark's usual way starts a process or two (chmod, readlink) for every file on a local
 # disk, tens of milliseconds of each batch; its other one, for object stores, can rely on a local rename just as well.
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
@@ -27,39 +41,78 @@ STREAMING = "org.apache.spark.sql.execution.streaming"
 
 
 def build_session(settings: Settings, name: str) -> SparkSession:
-    submitted = submitted_settings()
+    is_submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # spark-submit's JVM waits for this process
+    given = (submitted_settings() if is_submitted else launch_settings()) | settings.spark
     builder = SparkSession.builder.appName(f"pipeline-{name}")
-    master = settings.master or submitted.get("spark.master", "local[*]")
-    if settings.master or not submitted.contains("spark.master"):
+    master = settings.master or given.get("spark.master", "local[*]")
+    if settings.master or "spark.master" not in given:
         builder = builder.master(master)
-    if settings.jars or not any(submitted.contains(key) for key in CONNECTOR_GIVEN):
-        builder = builder.config("spark.jars", ",".join(connector_jars(settings.jars)))
-    for key, value in defaults(settings, str(master)).items():
-        if not submitted.contains(key):
-            builder = builder.config(key, value)
-    for key, value in settings.spark.items():
+    ours = {
+        key: value for key, value in defaults(settings, master, is_submitted=is_submitted).items() if key not in given
+    }
+    for key, value in (ours | settings.spark | connector_setting(settings, given, is_submitted=is_submitted)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel(os.environ.get("PIPELINE_LOG_LEVEL", "OFF"))
+    if not (is_submitted or "spark.log.level" in given or has_own_log(session)):
+        session.sparkContext.setLogLevel("OFF")
     return session
 
 
-def submitted_settings() -> SparkConf:
-    """What spark-submit and its spark-defaults.conf have set; nothing where Python was started first."""
-    if "PYSPARK_GATEWAY_PORT" in os.environ:  # a JVM waits for this process, and knows: without it, a conf is empty
-        SparkContext._ensure_initialized()
-    return SparkConf()
+def connector_setting(settings: Settings, given: Mapping[str, str], *, is_submitted: bool) -> dict[str, str]:
+    """Return the connector's jars beside those that are given; nothing where the connector is among these.
+
+    A submit that gives any jars or packages is taken to give the connector, whatever their names are.
+    """
+    jars = [given[key] for key in JARS if key in given]
+    if not settings.jars and (any(CONNECTOR in text for text in jars) or (is_submitted and jars)):
+        return {}
+    others = [given["spark.jars"]] if "spark.jars" in given else []
+    return {"spark.jars": ",".join([*others, *connector_jars(settings.jars)])}
 
 
-def defaults(settings: Settings, master: str) -> dict[str, str]:
+def submitted_settings() -> dict[str, str]:
+    """What spark-submit and its spark-defaults.conf have set."""
+    SparkContext._ensure_initialized()  # the JVM knows: without it, a conf is empty
+    return dict(SparkConf().getAll())
+
+
+def launch_settings() -> dict[str, str]:
+    """What spark-defaults.conf and PYSPARK_SUBMIT_ARGS set for a JVM that is not there yet."""
+    folder = os.environ.get("SPARK_CONF_DIR") or Path(
+        os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent, "conf"
+    )
+    file = Path(folder, "spark-defaults.conf")
+    found = dict(PROPERTY.findall(file.read_text())) if file.exists() else {}
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument("--conf", "-c", action="append", default=[])
+    for option in SUBMIT_OPTIONS:
+        parser.add_argument(option)
+    options, _ = parser.parse_known_args(shlex.split(os.environ.get("PYSPARK_SUBMIT_ARGS", "")))
+    found |= {key: value for key, _, value in (text.partition("=") for text in options.conf)}
+    given = {key: getattr(options, option.lstrip("-")) for option, key in SUBMIT_OPTIONS.items()}
+    return found | {key: value for key, value in given.items() if value is not None}
+
+
+def has_own_log(session: SparkSession) -> bool:
+    """Whether the JVM's log is set up by a file that is not Spark's own."""
+    jvm: Any = session.sparkContext._jvm
+    source = (
+        jvm.org.apache.logging.log4j.LogManager.getContext(False)
+        .getConfiguration()
+        .getConfigurationSource()
+        .getLocation()
+    )
+    return source is not None and not SPARKS_OWN_LOG.search(source)
+
+
+def defaults(settings: Settings, master: str, *, is_submitted: bool) -> dict[str, str]:
     everywhere = {
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.streaming.metricsEnabled": "false",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
         "spark.sql.streaming.stopTimeout": "30000",
     }
+    if not is_submitted:
+        everywhere |= QUIET
     if is_local(settings.data_dir):
         package = f"{STREAMING}.checkpointing" if PYSPARK_VERSION >= "4.1" else STREAMING
         everywhere[CHECKPOINT_FILES] = f"{package}.{LOCAL_CHECKPOINT_FILES}"

@@ -25,7 +25,9 @@ EVENT_SCHEMA = (
 JOBS = ("generate", "ingest", "silver", "aggregate", "store", "replay", "compacted", "report", "demo")
 TABLE_NAME = re.compile(r"\w+")  # it is also part of a path
 OWN_TABLES = ("windows", "pipeline_offsets", "pipeline_progress")
-INTERVAL = re.compile(r"\d+ (millisecond|second|minute|hour|day)s?")
+INTERVAL = re.compile(r"(\d+) (millisecond|second|minute|hour|day)s?")
+UNITS_S = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
+MOST_WATERMARK_S = 3650 * 86400
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -58,7 +60,7 @@ class Settings:
         default_factory=dict, metadata=about("a config of Spark, such as spark.executor.memory=4g")
     )
     jars: str = setting("", "the connector's jars with commas between; none: found or fetched for this pyspark")
-    shuffle_partitions: int = setting(4, "partitions of a shuffle, so also of the state; fixed by the first run")
+    shuffle_partitions: int = setting(4, "partitions of a shuffle")
 
     # Topics
     bronze_topic: str = setting("events", "the raw events", "ingest silver aggregate store replay demo")
@@ -73,6 +75,12 @@ class Settings:
     id_column: str = setting("event_id", "tells events apart: text, whole number or time", "silver aggregate replay")
     time_column: str = setting("event_time", "when an event happened", "silver aggregate store replay")
     date_column: str = setting("date", "what tables are partitioned by: the event's date", "silver replay")
+    max_ahead: str = setting(
+        "1 day", "an event further ahead of its record's timestamp is refused", "silver aggregate store replay"
+    )
+    max_behind: str = setting(
+        "18250 days", "an event further behind its record's timestamp is refused", "silver aggregate store replay"
+    )
     key_column: str = setting("user_id", "key of the records", "ingest")
     group_column: str = setting("country", "windows are counted per value of this column", "aggregate")
     value_column: str = setting("amount", "the number that windows add up", "aggregate")
@@ -85,7 +93,11 @@ class Settings:
     starting_offsets: str = setting(
         "earliest", "where a first run begins", choices=("earliest", "latest"), jobs="silver aggregate store"
     )
-    watermark: str = setting("10 minutes", "how late an event may be", "silver aggregate")
+    watermark: str = setting(
+        "1 day",
+        "an event further behind the newest counts as late; ids are looked for as far around",
+        "silver aggregate",
+    )
     window: str = setting("5 minutes", "length of a window", "aggregate")
     fail_on_data_loss: bool = setting(True, "end when records are gone before they were read", "silver aggregate store")
     isolation_level: str = setting(
@@ -248,8 +260,10 @@ def _checked(settings: Settings) -> Settings:
             raise SettingsError(f"{name} has to be at least 0 and below 1")
     if settings.trigger not in ("available-now", "asap"):
         _require_interval(settings.trigger, "trigger", "available-now, asap, or an interval like '5 seconds'")
-    for name in ("watermark", "window"):
+    for name in ("watermark", "window", "max_ahead", "max_behind"):
         _require_interval(getattr(settings, name), name, "an interval like '5 minutes'")
+    if seconds_of(settings.watermark) > MOST_WATERMARK_S:
+        raise SettingsError("watermark has to be at most 3650 days: ids are looked for as far around")
     if not TABLE_NAME.fullmatch(settings.table):
         raise SettingsError(f"table is {settings.table!r}, and can have letters, digits and underscores")
     if settings.table.lower() in OWN_TABLES:
@@ -273,3 +287,11 @@ def _require_different_topics(settings: Settings) -> None:
 def _require_interval(text: str, name: str, words: str) -> None:
     if not INTERVAL.fullmatch(text):
         raise SettingsError(f"{name} is {text!r}, and can be {words}")
+
+
+def seconds_of(interval: str) -> float:
+    """Return `10 minutes` in seconds."""
+    match = INTERVAL.fullmatch(interval)
+    if match is None:
+        raise SettingsError(f"{interval!r} is no interval")
+    return int(match[1]) * UNITS_S[match[2]]

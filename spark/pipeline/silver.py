@@ -1,7 +1,5 @@
-"""Bronze to silver. Rule: every record of the topic ends as a row of the table, as a dead letter with its reason, as a
-duplicate, or as late, and a batch that is repeated after a crash replaces what it had written.
-
-The table is Parquet, partitioned by date and batch: a batch owns its folders, so writing it again is overwriting it.
+"""Bronze to silver. Rule: every record of the topic ends as a row of the table, as a dead letter with its reason, or as
+a duplicate, and a batch that is repeated after a crash replaces what it had written (see `ledger.py`).
 """
 
 from __future__ import annotations
@@ -13,14 +11,14 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipeline import checkpoints, events, topics
+from pipeline import checkpoints, events, letters, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
+from pipeline.ledger import BATCH, Ledger, LedgerNames
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 
 JOB = "silver"
-BATCH = "batch"
 
 
 def reads(settings: Settings) -> list[str]:
@@ -35,49 +33,40 @@ def table_path(settings: Settings) -> str:
     return settings.path("silver")
 
 
-def dead_letters(rejected: DataFrame) -> DataFrame:
-    """The records as they came, with the reason and where they are from added to their headers."""
-    own = [topics.header("reason", F.col(events.REASON))]
-    own += [topics.header(f"source-{name.removeprefix('_')}", F.col(name)) for name in events.ORIGIN]
-    headers = topics.with_headers(F.col("_headers"), own).alias("headers")
-    return rejected.select(F.col("_key").alias("key"), F.col("_value").alias("value"), headers, events.SOURCE_ID)
-
-
 class Silver:
     """What is done with a batch."""
 
-    def __init__(self, context: Context, schema: StructType) -> None:
-        self._context = context
-        self._settings = context.settings
+    def __init__(self, context: Context, schema: StructType, letter_limit: int) -> None:
+        settings = context.settings
+        self._context, self._letter_limit = context, letter_limit
+        self._settings = settings
         self._columns = [field.name for field in schema.fields]
+        names = LedgerNames(settings.id_column, settings.time_column, settings.date_column)
+        read_again = StructType([field for field in schema.fields if field.name in (names.id, names.time)])
+        columns = [*self._columns, *events.ORIGIN]
+        self.ledger = Ledger(context, table_path(settings), names, columns, read_again)
         self._first = True  # only the first batch of a run can be one that was begun before
 
-    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+    def __call__(self, batch: DataFrame, batch_id: int) -> dict[str, Any]:
         batch.persist()
         try:
-            counts = {row[0]: row[1] for row in batch.groupBy(F.col(events.REASON).isNull()).count().collect()}
-            if counts.get(True):
-                self._write_table(batch.where(F.col(events.REASON).isNull()), batch_id)
-            if counts.get(False):
-                self._write_dead_letters(batch.where(F.col(events.REASON).isNotNull()))
+            found = batch.where(F.col(events.REASON).isNull()).select(*self._columns, "_timestamp", *events.ORIGIN)
+            added = self.ledger.add(found, batch_id)
+            rejected = batch.where(F.col(events.REASON).isNotNull())
+            if not rejected.isEmpty():
+                self._write_dead_letters(rejected)
         finally:
             batch.unpersist()
         self._first = False
-
-    def _write_table(self, accepted: DataFrame, batch_id: int) -> None:
-        date = F.to_date(F.col(self._settings.time_column)).alias(self._settings.date_column)
-        rows = accepted.select(*self._columns, *events.ORIGIN, date, F.lit(batch_id).cast("long").alias(BATCH))
-        writer = rows.write.mode("overwrite").option("partitionOverwriteMode", "dynamic")
-        writer.partitionBy(self._settings.date_column, BATCH).parquet(table_path(self._settings))
+        return added.counts
 
     def _write_dead_letters(self, rejected: DataFrame) -> None:
-        topic, letters = self._settings.dead_letter_topic, dead_letters(rejected)
+        topic = self._settings.dead_letter_topic
+        dead = letters.dead_letters(rejected, self._letter_limit)
         if self._first:
             context = self._context
-            letters = topics.without_present(
-                context.spark, self._settings, context.kafka, letters, topic, events.SOURCE_ID
-            )
-        topics.append(topics.with_id_header(letters, events.SOURCE_ID), self._settings, topic)
+            dead = topics.without_present(context.spark, self._settings, context.kafka, dead, topic, events.SOURCE_ID)
+        topics.append(topics.with_id_header(dead, events.SOURCE_ID), self._settings, topic)
 
 
 def check_table(context: Context, schema: StructType) -> None:
@@ -104,10 +93,14 @@ def run(context: Context) -> dict[str, Any]:
     claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
     checkpoints.check_output(context, claim.id, table_path(settings))
     context.kafka.ensure_topic(settings.dead_letter_topic)
+    letter_limit = letters.limit(settings, context.kafka)
     claim.take()
     checkpoints.take_output(context, claim.id, table_path(settings))
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
-    parsed = events.observe_read(events.parse(records, schema, settings), schema)
-    frame = events.observe_accepted(events.deduplicated(parsed, settings))
-    batches = run_stream(context, JOB, frame, Silver(context, schema), checkpoint, output=table_path(settings))
+    frame = events.observe_read(events.parse(records, schema, settings), schema)
+    process = Silver(context, schema, letter_limit)
+    try:
+        batches = run_stream(context, JOB, frame, process, checkpoint, output=table_path(settings))
+    finally:
+        process.ledger.close()
     return {**totals(batches), "table": table_path(settings), "batches_metrics": batches}

@@ -44,19 +44,21 @@ class Writer:
     """What is done with a batch."""
 
     def __init__(
-        self, settings: Settings, database: Database, strategy: Strategy, schema: StructType, topic_id: str
+        self, context: Context, database: Database, strategy: Strategy, schema: StructType, topic_id: str
     ) -> None:
-        self._table, self._topic, self._topic_id = settings.table, settings.bronze_topic, topic_id
+        self._kafka, self._topic_id = context.kafka, topic_id
+        self._table, self._topic = context.settings.table, context.settings.bronze_topic
         self._database, self._strategy, self._schema = database, strategy, schema
         self._names = [field.name for field in schema.fields]
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         if self._strategy.is_done(batch_id):
             return
-        rows = batch.select(*events.ORIGIN, events.REASON, F.col("_value").cast("string"), *self._columns()).collect()
+        rows = batch.select(*events.ORIGIN, events.REASON, events.as_text("_value"), *self._columns()).collect()
         offsets: dict[int, int] = {}
         for row in rows:
             offsets[row[1]] = max(offsets.get(row[1], 0), row[2] + 1)
+        self._kafka.require_same_topics()
         with self._database.transaction():
             self._insert(rows)
             store_offsets(self._database, self._table, self._topic, self._topic_id, offsets)
@@ -87,14 +89,14 @@ def run(context: Context) -> dict[str, Any]:
     database = open_database(settings.database_url)
     try:
         ensure_tables(database)
-        topic_id = context.kafka.topic_id(settings.bronze_topic)
+        topic_id = context.kafka.remember(settings.bronze_topic)
         require_same_topic(database, settings.table, settings.bronze_topic, topic_id)
         strategy = STRATEGIES[settings.offsets](context, database)
         ensure_event_tables(database, settings.table, schema)
         starting = begin(context, database, strategy, topic_id)
         records = topics.read_stream(context.spark, settings, settings.bronze_topic, starting)
         frame = events.observe_read(events.parse(records, schema, settings), schema)
-        writer = Writer(settings, database, strategy, schema, topic_id)
+        writer = Writer(context, database, strategy, schema, topic_id)
         batches = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table)
     finally:
         database.close()

@@ -16,6 +16,10 @@ from pipeline.settings import Settings
 ID_HEADER = "pipeline-id"
 HEADERS = "array<struct<key: string, value: binary>>"
 EARLIEST = -2
+# Kafka's admin client, which Spark asks for offsets, sticks to a leader that has died until its call is over: 60 s by
+# default. Here a call is over after 15 s, and is repeated for as long as before: 12 times and not 3.
+FAILOVER_TIMEOUTS = ("request.timeout.ms", "default.api.timeout.ms")
+FAILOVER = {"fetchOffset.numRetries": "12", **{f"kafka.{name}": "15000" for name in FAILOVER_TIMEOUTS}}
 
 
 def _options(settings: Settings, topic: str) -> dict[str, str]:
@@ -26,6 +30,7 @@ def _options(settings: Settings, topic: str) -> dict[str, str]:
         "kafka.isolation.level": settings.isolation_level,
         "groupIdPrefix": "pipeline",
         "includeHeaders": "true",
+        **({} if settings.kafka.keys() & FAILOVER_TIMEOUTS else FAILOVER),
         **{f"kafka.{key}": value for key, value in settings.kafka.items()},
     }
 

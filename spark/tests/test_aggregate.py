@@ -20,7 +20,9 @@ def test_windows_over_two_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The second run begins with a batch that an earlier one had only half written."""
-    settings = make_settings(events=1200, late_share=0.05, broken_share=0.02, max_offsets_per_trigger=350)
+    settings = make_settings(
+        events=1200, late_share=0.05, broken_share=0.02, max_offsets_per_trigger=350, watermark="10 minutes"
+    )
     make_topic(settings.bronze_topic, 2)
     lines = [line.encode() for line in Generator(settings).lines()]
     context = make_context(settings)

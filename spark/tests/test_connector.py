@@ -1,12 +1,15 @@
 """The connector's jars: given, found, and missing in words."""
 
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from pyspark import __version__
 
 from pipeline import connector, jars
 from pipeline.errors import SettingsError
+from pipeline.java import CHECKOUT
 
 
 def test_jars_that_are_given(tmp_path: Path) -> None:
@@ -32,15 +35,22 @@ def test_outside_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         connector.connector_jars()
 
 
-def test_a_version_that_nobody_tried() -> None:
-    with pytest.raises(jars.JarsError, match=r"pyspark 4.1.0 is none of 3.5.7, 4.0.0, 4.2.0, 4.3.0"):
-        jars.spark_connector_jars("4.1.0")
+@pytest.mark.parametrize("version", ["3.5.0", "3.5.9", "4.0.0", "4.0.5", "4.2.0", "4.2.1", "4.3.0", "4.1.4", "4.4.0"])
+def test_every_version_that_may_be_installed_has_a_connector(version: str) -> None:
+    """`pyproject.toml` says which versions may be."""
+    allowed = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["spark"]
+    (wanted,) = (Requirement(text) for text in allowed if text.startswith("pyspark"))
+    if not wanted.specifier.contains(version):
+        with pytest.raises(jars.JarsError, match=f"pyspark {version} is of none of the lines 3.5, 4.0, 4.2, 4.3"):
+            jars.connector_coordinates(version)
+        return
+    names = [coordinate.split(":")[1].split("_")[0] for coordinate in jars.connector_coordinates(version)]
+    assert names == ["spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2"]
 
 
-def test_four_jars_each() -> None:
-    for coordinates in jars.SPARK_CONNECTORS.values():
-        names = [coordinate.split(":")[1].split("_")[0] for coordinate in coordinates]
-        assert names == ["spark-sql-kafka-0-10", "spark-token-provider-kafka-0-10", "kafka-clients", "commons-pool2"]
+def test_the_version_that_is_tested_by_default_is_the_one_that_jars_are_fetched_for() -> None:
+    tested = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["interop"]
+    assert f"pyspark=={jars.SPARK_VERSION}" in tested
 
 
 def test_the_installed_version_has_its_own() -> None:

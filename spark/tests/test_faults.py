@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -10,9 +11,9 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from pipeline import silver, store
+from pipeline import aggregate, silver, store, topics
 from pipeline.database import open_database
-from pipeline.errors import CheckpointError, DataLoss
+from pipeline.errors import CheckpointError, DataLoss, PipelineError, StoreError
 from pipeline.settings import Settings
 
 pytestmark = pytest.mark.spark
@@ -76,6 +77,31 @@ def test_partitions_are_added(
     assert job.stop()["rows"] == 9
 
 
+def test_partitions_are_added_after_an_interrupted_batch(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, admin: AdminClient,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Spark repeats the batch by the offsets of its checkpoint, which know nothing of the partitions that came after.
+
+    The connector 4.0.0 fails at every restart (SPARK-53560).
+    """
+    settings = make_settings()
+    topic = make_topic(settings.bronze_topic)
+    put(topic, [event(n) for n in range(5)])
+    with monkeypatch.context() as patch:
+        patch.setattr(store.Writer, "__call__", pull_the_plug)
+        with pytest.raises(PipelineError, match="the plug was pulled"):
+            store.run(make_context(settings))
+    admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+    put(topic, [{"value": event(5 + n), "partition": n} for n in range(3)])
+    store.run(make_context(settings))
+    assert stored(settings) == {f"e{n}" for n in range(8)}
+
+
+def pull_the_plug(*_: Any) -> None:
+    raise PipelineError("the plug was pulled")
+
+
 def test_records_are_deleted_under_the_reader(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, admin: AdminClient
 ) -> None:
@@ -111,6 +137,50 @@ def test_a_topic_that_was_made_anew(
             job(make_context(dataclasses.replace(own, fail_on_data_loss=False)))
     for own in stored_by:
         assert stored(own) == {f"e{n}" for n in range(5)}
+
+
+def test_a_call_to_a_dead_leader_ends_soon(settings: Settings) -> None:
+    """Kafka's clients refuse one of the two limits without the other, so a limit of the person's replaces both."""
+    ours = topics._options(settings, "orders")
+    assert {ours["kafka.request.timeout.ms"], ours["kafka.default.api.timeout.ms"]} == {"15000"}
+    theirs = topics._options(dataclasses.replace(settings, kafka={"request.timeout.ms": "40000"}), "orders")
+    assert (theirs["kafka.request.timeout.ms"], "kafka.default.api.timeout.ms" in theirs) == ("40000", False)
+    assert "fetchOffset.numRetries" not in theirs
+
+
+def written(job: ModuleType, settings: Settings, spark: SparkSession) -> int:
+    """How many events are in what the job writes."""
+    if job is silver:
+        table = Path(silver.table_path(settings))
+        return spark.read.parquet(str(table)).count() if any(table.glob("date=*/batch=*/*.parquet")) else 0
+    if job is store:
+        return len(stored(settings))
+    database = open_database(settings.database_url)
+    try:
+        return int(database.execute("SELECT coalesce(sum(events), 0) FROM windows")[0][0])
+    except StoreError:  # there is no table yet
+        return 0
+    finally:
+        database.close()
+
+
+@pytest.mark.parametrize("job", [silver, aggregate, store], ids=["silver", "aggregate", "store"])
+def test_a_topic_that_is_made_anew_under_a_running_job(
+    job: ModuleType, make_settings: Any, make_context: Any, make_topic: Any, start_job: Any, put: Any, event: Any,
+    admin: AdminClient, spark: SparkSession,
+) -> None:  # fmt: skip
+    """The new topic has more records than were read of the old one, so to Spark it is the old one with new records."""
+    settings = make_settings(trigger="8 seconds")
+    topic = make_topic(settings.bronze_topic)
+    put(topic, [event(n) for n in range(10)])
+    running = start_job(job.run, make_context(settings))
+    running.until(lambda: written(job, settings, spark) == 10)
+    admin.delete_topics([topic])[topic].result(30)
+    make_topic(topic)
+    put(topic, [event(n) for n in range(100, 115)])
+    with pytest.raises(CheckpointError, match=f"topic {topic} was deleted and made anew while the job read it"):
+        running.result.result(60)
+    assert written(job, settings, spark) == 10
 
 
 def test_a_stream_ends_between_batches(

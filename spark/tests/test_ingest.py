@@ -1,6 +1,7 @@
 """Files to a topic: formats, partitions, order, and runs that are repeated."""
 
 import csv
+import dataclasses
 import json
 from importlib.util import find_spec
 from itertools import pairwise
@@ -163,6 +164,23 @@ def test_files_that_differ(make_settings: Any, make_context: Any, tmp_path: Path
             ingest.run(make_context(tables))
         assert isinstance(in_words(refused.value), SchemaError), refused.value
     assert len(records(tables)) == 2
+
+
+def test_folders_with_the_same_names_and_lines(make_settings: Any, make_context: Any, tmp_path: Path) -> None:
+    """The layout of Hive's and Spark's tables, and one of plain folders; the folder may be moved as a whole."""
+    lines = "".join(json.dumps({"user_id": f"u{n}", "line": n}) + "\n" for n in range(10))
+    folder = tmp_path / "in put"
+    for name in ("dt=1/part-00000", "dt=2/part-00000", "2024/05/part-00000", "part-00000"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(lines)
+    settings = make_settings(input=str(folder), input_format="jsonl")
+    assert ingest.run(make_context(settings))["written"] == 40
+    sources = {dict(record.headers())["source"] for record in records(settings)}
+    assert sources == {b"dt=1/part-00000", b"dt=2/part-00000", b"2024/05/part-00000", b"part-00000"}
+    folder.rename(tmp_path / "elsewhere")
+    for path in (tmp_path / "elsewhere", tmp_path / "elsewhere" / "dt=*", tmp_path / "else*" / "dt=1"):
+        moved = dataclasses.replace(settings, input=str(path))
+        assert ingest.run(make_context(moved))["written"] == (0 if "*" not in str(path.parent) else 10)
 
 
 def test_a_record_of_somebody_else_is_no_reason_to_leave_out_ours(

@@ -18,27 +18,23 @@ from pipeline.prometheus import Totals
 PROGRESS = {
     "id": "q", "runId": "r", "batchId": 3, "timestamp": "2024-05-01T00:00:00Z", "numInputRows": 10,
     "processedRowsPerSecond": 5.0, "durationMs": {"triggerExecution": 2000},
-    "eventTime": {"watermark": "2024-05-01T00:00:00.000Z"},
-    "stateOperators": [
-        {"operatorName": "dedupeWithinWatermark", "numRowsTotal": 7, "numRowsDroppedByWatermark": 2,
-         "customMetrics": {"numDroppedDuplicateRows": 1}},
-        {"operatorName": "stateStoreSave", "numRowsTotal": 4, "numRowsDroppedByWatermark": 1},
-    ],
     "sources": [
         {"startOffset": None, "endOffset": '{"t": {"0": 10, "1": 5}}', "latestOffset": {"t": {"0": 12, "1": 9}}},
     ],
-    "observedMetrics": {"read": {"rows": 10, "rejected": 2, "null_amount": 4}, "accepted": {"rows": 5}},
+    "observedMetrics": {"read": {"rows": 10, "rejected": 2, "null_amount": 4}},
 }  # fmt: skip
+COUNTS = {"accepted": 5, "late": 2, "duplicates": 3, "watermark": "2024-05-01T00:00:00+00:00"}
 
 
 def test_a_progress_in_one_object() -> None:
-    metrics = metrics_of(PROGRESS, "silver", "table")
+    metrics = metrics_of(PROGRESS, "silver", "table", COUNTS)
     assert (metrics["job"], metrics["output"]) == ("silver", "table")
     assert metrics["lag"] == 6
     assert metrics["null_rates"] == {"amount": 0.5}
     assert metrics["end_offsets"] == {"t": {"0": 10, "1": 5}}
-    counts = [metrics[name] for name in ("rows", "accepted", "rejected", "late", "duplicates", "state_rows")]
-    assert counts == [10, 5, 2, 2, 1, 11]
+    counts = [metrics[name] for name in ("rows", "accepted", "rejected", "late", "duplicates", "watermark")]
+    assert counts == [10, 5, 2, 2, 3, "2024-05-01T00:00:00+00:00"]
+    assert metrics_of(PROGRESS, "store", "table")["accepted"] == 8, "a job that counts nothing takes every event"
 
 
 def test_a_progress_without_anything() -> None:

@@ -45,6 +45,8 @@ def test_types() -> None:
         ("table", "Windows", "windows, pipeline_offsets, pipeline_progress are the pipeline's own"),
         ("metrics_topic", "events", "bronze_topic and metrics_topic are both events, and have to be different topics"),
         ("dead_letter_topic", "events", "bronze_topic and dead_letter_topic are both events"),
+        ("watermark", "3651 days", "watermark has to be at most 3650 days"),
+        ("max_ahead", "soon", "max_ahead is 'soon', and can be an interval like '5 minutes'"),
         ("max_offsets_per_trigger", "-1", "max_offsets_per_trigger has to be at least 0"),
     ],
 )

@@ -2,6 +2,7 @@
 schema."""
 
 import dataclasses
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from pipeline import reference, silver
 from pipeline.context import Context
-from pipeline.errors import CheckpointError, PipelineError, SchemaError
-from pipeline.events import EMPTY, NOT_OF_SCHEMA
+from pipeline.errors import CheckpointError, PipelineError, SchemaError, SettingsError
+from pipeline.events import EMPTY, NOT_OF_SCHEMA, NOT_TEXT
 from pipeline.generate import Generator
+from pipeline.ledger import Ledger
 from pipeline.settings import EVENT_SCHEMA, Settings
 
 pytestmark = pytest.mark.spark
@@ -43,7 +45,9 @@ def letters(context: Context) -> dict[tuple[int, int], str]:
 def test_every_record_has_its_place(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession
 ) -> None:
-    settings = make_settings(events=1500, late_share=0.05, broken_share=0.03, max_offsets_per_trigger=500)
+    settings = make_settings(
+        events=1500, late_share=0.05, broken_share=0.03, max_offsets_per_trigger=500, watermark="10 minutes"
+    )
     make_topic(settings.bronze_topic, 2)
     lines = list(Generator(settings).lines())
     put(settings.bronze_topic, [{"value": line.encode(), "partition": n % 2} for n, line in enumerate(lines)])
@@ -65,37 +69,66 @@ def test_reasons(
     make_context: Any, settings: Settings, make_topic: Any, put: Any, event: Any, spark: SparkSession
 ) -> None:
     make_topic(settings.bronze_topic)
-    values = [event(0), b"", None, b"[1]", b"{", event(1, amount="much"), b'{"event_time": "2024-05-01T00:00:00Z"}']
-    values += [b'{"event_id": "x"}', b"\xff\xfe", event(2, amount=1.5, more="than the schema knows"), b'"text"', b"7"]
+    refused = {
+        b"": EMPTY,
+        b"[1]": NOT_OF_SCHEMA,
+        b"{": NOT_OF_SCHEMA,
+        event(1, amount="much"): NOT_OF_SCHEMA,
+        b'"text"': NOT_OF_SCHEMA,
+        b"null": NOT_OF_SCHEMA,
+        b'{"event_time": "2024-05-01T00:00:00Z"}': "no event_id",
+        b'{"event_id": "x"}': "no event_time",
+        # more than one object, or something else beside it
+        event(2) + event(3): NOT_OF_SCHEMA,
+        event(2) + b"\n" + event(3): NOT_OF_SCHEMA,
+        event(2) + b"," + event(3): NOT_OF_SCHEMA,
+        event(2) + b" and words": NOT_OF_SCHEMA,
+        event(2) + b',"more":1': NOT_OF_SCHEMA,
+        event(2) + b"}": NOT_OF_SCHEMA,
+        event(2) + b"]": NOT_OF_SCHEMA,
+        b"[" + event(2) + b"]": NOT_OF_SCHEMA,
+        # what is no text
+        b"\xff\xfe": NOT_TEXT,
+        event(2).replace(b"e2", b"e\xff2"): NOT_TEXT,
+        event(2, product="p").replace(b'"p"', b'"\xc3("'): NOT_TEXT,
+        event(2, product="half of a pair: \ud83d"): NOT_TEXT,
+        # times of another unit, or of a clock that is wrong
+        event(2, event_time="2999-01-01T00:00:00Z"): "event_time is more than 1 day after the record's timestamp",
+        event(2, event_time=1714521600000): "event_time is more than 1 day after the record's timestamp",
+        event(2, event_time=1714521600000000): "event_time is more than 18250 days before the record's timestamp",
+        event(2, event_time=1714521): "event_time is more than 18250 days before the record's timestamp",
+    }
+    taken = [event(4, amount=1.5, more="than the schema knows"), b" " + event(5) + b"\n", event(6, product="\\\\ud83d")]
+    taken += [event(7, product="\U0001f511"), event(8, event_time=1714521600)]
+    values = [taken[0], *refused, *taken[1:], None]
     put(settings.bronze_topic, [{"key": b"k", "value": value, "headers": HEADERS} for value in values])
     context = make_context(settings)
-    silver.run(context)
-    assert ids(spark, settings) == ["e0", "e2"]
-    reasons = letters(context)
-    assert [reasons[0, offset] for offset in (1, 2, 3, 4, 5, 6, 7, 8, 10, 11)] == [
-        EMPTY, EMPTY, NOT_OF_SCHEMA, NOT_OF_SCHEMA, NOT_OF_SCHEMA, "no event_id", "no event_time",
-        NOT_OF_SCHEMA, NOT_OF_SCHEMA, NOT_OF_SCHEMA,
-    ]  # fmt: skip
+    done = silver.run(context)
+    assert ids(spark, settings) == ["e4", "e5", "e6", "e7", "e8"]
+    assert letters(context) == {
+        (0, offset): refused[value or b""] for offset, value in enumerate(values) if value not in taken
+    }
     records = context.kafka.read_all(settings.dead_letter_topic)
     for record in records:  # its own headers come first; the id of the record that was read stays behind
         names = ["trace", "reason", "source-topic", "source-partition", "source-offset", "pipeline-id"]
         assert [name for name, _ in record.headers()] == names
         place = f"{settings.bronze_topic}/0/{dict(record.headers())['source-offset'].decode()}"
         assert (record.headers()[0][1], record.headers()[-1][1]) == (b"\xff", place.encode())
-    assert {(record.key(), record.value()) for record in records} == {
-        (b"k", value) for value in values if value not in (values[0], values[9])
-    }
+    assert {(record.key(), record.value()) for record in records} == {(b"k", value) for value in (*refused, None)}
+    wanted = reference.expected(context.kafka.read_all(settings.bronze_topic), done["batches_metrics"], settings)
+    untyped = {values.index(event(1, amount="much"))}  # plain Python has no schema
+    assert {offset for _, offset in wanted.rejected} == {offset for _, offset in letters(context)} - untyped
 
 
-@pytest.mark.parametrize("step", ["_write_table", "_write_dead_letters"])
+@pytest.mark.parametrize(("owner", "step"), [(Ledger, "add"), (silver.Silver, "_write_dead_letters")])
 def test_a_batch_that_is_repeated(
-    step: str, settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
+    owner: Any, step: str, settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any,
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     """The job ends right after a step of its batch; the next run does the batch again."""
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) if n % 3 else b"broken" for n in range(30)])
-    original = getattr(silver.Silver, step)
+    original = getattr(owner, step)
 
     def write_and_fail(*arguments: Any) -> None:
         original(*arguments)
@@ -103,7 +136,7 @@ def test_a_batch_that_is_repeated(
 
     context = make_context(settings)
     with monkeypatch.context() as patch:
-        patch.setattr(silver.Silver, step, write_and_fail)
+        patch.setattr(owner, step, write_and_fail)
         with pytest.raises(PipelineError, match="the plug was pulled"):
             silver.run(context)
     put(settings.bronze_topic, [event(100), b"broken too"])
@@ -185,3 +218,55 @@ def test_whose_the_checkpoint_and_the_table_are(
     with pytest.raises(CheckpointError, match="was written with another checkpoint"):
         silver.run(make_context(settings))
     assert not checkpoint.exists()  # so that the old one can be brought back
+
+
+def test_a_dead_letter_fits(settings: Settings, make_context: Any, make_topic: Any, make_settings: Any) -> None:
+    """Whatever is too large beside the headers that are added is cut, and the headers say what it was."""
+    topic, dead = make_topic(settings.bronze_topic), make_topic(settings.dead_letter_topic, max_message_bytes="200000")
+    headers = [("h" * 100, b"v" * 100)] * 400
+    records: list[dict[str, Any]] = [
+        {"key": b"k", "value": b"{" * 1_048_400},
+        {"key": b"k" * 300_000, "value": b"{"},
+        {"key": b"k", "value": b"{" * 500, "headers": headers[:200]},
+        {"key": b"k", "value": b"{" * 300_000, "headers": headers},
+        {"key": b"k" * 400_000, "value": b"{" * 300_000, "headers": headers},
+        {"value": None, "headers": [("", None)] * 30_000},
+        {"key": b"k", "value": b"{" * 195_000, "headers": [("h", "ü".encode())]},
+    ]
+    limits = {"message.max.bytes": 1_100_000, "log_level": 0}
+    producer = Producer({"bootstrap.servers": settings.bootstrap_servers, **limits})
+    for record in records:
+        producer.produce(topic, **record)
+    assert producer.flush(30) == 0
+    context = make_context(settings)
+    assert silver.run(context)["rejected"] == len(records)
+    found = {int(dict(letter.headers())["source-offset"]): letter for letter in context.kafka.read_all(dead)}
+    assert found.keys() == set(range(len(records)))
+    cut = {
+        offset: {name.split("-")[1] for name, _ in letter.headers() if name.endswith("-sha256")}
+        for offset, letter in found.items()
+    }
+    assert cut == {0: {"value"}, 1: {"key"}, 2: set(), 3: {"value", "headers"}, 4: {"key", "value", "headers"},
+                   5: {"headers"}, 6: set()}  # fmt: skip
+    for offset, letter in found.items():
+        record, own = records[offset], dict(letter.headers())
+        parts: list[tuple[str, Any]] = [("key", letter.key()), ("value", letter.value())]
+        for name, got in parts:
+            whole: Any = record.get(name)
+            if name not in cut[offset]:
+                assert got == whole
+                continue
+            assert got == whole[: len(got)]
+            assert len(got) > 40_000
+            assert own[f"source-{name}-length"].decode() == str(len(whole))
+            assert own[f"source-{name}-sha256"].decode() == hashlib.sha256(whole).hexdigest()
+        if "headers" in cut[offset]:
+            joined = b"".join(name.encode() + (value or b"") for name, value in record["headers"])
+            assert own["source-headers-sha256"].decode() == hashlib.sha256(joined).hexdigest()
+            assert letter.headers()[0][0] == "reason"
+    assert silver.run(context)["rows"] == 0
+    make_topic(f"{dead}-small", max_message_bytes="1000")
+    small = make_settings(dead_letter_topic=f"{dead}-small", bronze_topic=topic, data_dir=settings.data_dir + "-small")
+    with pytest.raises(SettingsError, match=r"max.message.bytes of topic .* is 1000, and a dead letter needs 4096"):
+        silver.run(make_context(small))
+    assert not Path(small.data_dir).exists()

@@ -14,7 +14,7 @@ import pytest
 from pipeline import store
 from pipeline.database import open_database
 from pipeline.errors import CheckpointError, PipelineError, SchemaError, StoreError
-from pipeline.events import NOT_OF_SCHEMA
+from pipeline.events import NOT_OF_SCHEMA, NOT_TEXT
 from pipeline.offsets import JOB, STRATEGIES, store_offsets, stored_offsets
 from pipeline.settings import EVENT_SCHEMA, Settings
 
@@ -113,7 +113,7 @@ def test_postgresql(
         (n if n < 10 else 11, f"e{n}", n / 2 if n < 10 else None) for n in range(11)
     ]
     assert rows(settings, "event_time")[-1][0].isoformat() == "2024-05-01T01:01:00+00:00"
-    assert rejected(settings) == [(10, "not JSON of the schema")]
+    assert rejected(settings) == [(10, NOT_OF_SCHEMA)]
 
 
 def test_values_and_a_new_column(settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any) -> None:
@@ -174,7 +174,9 @@ def test_what_no_text_can_hold(
     put(settings.bronze_topic, [event(1, kind="a\0b"), b"\0\xff\xfe", event(2)])
     store.run(make_context(settings))
     assert rows(settings, "event_id, kind") == [("e1", "a\ufffdb"), ("e2", None)]
-    assert rejected(settings) == [(1, NOT_OF_SCHEMA)]
+    assert rejected(settings) == [(1, NOT_TEXT)]
+    table = dataclasses.replace(settings, table=store.rejected_table(settings.table))
+    assert rows(table, "source_offset, value") == [(1, "\\x00fffe")]
 
 
 def test_what_latest_means_is_settled_once(

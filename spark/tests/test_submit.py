@@ -132,7 +132,7 @@ def test_jobs_on_a_cluster(
     assert submit("ingest", config)["written"] == len(lines)
     done = submit("silver", config)
     records = Kafka(settings).read_all(settings.bronze_topic)
-    events = {event["event_id"] for record in records if (event := reference.event_of(record.value(), settings))}
+    events = {event["event_id"] for record in records if (event := reference.event_of(record, settings))}
     table = spark.read.parquet(silver.table_path(settings))
     assert {row.event_id for row in table.select("event_id").collect()} == events
     assert table.count() == done["accepted"] == len(events)

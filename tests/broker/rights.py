@@ -428,6 +428,16 @@ TABLE = [
     Asked(ApiKey.LIST_TRANSACTIONS, 0, {}, (transaction(DESCRIBE, error=LEFT_OUT),)),
 ]
 
+# What only a broker that passes for Kafka 4.4 serves; asked of a 4.4.0.
+NEXT_TABLE = (
+    Asked(
+        ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE,
+        0,
+        {"group_id": "g", "member_id": "m", "topology_epoch": 0},
+        (group(READ),),
+    ),
+    Asked(ApiKey.UNREGISTER_CONTROLLER, 0, {"controller_id": 2}, (cluster(ALTER),)),
+)
 NOTHING_TO_ASK = {
     ApiKey.API_VERSIONS: "comes before the client has a name",
     ApiKey.SASL_HANDSHAKE: "comes before the client has a name",

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
-from tests.broker.rights import NOTHING_TO_ASK, TABLE, Need
+from tests.broker.rights import NEXT_TABLE, NOTHING_TO_ASK, TABLE, Need
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
 _HEAD = """# Which request needs which right
 
 Made from `tests/broker/rights.py` by `python -m tests.broker.rights_page`. Each line was asked of this broker and of a
-real Kafka 4.3.1, with all rights and without that one (`interop/test_security_rights.py`). Several lines for one API
-are checked in their order; "or" means that any will do. A topic that may not be described looks like one that is not
-there.
+real Kafka 4.3.1, with all rights and without that one (`interop/test_security_rights.py`), a line of Kafka 4.4 of a
+4.4.0. Several lines for one API are checked in their order; "or" means that any will do. A topic that may not be
+described looks like one that is not there.
 
 What is implied: Describe by Read, Write, Delete and Alter; DescribeConfigs by AlterConfigs; everything by All. What is
 denied counts before what is allowed, and implies nothing.
@@ -25,8 +25,8 @@ denied counts before what is allowed, and implies nothing.
 
 def page() -> str:
     lines: list[str] = []
-    for asked in TABLE:
-        name = _camel(asked.api_key.name)
+    for asked in (*TABLE, *NEXT_TABLE):
+        name = _camel(asked.api_key.name) + (" (Kafka 4.4)" if asked in NEXT_TABLE else "")
         for need in asked.needs:
             line = f"| {name} | {_needed(need)} | {_told(need)} |"
             if line not in lines:

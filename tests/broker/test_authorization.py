@@ -22,6 +22,7 @@ from tests.broker.rights import (
     CLUSTER_DENIED,
     GROUP_DENIED,
     LEFT_OUT,
+    NEXT_TABLE,
     NOTHING_TO_ASK,
     TABLE,
     TOPIC_DENIED,
@@ -100,7 +101,7 @@ MISSING = [
 
 
 def test_every_api_is_in_the_table_or_says_why_not() -> None:
-    assert {asked.api_key for asked in TABLE} | set(NOTHING_TO_ASK) == set(ROUTES)
+    assert {asked.api_key for asked in (*TABLE, *NEXT_TABLE)} | set(NOTHING_TO_ASK) == set(ROUTES)
     assert not {asked.api_key for asked in TABLE} & set(NOTHING_TO_ASK)
 
 
@@ -128,6 +129,15 @@ def test_who_lacks_a_right_is_told_so_or_sees_nothing(node: RealBroker, asked: A
         assert not DENIALS & set(codes(answer))
     else:
         assert DENIALS & set(codes(answer)) == {need.error}
+
+
+@pytest.mark.parametrize("asked", NEXT_TABLE, ids=str)
+def test_an_api_of_the_next_release_asks_for_its_right(tmp_path: Path, asked: Asked) -> None:
+    node = RealBroker(tmp_path, **SMALL, **{"pykafka.emulate": "4.4"})
+    assert not DENIALS & set(codes(ask(node, asked.api_key, asked.version, **asked.fields)))
+    [need] = asked.needs
+    authorized_by(node, Denies(*need.rights))
+    assert set(codes(ask(node, asked.api_key, asked.version, **asked.fields))) == {need.error}
 
 
 @pytest.mark.parametrize(("asked", "need"), [one for one in MISSING if len(one.values[1].rights) > 1])  # type: ignore[union-attr]

@@ -205,7 +205,7 @@ def begun(nodes: Neighbourhood) -> None:
 
 def offsets_of_transaction(nodes: Neighbourhood) -> None:
     begun(nodes)
-    topic = TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 9)])
+    topic = TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 9)])
     answer = nodes.call(1, TxnOffsetCommitRequest("x", "simple", 0, 0, topics=[topic]), 5)
     assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 

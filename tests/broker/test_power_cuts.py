@@ -188,7 +188,7 @@ class World:
     def commit_in_transaction(self, name: str, producer: tuple[int, int], offset: int) -> Asking:
         partition = TxnOffsetCommitRequestPartition(1, offset)
         request = TxnOffsetCommitRequest(name, f"of {name}", *producer, -1, "", None)
-        request.topics = [TxnOffsetCommitRequestTopic("t", [partition])]
+        request.topics = [TxnOffsetCommitRequestTopic("t", partitions=[partition])]
         answer = yield request, 5
         assert answer.topics[0].partitions[0].error_code == ErrorCode.NONE
 

@@ -43,10 +43,10 @@ def test_what_is_no_address_is_refused(text: str) -> None:
 def test_any_other_address_needs_a_token(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="others than this machine can reach it"):
         control_address("0.0.0.0:9644", None, {})
-    assert control_address("0.0.0.0:9644", None, {TOKEN_VARIABLE: "t"}).token == "t"
+    assert control_address("0.0.0.0:9644", None, {TOKEN_VARIABLE: "t"}).secret == "t"
     file = tmp_path / "token"
     file.write_text("secret\n")
-    assert control_address("0.0.0.0:9644", str(file), {}).token == "secret"
+    assert control_address("0.0.0.0:9644", str(file), {}).secret == "secret"
 
 
 def test_a_token_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -72,9 +72,9 @@ def test_others_need_a_user(tmp_path: Path) -> None:
     file = tmp_path / "user"
     file.write_text("me:secret\n")
     found = registry_address("0.0.0.0:8081", str(file), {})
-    assert found.user == "me:secret"
+    assert found.secret == "me:secret"
     assert "secret" not in repr(found)
-    assert registry_address("0.0.0.0:8081", None, {USER_VARIABLE: "you:x"}).user == "you:x"
+    assert registry_address("0.0.0.0:8081", None, {USER_VARIABLE: "you:x"}).secret == "you:x"
     with pytest.raises(UsageError, match="must be NAME:PASSWORD"):
         registry_address("8081", None, {USER_VARIABLE: "secret"})
 

@@ -49,7 +49,6 @@ def test_records_come_in_their_order_and_as_many_as_are_wanted(broker: KafkaBrok
             assert sum(len(each.records) for each in await consumer.poll(5_000, 7)) == 7
             assert consumer.position(("many", 0)) == 7
             assert await take(consumer, 993, 100) == [str(n) for n in range(7, 1000)]
-            assert consumer.end_offset(("many", 0)) == 1000
 
     run(broker, work)
 
@@ -65,9 +64,6 @@ def test_a_position_is_sought_by_offset_and_by_time(broker: KafkaBroker) -> None
             consumer.seek_to_time(("sought", 0), 1_700_000_000_005)
             assert (await take(consumer, 5))[0] == "5"
             consumer.seek_to_time(("sought", 0), EARLIEST)
-            consumer.pause(("sought", 0))
-            assert await consumer.poll(100) == []
-            consumer.pause(("sought", 0), False)
             assert (await take(consumer, 10))[0] == "0"
 
     run(broker, work)
@@ -94,7 +90,7 @@ def test_aborted_records_are_for_who_reads_uncommitted(broker: KafkaBroker, leve
             producer.begin_transaction()
             await producer.send(topic, b"a")
             await producer.flush()
-            await producer.abort_transaction()
+        async with Producer(client, {"transactional.id": level}) as producer:  # a new one of the id aborts what is open
             producer.begin_transaction()
             await producer.send(topic, b"b")
             await producer.commit_transaction()

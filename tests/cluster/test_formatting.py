@@ -31,6 +31,7 @@ from pykafka_broker.cluster.formatting import (
     voter,
     voters_record,
 )
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.peers import Address
 from pykafka_broker.protocol.stored.voters_record import VotersRecord
@@ -176,7 +177,7 @@ def test_both_have_the_cluster_and_the_first_records(case: Case) -> None:
     assert [each["cluster.id"] for each in found] == ["the-cluster"] * 2
     assert len({each["directory.id"] for each in found}) == 2
     for path in case.paths:
-        assert [each.message.name for each in bootstrap_records(FS, path, NOW)][-1] == "alice"
+        assert [each.message.name for each in bootstrap_records(FS, path, NOW, BrokerConfig())][-1] == "alice"
     assert info(FS, case.node)[1]
 
 

@@ -94,7 +94,7 @@ def test_a_new_log_begins_with_the_bytes_of_kafkas(node: Node) -> None:
 
 def test_bootstrap_checkpoint_is_what_format_writes(node: Node) -> None:
     recorded = (DATA / "bootstrap.checkpoint").read_bytes()
-    written = bootstrap_records(FS, str(node.directory), NOW)
+    written = bootstrap_records(FS, str(node.directory), NOW, node.controller.config)
     assert {record.message.name: record.message.feature_level for record in written} == BOOTSTRAP_LEVELS
     ours = (node.directory / BOOTSTRAP_FILE).read_bytes()
     assert [header.size for header, _ in iter_batches(ours)] == [header.size for header, _ in iter_batches(recorded)]
@@ -104,7 +104,7 @@ def test_bootstrap_checkpoint_is_what_format_writes(node: Node) -> None:
 def test_what_format_left_is_honoured(node: Node) -> None:
     left = [ApiMessageAndVersion(FeatureLevelRecord("metadata.version", 20), 0)]
     write_snapshot(FS, str(node.directory / BOOTSTRAP_FILE), left, now=NOW)
-    assert bootstrap_records(FS, str(node.directory), NOW) == left
+    assert bootstrap_records(FS, str(node.directory), NOW, node.controller.config) == left
     # Without eligible leader replicas there is no min.insync.replicas of the cluster's own.
     kinds = [type(record.message).__name__ for record in first_records(node.controller, left)]
     assert kinds == ["BeginTransactionRecord", "FeatureLevelRecord", "EndTransactionRecord"]
@@ -259,7 +259,7 @@ def test_the_voters_of_a_formatted_directory_go_into_the_log_as_kafka_puts_them(
     (first, opening), (second, bootstrap) = iter_batches((DATA / "standalone.log").read_bytes())
     assert standalone.log.kraft_version == 1
     standalone.log.lead(first.base_timestamp)
-    records = bootstrap_records(FS, str(standalone.directory), NOW)
+    records = bootstrap_records(FS, str(standalone.directory), NOW, standalone.controller.config)
     standalone.log.append(first_records(standalone.controller, records), second.base_timestamp)
     assert standalone.bytes == bytes(opening) + bytes(bootstrap)
 

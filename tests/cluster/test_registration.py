@@ -9,7 +9,9 @@ import pytest
 
 from pykafka_broker.cluster import heartbeats
 from pykafka_broker.cluster.features import SUPPORTED
-from pykafka_broker.cluster.registration import allocate_producer_ids
+from pykafka_broker.cluster.records import ApiMessageAndVersion
+from pykafka_broker.cluster.registration import allocate_producer_ids, unregister_controller
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.allocate_producer_ids_request import AllocateProducerIdsRequest
@@ -21,6 +23,8 @@ from pykafka_broker.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
+from pykafka_broker.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from tests.broker.controller_node import NODE, NOW, ControllerNode, directory
 from tests.cluster.parts import cluster_of
 
@@ -222,3 +226,25 @@ def test_a_broker_of_another_time_gets_none() -> None:
     for broker, epoch in ((2, 11), (9, 19)):
         decision = allocate_producer_ids(cluster.controller, AllocateProducerIdsRequest(broker, epoch))
         assert (decision.reply.error_code, decision.records) == (ErrorCode.STALE_BROKER_EPOCH, [])
+
+
+def test_a_controller_is_unregistered_from_metadata_version_33_on(node: ControllerNode) -> None:
+    controller, metadata = node.metadata.controller, node.metadata
+    assert node.ask(ControllerRegistrationRequest(7, b"i" * 16)).error_code == 0
+
+    def refusal(controller_id: int) -> str | None:
+        with pytest.raises(ApiError) as refused:
+            unregister_controller(controller, UnregisterControllerRequest(controller_id))
+        return refused.value.message
+
+    too_old = "The current MetadataVersion is too old to support controller unregistration."
+    itself = "Controller cannot unregister itself while it is active."
+    assert [refusal(controller_id) for controller_id in (7, 9, NODE)] == [too_old, too_old, itself]
+    metadata.commit([ApiMessageAndVersion(FeatureLevelRecord("metadata.version", 33), 0)])
+    assert [refusal(controller_id) for controller_id in (9, NODE)] == [
+        "Controller ID 9 is not currently registered.",
+        itself,
+    ]
+    metadata.commit(list(unregister_controller(controller, UnregisterControllerRequest(7)).records))
+    assert set(node.image.controllers) == {NODE}
+    assert refusal(7) == "Controller ID 7 is not currently registered."

@@ -1,4 +1,5 @@
-"""DescribeConfigs says what Kafka 4.3.1 said of the same settings (`recorder/DescribeConfigs.java` made the table).
+"""DescribeConfigs says what Kafka said of the same settings: 4.3.1 and, where it is emulated, the next release
+(`recorder/DescribeConfigs.java` made the tables).
 
 Every key is explained, in a sentence with its unit.
 """
@@ -6,6 +7,7 @@ Every key is explained, in a sentence with its unit.
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,11 @@ from pykafka_broker.config.describe import (
 )
 from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
 
-RECORDED: dict[str, Any] = json.loads(Path(__file__).with_name("described.json").read_text())
+RELEASES = {"": "described.json", "4.4": "described_next.json"}  # the emulated release, empty for none
+RECORDED: dict[str, dict[str, Any]] = {
+    release: json.loads(Path(__file__).with_name(file).read_text()) for release, file in RELEASES.items()
+}
+RESOURCES = [(release, name) for release in RELEASES for name in RECORDED[release] if name != "static"]
 SOURCES = {
     "DYNAMIC_TOPIC_CONFIG": ConfigSource.TOPIC,
     "DYNAMIC_BROKER_CONFIG": ConfigSource.DYNAMIC_BROKER,
@@ -36,14 +42,15 @@ SOURCES = {
 }
 
 
-@pytest.fixture(scope="module")
-def broker() -> BrokerConfig:
-    return BrokerConfig(RECORDED["static"]).with_dynamic(RECORDED["BROKER/"]["set"], RECORDED["BROKER/1"]["set"])
+@cache
+def configured(release: str) -> BrokerConfig:
+    recorded = RECORDED[release]
+    static = {"pykafka.emulate": release, **recorded["static"]}
+    return BrokerConfig(static).with_dynamic(recorded["BROKER/"]["set"], recorded["BROKER/1"]["set"])
 
 
-def describe(broker: BrokerConfig, resource: str) -> list[ConfigEntry]:
+def describe(broker: BrokerConfig, resource: str, overrides: dict[str, str]) -> list[ConfigEntry]:
     kind, _, name = resource.partition("/")
-    overrides = RECORDED[resource]["set"]
     if kind == "BROKER":
         return describe_broker(broker) if name else describe_broker_default(broker)
     if kind == "TOPIC":
@@ -51,14 +58,16 @@ def describe(broker: BrokerConfig, resource: str) -> list[ConfigEntry]:
     return describe_group(broker, overrides) if kind == "GROUP" else describe_client_metrics(overrides)
 
 
-@pytest.mark.parametrize("resource", [name for name in RECORDED if name != "static"])
-def test_answer_is_kafkas(broker: BrokerConfig, resource: str) -> None:
+@pytest.mark.parametrize(("release", "resource"), RESOURCES)
+def test_answer_is_kafkas(release: str, resource: str) -> None:
     expected = {}
-    recorded = {name: row for name, row in RECORDED[resource].items() if name != "set"}
+    told = RECORDED[release][resource]
+    recorded = {name: row for name, row in told.items() if name != "set"}
     for name, (value, source, kind, read_only, sensitive, synonyms) in recorded.items():
         rows = [(synonym, text, SOURCES[where]) for synonym, text, where in synonyms]
         expected[name] = (name, value, SOURCES[source], kind, read_only, sensitive, rows)
-    answered = {entry.name: (*entry[:3], entry.type.name, *entry[4:]) for entry in describe(broker, resource)}
+    entries = describe(configured(release), resource, told["set"])
+    answered = {entry.name: (*entry[:3], entry.type.name, *entry[4:]) for entry in entries}
     assert answered.keys() == expected.keys()
     for name, row in expected.items():
         assert answered[name] == row

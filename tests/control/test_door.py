@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.control.door import MAX_BODY_BYTES, ControlDoor
-from pykafka_broker.control.http import Request, Response
+from pykafka_broker.control.http import HttpAddress, Request, Response
 from pykafka_broker.testing import KafkaBroker
 from tests.server.support import run
 
@@ -90,7 +90,7 @@ def test_a_page_of_a_browser_is_refused(broker: KafkaBroker) -> None:
 
 def test_a_token_is_asked_for_and_nothing_else_then() -> None:
     async def scenario() -> None:
-        door = ControlDoor(None, "secret")  # type: ignore[arg-type]  # nothing of the broker is asked for
+        door = ControlDoor(None, HttpAddress("127.0.0.1", 0, "secret"))  # type: ignore[arg-type]  # nothing of the broker is asked for
         get = Request("GET", "/nowhere", {"host": "elsewhere", "origin": "http://a"}, b"")
         for header in ("", "secret", "Bearer", "Bearer other", "Basic secret"):
             response = door.judge(get._replace(headers={"authorization": header}))

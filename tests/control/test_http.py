@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.control.http import HttpListener, Request, Response
+from pykafka_broker.control.http import HttpAddress, HttpListener, Request, Response
 
 _NO_LINGER = struct.pack("ii", 1, 0)  # a close resets the connection
 
@@ -46,7 +46,7 @@ async def _served_until(gone: Callable[[socket.socket], None] | None) -> str:
         raise AssertionError
 
     listener = HttpListener(serve, lambda request: 0)
-    await listener.open("127.0.0.1", 0)
+    await listener.open(HttpAddress("127.0.0.1", 0, None), "a test")
     host, _, port = listener.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port))) as client:
         client.sendall(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
@@ -91,7 +91,7 @@ def url() -> Iterator[str]:
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     listener = HttpListener(serve, _judge)
-    asyncio.run_coroutine_threadsafe(listener.open("127.0.0.1", 0), loop).result()
+    asyncio.run_coroutine_threadsafe(listener.open(HttpAddress("127.0.0.1", 0, None), "a test"), loop).result()
     yield listener.url
     asyncio.run_coroutine_threadsafe(listener.close(), loop).result()
     loop.call_soon_threadsafe(loop.stop)

@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from protocol.generator.importer import load_ahead
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.stored_keys import (
@@ -17,20 +18,21 @@ from pykafka_broker.protocol.stored_keys import (
     SHARE_RECORDS,
     TRANSACTION_RECORDS,
 )
+from pykafka_broker.releases.release import release
 from tests.protocol.values import SCHEMAS, messages
 
 UNION = {
     "Produce": (0, 13), "Fetch": (0, 18), "ListOffsets": (0, 11), "Metadata": (0, 13), "LeaderAndIsr": (0, 7),
     "StopReplica": (0, 4), "UpdateMetadata": (0, 8), "ControlledShutdown": (0, 3), "OffsetCommit": (0, 10),
-    "OffsetFetch": (0, 10), "ApiVersions": (0, 4), "CreateTopics": (0, 7), "InitProducerId": (0, 6), "Vote": (0, 2),
-    "ShareFetch": (1, 2), "ShareGroupHeartbeat": (1, 1), "ListConfigResources": (0, 1), "StreamsGroupHeartbeat": (0, 0),
+    "OffsetFetch": (0, 10), "ApiVersions": (0, 5), "CreateTopics": (0, 7), "InitProducerId": (0, 6), "Vote": (0, 2),
+    "ShareFetch": (1, 2), "ShareGroupHeartbeat": (1, 1), "ListConfigResources": (0, 1), "StreamsGroupHeartbeat": (0, 1),
 }  # fmt: skip
 
 
 def test_every_api_has_a_spec() -> None:
     assert set(SPECS) == set(ApiKey)
     assert {spec.api_key for spec in SPECS.values()} == set(ApiKey)
-    assert [key for key in range(93) if key not in SPECS] == []
+    assert [key for key in range(95) if key not in SPECS] == []
 
 
 @pytest.mark.parametrize(("name", "versions"), UNION.items())
@@ -39,13 +41,21 @@ def test_versions_are_the_union_of_the_releases(name: str, versions: tuple[int, 
     assert (spec.min_version, spec.max_version) == versions
 
 
-def test_a_version_that_kafka_marks_as_unstable_is_above_the_stable_maximum() -> None:
-    unstable = {
+def test_versions_above_the_stable_maximum_are_marked_by_kafka_or_of_a_release_imported_ahead() -> None:
+    above = {
         spec.name: spec.stable_max_version for spec in SPECS.values() if spec.stable_max_version < spec.max_version
     }
-    assert unstable["InitProducerId"] == 5
+    assert above["InitProducerId"] == 5
     marked = {message.name.removesuffix("Request") for message in messages().values() if message.latest_unstable}
-    assert set(unstable) == marked
+    ahead = load_ahead(SCHEMAS)
+    assert set(above) == marked | ahead.keys()
+    assert {name: above[name] for name in ahead} == ahead
+
+
+def test_what_is_spoken_ends_where_4_3_ends() -> None:
+    served = release("4.3").apis
+    for key in map(ApiKey, release("4.4").apis):
+        assert SPECS[key].stable_max_version == served.get(key, (0, -1))[1], key
 
 
 @pytest.mark.parametrize("key", list(ApiKey))

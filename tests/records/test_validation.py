@@ -210,3 +210,18 @@ def test_nothing_is_read_after_what_was_found() -> None:
     batch = build_batch([BatchRecord(i, i, None, b"v") for i in range(2000)])
     batch[-1] = 0xFF
     assert searched(batch, 1990, 0) == (1990, 1990)
+
+
+@pytest.mark.parametrize("codec", range(5))
+def test_a_record_of_a_compressed_batch_has_the_size_that_is_allowed(codec: int) -> None:
+    records = [BatchRecord(index, 50, None, b"x" * size) for index, size in enumerate((10, 200, 10))]
+    batch = build_batch(records, codec=codec)
+    assert check(batch, ANY_TIME._replace(max_record_bytes=207)).max_timestamp == 50
+    too_low = ANY_TIME._replace(max_record_bytes=206)
+    if codec == NONE:
+        assert check(batch, too_low).max_timestamp == 50
+        return
+    with pytest.raises(InvalidRecord, match="record 1 has 207 bytes, more than"):
+        check(batch, too_low)
+    with pytest.raises(InvalidRecord, match="record 1 has 207 bytes, more than"):
+        check(batch, too_low, in_full=True)

@@ -5,6 +5,7 @@ and config keys are what the release itself prints, from its own jars, which Mav
 with the one before it is not repeated.
 
     python -m tests.releases.record RELEASES_JSON FOLDER    the folder keeps the jars and what they printed
+    python -m tests.releases.record add 4.4.0               one more release: started, and asked for versions and levels
 """
 
 from __future__ import annotations
@@ -14,8 +15,15 @@ import json
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
+
+from interop.jars import release_jars
+from interop.java import java_command
+from interop.raw import RawClient
+from interop.real_kafka import RealKafka
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 
 DATA = Path(__file__).parents[2] / "pykafka_broker" / "releases" / "data.json"
 PAGES = {
@@ -84,6 +92,10 @@ FEATURES: dict[str, dict[str, list[int]]] = {
 }
 
 
+# Offered from version 0 on, for librdkafka, which asks for compression by it; a request below 3 closes its connection.
+SERVED_FROM = {"0": 3}
+
+
 def number(release: str) -> tuple[int, ...]:
     return tuple(map(int, release.split(".")))
 
@@ -95,9 +107,14 @@ def fetch(release: str, folder: Path) -> None:
     (folder / "pom.xml").write_text(_POM.format(scala=scala, release=release))
     maven = ["mvn", "-q", "-B", "-f", str(folder / "pom.xml"), "dependency:copy-dependencies"]
     subprocess.run([*maven, f"-DoutputDirectory={folder / 'jars'}"], check=True)
+    print_pages(folder / "jars", folder)
+
+
+def print_pages(jars: Path, folder: Path) -> None:
+    """Have the classes in the jars print their pages into the folder."""
     for page, classes in PAGES.items():
         for name in classes:
-            done = subprocess.run(["java", "-cp", f"{folder / 'jars'}/*", name], capture_output=True, check=False)
+            done = subprocess.run(java_command("-cp", f"{jars}/*", name), capture_output=True, check=False)
             if done.returncode == 0:
                 (folder / f"{page}.html").write_bytes(done.stdout)
 
@@ -160,9 +177,58 @@ def main(ranges_path: str, folder: str) -> None:
         if release in FEATURES:
             out[release]["features"] = FEATURES[release]
         before = now
-    text = ",\n".join(f"{json.dumps(name)}: {json.dumps(facts, separators=(',', ':'))}" for name, facts in out.items())
-    DATA.write_text("{\n" + text + "\n}\n")
+    write(out)
+
+
+def write(recorded: dict[str, Any]) -> None:
+    lines = [f"{json.dumps(name)}: {json.dumps(facts, separators=(',', ':'))}" for name, facts in recorded.items()]
+    DATA.write_text("{\n" + ",\n".join(lines) + "\n}\n")
+
+
+def add(release: str) -> None:
+    """Record one more release, the newest, behind those that are recorded; a second run records it anew."""
+    recorded = {name: facts for name, facts in json.loads(DATA.read_bytes()).items() if number(name) < number(release)}
+    before: dict[str, dict[str, Any]] = {"apis": {}, "broker": {}, "topic": {}}
+    for facts in recorded.values():
+        for part, known in before.items():
+            known |= facts[part]
+    with tempfile.TemporaryDirectory() as folder:
+        print_pages(release_jars(release), Path(folder))
+        pages = {page: (Path(folder) / f"{page}.html").read_text() for page in PAGES}
+    apis, features = asked(release)
+    now: dict[str, dict[str, Any]] = {"apis": apis} | {part: definitions(pages[part]) for part in ("broker", "topic")}
+    facts = {part: changes(now[part], without_gone(before[part])) for part in ("apis", "broker", "topic")}
+    recorded[release] = {
+        "last_error": last_error(pages["errors"]),
+        **facts,
+        "features": features,
+    }
+    write(recorded)
+
+
+def without_gone(facts: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def asked(release: str) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
+    """Return what a fresh broker of the release answers: ranges of versions, and levels of features."""
+    with RealKafka(release=release) as kafka, RawClient(kafka.bootstrap_servers) as client:
+        answer = client.call(ApiVersionsRequest("recorder", "1"), 4)
+    levels = {each.name: each.max_version_level for each in answer.finalized_features}
+    return (
+        {
+            str(each.api_key): [max(each.min_version, SERVED_FROM.get(str(each.api_key), 0)), each.max_version]
+            for each in answer.api_keys
+        },
+        {
+            each.name: [each.min_version, each.max_version, levels.get(each.name, 0)]
+            for each in answer.supported_features
+        },
+    )
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "add":
+        add(sys.argv[2])
+    else:
+        main(*sys.argv[1:])

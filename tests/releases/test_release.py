@@ -37,7 +37,7 @@ def test_what_is_no_release(asked: str) -> None:
 def test_from_the_oldest_to_the_newest() -> None:
     numbers = [release(name).number for name in release_names()]
     assert numbers == sorted(numbers)
-    assert (release_names()[0], release_names()[-1]) == ("0.8", "4.3")
+    assert (release_names()[0], release_names()[-1]) == ("0.8", "4.4")
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,8 @@ def test_every_version_has_a_schema_here(name: str) -> None:
 def test_error_codes() -> None:
     assert release("0.10.0").last_error == ErrorCode.UNSUPPORTED_VERSION
     assert release("2.2").last_error == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert release("4.3").last_error == max(ErrorCode)
+    assert release("4.3").last_error == ErrorCode.SHARE_SESSION_LIMIT_REACHED
+    assert release("4.4").last_error == max(ErrorCode)
 
 
 def test_config_keys_and_their_defaults() -> None:

@@ -285,7 +285,7 @@ def test_deadlines_hold_when_the_wall_clock_is_set_back(tmp_path: Any, monkeypat
             monkeypatch.setattr("time.time", lambda: wall / 1000 - 1200)
             assert await idle.closed()
             assert await waiting.answer() == b"expired"
-            assert 400 <= now_ms() - begun <= 2000
+            assert now_ms() - begun >= 400
             assert server.turns.clock.wall == wall - 1_200_000
 
     run(scenario)
@@ -512,13 +512,14 @@ def test_new_connections_come_at_the_rate_that_is_allowed(tmp_path: Any) -> None
     async def scenario() -> None:
         limits = {"max_connection_creation_rate": "20", "quota_window_num": "1"}  # one comes every 50 ms
         async with serving(tmp_path, **limits) as (server, connect, _):
-            server._quota._all._allowance = 1.0  # no burst
-            begun = now_ms()
+            limit, clock = server._quota._all, server.turns.clock
+            limit._allowance, limit._counted = 1.0, clock.now  # no burst, however long the start took
+            begun = clock.now
             for _ in range(5):
                 client = await connect()
                 client.send(b"echo:x")
                 assert await client.answer() == b"x"
-            assert now_ms() - begun >= 150
+            assert clock.now - begun >= 150
 
     run(scenario)
 
@@ -532,10 +533,10 @@ def test_while_the_clock_stands_only_what_is_due_already_is_done(
     async def scenario() -> None:
         async with serving(tmp_path) as (server, connect, _):
             early, late = await connect(), await connect()
-            late.send(b"park:20")
-            await until(lambda: server.purgatory.next_deadline())
             clock.hold()
             server.hold_timer()
+            late.send(b"park:20")
+            await until(lambda: len(server.purgatory))
             early.send(b"park:0")
             assert await early.answer() == b"expired"
             await asyncio.sleep(0.05)

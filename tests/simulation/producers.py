@@ -307,7 +307,7 @@ class Transactional:
             self._known = client.history.note_asked(self._group, OF, self._offset)
             request = TxnOffsetCommitRequest(self._id, self._group, who.id, who.epoch, -1, "", None)
             request.topics = [
-                TxnOffsetCommitRequestTopic(OF[0], [TxnOffsetCommitRequestPartition(OF[1], self._offset)])
+                TxnOffsetCommitRequestTopic(OF[0], partitions=[TxnOffsetCommitRequestPartition(OF[1], self._offset)])
             ]
             answer = yield Ask(place, request, (5, 5))
             if not isinstance(answer, LinkError):

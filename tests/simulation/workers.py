@@ -221,7 +221,8 @@ class ExactlyOnce(Worker):
     def _commit_offset(self, partition: TopicPartition, offset: int) -> Generator[Ask | Wait, Any, bool]:
         """Whether the group takes it of this member."""
         client, member, who = self.client, self.membership, self._who
-        topic = TxnOffsetCommitRequestTopic(partition[0], [TxnOffsetCommitRequestPartition(partition[1], offset)])
+        part = TxnOffsetCommitRequestPartition(partition[1], offset)
+        topic = TxnOffsetCommitRequestTopic(partition[0], partitions=[part])
         while member.epoch >= 0:
             place = yield from client.coordinator(GROUP, member.group)
             request = TxnOffsetCommitRequest(

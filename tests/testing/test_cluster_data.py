@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, WaitTimeout
+from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, Record, WaitTimeout
+from pykafka_broker.testing.cluster_data import listing
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +150,8 @@ def test_without_a_controller_a_topic_is_refused_at_once(cluster: KafkaCluster) 
         assert time.monotonic() - begun < 30  # and not the minute of a request's time-out
     finally:
         cluster.controller.start()
+
+
+def test_the_text_of_a_failure_marks_records_of_aborted_transactions() -> None:
+    record = Record("orders", 0, 5, 1_700_000_000_000, "CreateTime", b"\xff", "paid", (("h", b"\xfe"),), "aborted")
+    assert listing([record]) == "\n  0@5 b'\\xff': 'paid' (aborted)"

@@ -165,6 +165,8 @@ def test_a_file_of_lines_is_seeded_everywhere(cluster: KafkaCluster) -> None:
         cluster.seed(["", "{"])
     with pytest.raises(ControlError, match="line 1: the line must be an object with a type"):
         cluster.seed(["{}"])
+    with pytest.raises(ControlError, match=r"line 1: record\.topic is missing"):
+        cluster.seed(['{"type": "record", "value": "no topic"}'])
 
 
 # -- groups and transactions
@@ -197,6 +199,8 @@ def test_a_group_is_asked_of_its_coordinator_and_its_lag_of_the_leaders(cluster:
         cluster.group("readers")
     with pytest.raises(WaitTimeout, match="there is no group readers"):
         cluster.wait_for_group("readers", timeout=0)
+    with pytest.raises(ControlError, match="state must be one of Stable, Empty"):
+        cluster.wait_for_group("readers", state="Stabel", timeout=30)
 
 
 def test_members_and_transactions_are_waited_for(cluster: KafkaCluster) -> None:

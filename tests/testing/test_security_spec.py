@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import base64
 import builtins
 import contextlib
-import json
 import ssl
 import stat
 from pathlib import Path
@@ -23,10 +20,7 @@ from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.testing.security_spec import (
     Authority,
     NoCryptography,
-    SecuritySpec,
     parse_acls,
-    settings_of,
-    unsecured_token,
 )
 
 USERS = {"alice": "alice-secret", "bob": 'b"o\\b ü😀'}
@@ -298,82 +292,3 @@ def test_what_is_wrong_is_told(sentence: str, reason: str) -> None:
     with pytest.raises(ValueError) as raised:
         parse_acls([sentence], NAMES)
     assert str(raised.value).startswith(f"{sentence!r} is no ACL: {reason}")
-
-
-FOLDER = Path("/certificates")
-PASSWORDS = {"alice": 'a"s', "bob": "b"}
-
-
-@pytest.fixture(scope="module")
-def sasl_ssl() -> SecuritySpec:
-    return SecuritySpec("sasl_ssl", PASSWORDS, client_auth="required", mechanisms=["SCRAM-SHA-512", "OAUTHBEARER"])
-
-
-def test_java_reads_pem_and_a_jaas_line(sasl_ssl: SecuritySpec) -> None:
-    settings = settings_of("java", sasl_ssl, FOLDER, None, None)
-    assert settings == {
-        "security.protocol": "SASL_SSL",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": "/certificates/ca.pem",
-        "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": "/certificates/user-alice.pem",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.jaas.config": "org.apache.kafka.common.security.scram.ScramLoginModule required "
-        'username="alice" password="a\\"s";',
-    }
-    spark = settings_of("spark", sasl_ssl, FOLDER, None, None)
-    assert spark == {f"kafka.{key}": value for key, value in settings.items()}
-
-
-def test_librdkafka_has_names_of_its_own(sasl_ssl: SecuritySpec) -> None:
-    assert settings_of("confluent", sasl_ssl, FOLDER, "bob", None) == {
-        "security.protocol": "sasl_ssl",
-        "ssl.ca.location": "/certificates/ca.pem",
-        "ssl.certificate.location": "/certificates/user-bob.pem",
-        "ssl.key.location": "/certificates/user-bob.pem",
-        "sasl.mechanism": "SCRAM-SHA-512",
-        "sasl.username": "bob",
-        "sasl.password": "b",
-    }
-
-
-def test_kafka_python_has_files_and_aiokafka_a_context(sasl_ssl: SecuritySpec, tmp_path: Path) -> None:
-    sasl_ssl.write(tmp_path)
-    common = {
-        "security_protocol": "SASL_SSL",
-        "sasl_mechanism": "SCRAM-SHA-512",
-        "sasl_plain_username": "alice",
-        "sasl_plain_password": 'a"s',
-    }
-    identity = str(tmp_path / "user-alice.pem")
-    files = {"ssl_cafile": str(tmp_path / "ca.pem"), "ssl_certfile": identity, "ssl_keyfile": identity}
-    assert settings_of("kafka-python", sasl_ssl, tmp_path, None, None) == common | files
-    settings = settings_of("aiokafka", sasl_ssl, tmp_path, None, None)
-    context = settings.pop("ssl_context")
-    assert settings == common
-    assert context.verify_mode is ssl.CERT_REQUIRED
-    assert len(context.get_ca_certs()) == 1
-
-
-def test_tokens_say_who_it_is(sasl_ssl: SecuritySpec, tmp_path: Path) -> None:
-    header, claims, signature = unsecured_token("alice").split(".")
-    assert json.loads(base64.urlsafe_b64decode(header + "==")) == {"alg": "none"}
-    assert json.loads(base64.urlsafe_b64decode(claims + "=="))["sub"] == "alice"
-    assert signature == ""
-    sasl_ssl.write(tmp_path)
-    for client in ("kafka-python", "aiokafka"):
-        provider = settings_of(client, sasl_ssl, tmp_path, "bob", "OAUTHBEARER")["sasl_oauth_token_provider"]
-        token = asyncio.run(provider.token()) if client == "aiokafka" else provider.token()
-        assert token.split(".")[0] == header
-    assert "sasl.oauthbearer.config" in settings_of("confluent", sasl_ssl, tmp_path, "bob", "OAUTHBEARER")
-    java = settings_of("java", sasl_ssl, tmp_path, "bob", "OAUTHBEARER")["sasl.jaas.config"]
-    assert java.endswith('OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="bob";')
-
-
-def test_without_sasl_there_is_a_certificate_and_no_name() -> None:
-    assert settings_of("java", SecuritySpec("ssl"), FOLDER, None, None) == {
-        "security.protocol": "SSL",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": "/certificates/ca.pem",
-    }
-    assert "ssl.key.location" in settings_of("confluent", SecuritySpec("ssl", ["alice"]), FOLDER, "alice", None)

@@ -1,24 +1,25 @@
-"""ApiVersions v0-v4.
+"""ApiVersions v0-v5.
 
 Behaviour: the answer has the ranges of the route table and the features of a 4.3 broker, or ranges and features of the
 emulated release. An unknown version of the request is answered in version 0 with UNSUPPORTED_VERSION and the range of
 ApiVersions, so that the client can ask again (KIP-511). APIs of controllers alone are not listed; telemetry
 is with `pykafka.telemetry`, as by a Kafka with a receiver of metrics.
 Versions: 1 throttle time, 3 the client's name and version (which must be words of letters, digits, '-' and '.') and
-features (KIP-584), 4 features that may be at level 0.
+features (KIP-584), 4 features that may be at level 0, 5 the cluster id and the node id that the client
+expects: both or neither, and REBOOTSTRAP_REQUIRED from another node (KIP-1242).
 A finalized feature at level 0 is not listed; the epoch is the offset up to which the metadata log has been applied.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
 from pykafka_broker.broker.requests.router import handles, served_versions
-from pykafka_broker.broker.requests.routes import ROUTES
+from pykafka_broker.broker.requests.routes import ROUTES, Route
 from pykafka_broker.broker.services import Services
 from pykafka_broker.cluster.features import KRAFT_VERSION, shown_levels, supported_features
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 _SOFTWARE_FROM = 3
 _LEVEL_ZERO_FROM = 4
+_ANY_NODE = -1
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -67,6 +69,9 @@ def answered(
             return ApiVersionsResponse(ErrorCode.INVALID_REQUEST)
         context.connection.software_name = name
         context.connection.software_version = software_version
+        error = _mistaken(services, request)
+        if error is not None:
+            return ApiVersionsResponse(error)
     if context.connection.login is not None:
         context.connection.login.versions_told()
     cache = services.replies
@@ -76,6 +81,16 @@ def answered(
         return known
     answer = _answer(services, version, ranges(services), emulation)
     return cache.put(services.image, key, EncodedReply(answer.encode(version)))
+
+
+def _mistaken(services: Services, request: ApiVersionsRequest) -> ErrorCode | None:
+    """Return the error for a client that expects another cluster or node, or says one of the two."""
+    cluster_id, node_id = request.cluster_id, request.node_id
+    if (cluster_id is None) != (node_id == _ANY_NODE):
+        return ErrorCode.INVALID_REQUEST
+    if cluster_id is not None and (cluster_id != services.node.cluster_id or node_id != services.node.id):
+        return ErrorCode.REBOOTSTRAP_REQUIRED
+    return None
 
 
 def _answer(
@@ -103,16 +118,21 @@ def _answer(
 
 def _emulated_ranges(services: Services) -> list[ApiVersion]:
     assert services.emulation is not None
-    return [
-        ApiVersion(key, *versions) for key, versions in services.emulation.versions.items() if _offers(services, key)
-    ]
+    offered = services.emulation.offered
+    return [ApiVersion(key, *versions) for key, versions in offered.items() if _offers(services, key)]
 
 
 def _ranges(services: Services) -> list[ApiVersion]:
     offered = [api_key for api_key in sorted(ROUTES) if _offers(services, api_key)]
     if services.node.metadata_follower is not None:
         return _ranges_of_both(services.node.metadata_follower, offered)
-    return [ApiVersion(api_key, *served_versions(api_key)) for api_key in offered]
+    return ranges_of({api_key: ROUTES[api_key] for api_key in offered})
+
+
+def ranges_of(routes: Mapping[ApiKey, Route]) -> list[ApiVersion]:
+    """Return the ranges in a table of routes, without APIs that only an emulation serves."""
+    ranges = ((api_key, *served_versions(api_key, routes)) for api_key in sorted(routes))
+    return [ApiVersion(api_key, lowest, highest) for api_key, lowest, highest in ranges if lowest <= highest]
 
 
 def _offers(services: Services, api_key: int) -> bool:

@@ -1,5 +1,6 @@
 """The cluster and its nodes: DescribeCluster v0-v2 (KIP-700), UpdateFeatures v0-v2 (KIP-584, KIP-778), DescribeQuorum
-v0-v2 (KIP-595), UnregisterBroker v0, AddRaftVoter v0-v1 and RemoveRaftVoter v0 (KIP-500, KIP-853).
+v0-v2 (KIP-595), UnregisterBroker v0, UnregisterController v0, AddRaftVoter v0-v1 and RemoveRaftVoter v0
+(KIP-500, KIP-853).
 
 DescribeCluster: the brokers and the cluster's id; fenced brokers only when asked for. Versions: 1 the kind of endpoint
 (KIP-919), of which a broker knows only its own: MISMATCHED_ENDPOINT_TYPE for controllers, UNSUPPORTED_ENDPOINT_TYPE for
@@ -47,6 +48,8 @@ from pykafka_broker.protocol.messages.remove_raft_voter_request import RemoveRaf
 from pykafka_broker.protocol.messages.remove_raft_voter_response import RemoveRaftVoterResponse
 from pykafka_broker.protocol.messages.unregister_broker_request import UnregisterBrokerRequest
 from pykafka_broker.protocol.messages.unregister_broker_response import UnregisterBrokerResponse
+from pykafka_broker.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from pykafka_broker.protocol.messages.unregister_controller_response import UnregisterControllerResponse
 from pykafka_broker.protocol.messages.update_features_request import UpdateFeaturesRequest
 from pykafka_broker.protocol.messages.update_features_response import UpdateFeaturesResponse
 from pykafka_broker.protocol.runtime import ZERO_UUID, uuid_text
@@ -157,6 +160,14 @@ def unregister_broker(
 ) -> Decision[UnregisterBrokerResponse]:
     Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
     return registration.unregister_broker(controller, request)
+
+
+@handles(ApiKey.UNREGISTER_CONTROLLER)
+def unregister_controller(
+    controller: Controller, context: RequestContext, request: UnregisterControllerRequest
+) -> Decision[UnregisterControllerResponse]:
+    Rights(controller.authorizer, context).require(AclOperation.ALTER, AclResourceType.CLUSTER)
+    return registration.unregister_controller(controller, request)
 
 
 @handles(ApiKey.ADD_RAFT_VOTER)

@@ -1,5 +1,5 @@
 """Administration of groups: ListGroups v0-v5, DescribeGroups v0-v6, ConsumerGroupDescribe v0-v1 (KIP-848),
-ShareGroupDescribe v1 (KIP-932), StreamsGroupDescribe v0 (KIP-1071), DeleteGroups v0-v2.
+ShareGroupDescribe v1 (KIP-932), StreamsGroupDescribe v0-v1 (KIP-1071), DeleteGroups v0-v3.
 
 ListGroups: a client sees the groups that it may describe, or all if it may describe the cluster. Filters are compared
 without case; an unknown state or type matches nothing. NotReady of streams groups is asked for as NOT_READY. Versions:
@@ -9,10 +9,12 @@ Descriptions: each group is answered by itself, in the order of the request. Des
 protocol: a missing group is "Dead" without an error before version 6 and GROUP_ID_NOT_FOUND from then on; a group of
 another kind counts as missing (KIP-1043). For the others a group of another kind is GROUP_ID_NOT_FOUND, which is how an
 admin client learns to ask DescribeGroups. Versions: of DescribeGroups 3 authorized operations (KIP-430), 4 static
-members, 6 errors with a message; of ConsumerGroupDescribe 1 tells members of the classic protocol from others.
+members, 6 errors with a message; of ConsumerGroupDescribe 1 tells members of the classic protocol from others;
+of StreamsGroupDescribe 1 has the assignor, and says that no description of the topology is stored (KIP-1331).
 
 DeleteGroups: each group is answered by itself; only an empty group can be deleted, with its offsets (KIP-229) and the
-state of a share group (KIP-932). Versions: 2 is the flexible encoding.
+state of a share group (KIP-932). Versions: 2 is the flexible encoding, 3 has the message of an error that only a
+plug-in for topologies of streams groups could bring about (KIP-1331).
 """
 
 from __future__ import annotations
@@ -47,6 +49,9 @@ from pykafka_broker.protocol.messages.share_group_describe_request import ShareG
 from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 
 _NOT_FOUND_FROM = 6
+_ASSIGNOR_NAMES_FROM = 1  # of StreamsGroupDescribe
+# The states of a topology's description. No plug-in keeps descriptions here, as in a Kafka without a plug-in.
+_NOT_WANTED, _NOT_STORED = 0, 1
 _HIDDEN_TOPICS = "The group has described topic(s) that the client is not authorized to describe."
 
 
@@ -135,6 +140,9 @@ def streams_group_describe(
         for each in group.topology.subtopologies or () if group.topology is not None else ():
             topics += (*each.source_topics, *each.repartition_sink_topics)
             topics += (topic.name for topic in (*each.repartition_source_topics, *each.state_changelog_topics))
+        if context.api_version >= _ASSIGNOR_NAMES_FROM:
+            group.assignor_name = services.groups.coordinator.table.group_settings(group_id).streams_assignor_name
+            group.topology_description_status = _NOT_STORED if request.include_topology_description else _NOT_WANTED
         return group, topics
 
     enabled, response = offers(services, "streams"), streams.StreamsGroupDescribeResponse

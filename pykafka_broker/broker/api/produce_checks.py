@@ -100,6 +100,7 @@ def check_batch(
             config.message_timestamp_after_max_ms,
             config.message_timestamp_type == "LogAppendTime",
             "compact" in config.cleanup_policy,
+            config.max_decompressed_message_bytes,
         )
         if header is None:
             return MessageSetCheck(records, config, limits)
@@ -107,7 +108,7 @@ def check_batch(
         codec = header.attributes & CODEC_MASK
         if config.compression_type == AS_PRODUCED or _codec_for(header, config) == codec:
             newest = None
-            if not validate and not limits.key_required and limits.before_max_ms >= now:
+            if not validate and not limits.key_required and limits.before_max_ms >= now and limits.takes_any_size:
                 newest = header.max_timestamp if limits.allow(header.max_timestamp) else None
             elif codec == NONE:
                 newest = sound_at_once(records, header, limits)

@@ -1,8 +1,12 @@
-"""StreamsGroupHeartbeat v0 (KIP-1071).
+"""StreamsGroupHeartbeat v0-v1 (KIP-1071), StreamsGroupTopologyDescriptionUpdate v0 (KIP-1331).
 
-Behaviour: epoch 0 joins with a topology, -1 leaves; the answer carries tasks when there are new ones, and statuses.
-Internal topics that the topology lacks are created at once, and the next heartbeat finds them; what can't be created
-is told in the status of this one.
+StreamsGroupHeartbeat: epoch 0 joins with a topology, -1 leaves; the answer carries tasks when there are new ones, and
+statuses. Internal topics that the topology lacks are created at once, and the next heartbeat finds them; what can't be
+created is told in the status of this one. Versions: 1 the recovery lag, and whether a description of the topology is
+wanted.
+
+StreamsGroupTopologyDescriptionUpdate: a client's description of its topology, for a plug-in. Kafka comes with no
+plug-in, and this broker has none: the answer is Kafka's without one, and no heartbeat asks for a description.
 """
 
 from __future__ import annotations
@@ -20,6 +24,12 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
 from pykafka_broker.protocol.messages.streams_group_heartbeat_response import StreamsGroupHeartbeatResponse
+from pykafka_broker.protocol.messages.streams_group_topology_description_update_request import (
+    StreamsGroupTopologyDescriptionUpdateRequest,
+)
+from pykafka_broker.protocol.messages.streams_group_topology_description_update_response import (
+    StreamsGroupTopologyDescriptionUpdateResponse,
+)
 
 
 @handles(ApiKey.STREAMS_GROUP_HEARTBEAT)
@@ -49,6 +59,17 @@ def streams_group_heartbeat(
             if problem and status.status_code == MISSING_INTERNAL_TOPICS:
                 status.status_detail += f"; {problem}."
     return when_committed(reply, committed)
+
+
+@handles(ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE)
+def topology_description_update(
+    services: Services, context: RequestContext, request: StreamsGroupTopologyDescriptionUpdateRequest
+) -> StreamsGroupTopologyDescriptionUpdateResponse:
+    services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
+    return StreamsGroupTopologyDescriptionUpdateResponse(
+        error_code=ErrorCode.UNSUPPORTED_VERSION,
+        error_message="The broker has no streams group topology description plugin configured.",
+    )
 
 
 def _problem(services: Services, context: RequestContext, topology: Topology) -> str | None:

@@ -1,4 +1,4 @@
-"""Transactions of producers: AddPartitionsToTxn v0-v5, AddOffsetsToTxn v0-v4, TxnOffsetCommit v0-v5, EndTxn v0-v5. From
+"""Transactions of producers: AddPartitionsToTxn v0-v5, AddOffsetsToTxn v0-v4, TxnOffsetCommit v0-v6, EndTxn v0-v5. From
 version 2 on (AddOffsetsToTxn, AddPartitionsToTxn, EndTxn) clients know PRODUCER_FENCED.
 
 AddPartitionsToTxn: all partitions of a transaction are added, or none: a partition that does not exist, or may not be
@@ -12,7 +12,8 @@ transaction version 2 no longer ask: their TxnOffsetCommit v5 adds the partition
 TxnOffsetCommit: offsets that count once the producer's transaction commits. The group's partition of
 `__consumer_offsets` must be part of the transaction: added before, or by the request itself from version 5 on. Then the
 group decides, and fences members of an older generation (KIP-447). Versions: 2 leader epochs, 3 the consumer's member
-id and generation, 4 knows TRANSACTION_ABORTABLE, 5 joins implicitly (KIP-890).
+id and generation, 4 knows TRANSACTION_ABORTABLE, 5 joins implicitly (KIP-890), 6 topic ids instead of names, and
+STALE_MEMBER_EPOCH and GROUP_ID_NOT_FOUND (KIP-1319).
 
 EndTxn: answered when the outcome is committed and the markers of partitions without other replicas are on disk, so that
 the next request of the producer meets no transaction that is still ending. Markers that other brokers have to write or
@@ -30,6 +31,7 @@ from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import DONE, Answer, lost, when_committed
+from pykafka_broker.coordinators.groups.offsets import TXN_TOPIC_IDS_FROM
 from pykafka_broker.coordinators.transactions.coordinator import ProducerReply
 from pykafka_broker.coordinators.transactions.transaction import TopicPartition
 from pykafka_broker.errors import ApiError
@@ -198,7 +200,7 @@ def txn_offset_commit(
         return TxnOffsetCommitResponse(topics=_failed_topics(request.topics, error.code))
     known, refused = _split(services, context, request)
     if not known:
-        return TxnOffsetCommitResponse(topics=refused)
+        return TxnOffsetCommitResponse(topics=_merged(refused, []))
     request.topics = known
     return _commit(services, context, request, refused)
 
@@ -223,7 +225,7 @@ def _commit(
         committed = services.groups.committed(request.group_id)
     except ApiError as error:
         answered = _failed_topics(request.topics, _AS_COORDINATOR.get(error.code, error.code))
-    return when_committed(TxnOffsetCommitResponse(topics=_merged(answered, refused)), committed)
+    return when_committed(TxnOffsetCommitResponse(topics=_merged(refused, answered)), committed)
 
 
 def _add_or_verify(
@@ -264,7 +266,14 @@ def _split(
 ) -> tuple[list[TxnOffsetCommitRequestTopic], list[TxnOffsetCommitResponseTopic]]:
     """Return the topics with existing, readable partitions, and the refusals of all other partitions."""
     known, refused = [], []
+    by_ids = context.api_version >= TXN_TOPIC_IDS_FROM
     for topic in request.topics:
+        if by_ids:
+            image = services.image.topics_by_id.get(topic.topic_id)
+            if image is None:
+                refused += _failed_topics([topic], ErrorCode.UNKNOWN_TOPIC_ID)
+                continue
+            topic.name = image.name
         if not services.allows(context, AclOperation.READ, AclResourceType.TOPIC, topic.name):
             refused += _failed_topics([topic], ErrorCode.TOPIC_AUTHORIZATION_FAILED)
             continue
@@ -274,10 +283,11 @@ def _split(
             exists = services.image.partition(topic.name, one.partition_index) is not None
             (there if exists else missing).append(one)
         if there:
-            known.append(TxnOffsetCommitRequestTopic(topic.name, there))
+            known.append(TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, there))
         if missing:
             refused += _failed_topics(
-                [TxnOffsetCommitRequestTopic(topic.name, missing)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                [TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, missing)],
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
     return known, refused
 
@@ -285,20 +295,26 @@ def _split(
 def _failed_topics(topics: list[TxnOffsetCommitRequestTopic], code: ErrorCode) -> list[TxnOffsetCommitResponseTopic]:
     return [
         TxnOffsetCommitResponseTopic(
-            topic.name, [TxnOffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions]
+            topic.name,
+            topic.topic_id,
+            [TxnOffsetCommitResponsePartition(one.partition_index, code) for one in topic.partitions],
         )
         for topic in topics
     ]
 
 
 def _merged(
-    first: list[TxnOffsetCommitResponseTopic], second: list[TxnOffsetCommitResponseTopic]
+    refused: list[TxnOffsetCommitResponseTopic], answered: list[TxnOffsetCommitResponseTopic]
 ) -> list[TxnOffsetCommitResponseTopic]:
-    """Return the results of both lists with an entry for each topic."""
-    topics: dict[str, list[TxnOffsetCommitResponsePartition]] = {}
-    for topic in (*first, *second):
-        topics.setdefault(topic.name, []).extend(topic.partitions)
-    return [TxnOffsetCommitResponseTopic(name, partitions) for name, partitions in topics.items()]
+    """Return the results of both lists with an entry for each topic, refusals first; without refusals, the answers."""
+    if not refused:
+        return answered
+    topics: dict[tuple[str, bytes], TxnOffsetCommitResponseTopic] = {}
+    for topic in (*refused, *answered):
+        known = topics.setdefault((topic.name, topic.topic_id), topic)
+        if known is not topic:
+            known.partitions += topic.partitions
+    return list(topics.values())
 
 
 @handles(ApiKey.END_TXN)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
 from pykafka_broker.cluster.controller import CORDONED_FROM
-from pykafka_broker.cluster.features import METADATA_VERSION, SUPPORTED
+from pykafka_broker.cluster.features import METADATA_VERSION, abilities
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import CLUSTER_METADATA
 from pykafka_broker.log.checkpoints import PARTITION_METADATA, read_partition_metadata, same_but_damaged
@@ -372,7 +372,7 @@ class BrokerStartup:
                 Listener(each.name, *(each.advertised or (each.host, each.port)), SECURITY_PROTOCOLS[each.protocol])
                 for each in listeners
             ],
-            [Feature(name, lowest, highest) for name, (lowest, highest) in SUPPORTED.items()],
+            [Feature(name, lowest, highest) for name, (lowest, highest) in abilities(node.config).items()],
             node.config.broker_rack,
             previous_broker_epoch=self._previous_epoch(),
         )

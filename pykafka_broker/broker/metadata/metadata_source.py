@@ -31,6 +31,7 @@ from pykafka_broker.cluster.controller import (
     partition_record_version,
     unlimited,
 )
+from pykafka_broker.cluster.features import METADATA_VERSION, abilities
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.cluster.metadata_log import MetadataLog
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
@@ -100,7 +101,7 @@ class MetadataSource(ABC):
             deliver: takes every change from now on.
 
         Raises:
-            LogDirectoryError: the metadata is damaged.
+            LogDirectoryError: the metadata is damaged, or of a newer release.
         """
         self._deliver = deliver
         logs, clock = self._logs, self._clock
@@ -119,10 +120,20 @@ class MetadataSource(ABC):
         )
         try:
             loaded = self.log.load(self.image)
+            self._check_metadata_version(directory.path)
             self._begin(directory.path)
         except (MetadataError, DamagedLog) as error:
             raise LogDirectoryError(f"{error}; {remedy(directory.path)}") from error
         return loaded
+
+    def _check_metadata_version(self, path: str) -> None:
+        """Refuse metadata of a newer release, whose records may say what this broker does not know, as Kafka does."""
+        level, highest = self.image.features.get(METADATA_VERSION, 0), abilities(self._config)[METADATA_VERSION][1]
+        if level > highest:
+            raise LogDirectoryError(
+                f"{path} has metadata.version {level}, and this broker supports levels up to {highest}: the directory "
+                "belongs to a newer Kafka, or to a broker with --emulate of a newer release"
+            )
 
     @abstractmethod
     def _open(self, log: PartitionLog, directory_id: bytes) -> MetadataLog:
@@ -222,7 +233,7 @@ class MetadataLeader(MetadataSource):
         self.log.lead(self._clock.wall)
         self.controller.kraft_version = self.log.kraft_version
         if not self.image.features:
-            first = bootstrap.bootstrap_records(self._fs, directory, self._clock.wall)
+            first = bootstrap.bootstrap_records(self._fs, directory, self._clock.wall, self.controller.config)
             self.commit(bootstrap.first_records(self.controller, first))
 
     def reconfigure(self, config: BrokerConfig) -> None:

@@ -1,8 +1,9 @@
-"""A broker that passes for an older release of Kafka.
+"""A broker that passes for another release of Kafka.
 
 Rule: clients see the versions, the errors, the features and the config keys of the release, and nothing that came
 later. A request of a version does here what it does for clients of that age: the versions on offer make most of a
-release. Imported where a release is emulated, and never imports the router or services, which know an emulation.
+release. What a newer release has and this broker lacks is not offered. Imported where a release is emulated, and never
+imports the router or services, which know an emulation.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
-from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Fields, Message
 from pykafka_broker.releases.release import Release
@@ -45,18 +46,24 @@ _BEFORE: dict[ErrorCode, ErrorCode] = {
     ErrorCode.TRANSACTION_ABORTABLE: ErrorCode.INVALID_TXN_STATE,  # KIP-890
 }
 _FEATURES_FROM = (2, 7)
+# librdkafka takes a broker that does not offer Produce 0 for one without compression. So 4.0 and newer releases offer
+# all versions, and close the connection at a request of a dropped version.
+_PRODUCE_OFFERED_WHOLE_FROM = (4, 0)
 _OWN_RANGE_FROM = (2, 4)  # of ApiVersions, in the answer to a version of it that is not known (KIP-511)
 
 
 class Emulation:
-    """The versions and error codes of a release of Kafka."""
+    """The versions and error codes of a release of Kafka: `versions` are served, `offered` told."""
 
-    __slots__ = ("_last_error", "_told", "release", "versions")
+    __slots__ = ("_last_error", "_told", "offered", "release", "versions")
 
     def __init__(self, release: Release) -> None:
         self.release = release
         # An API without a schema is not offered; no release has one so far.
         self.versions: dict[int, Versions] = {key: release.apis[key] for key in sorted(release.apis) if key in SPECS}
+        self.offered = self.versions
+        if release.number >= _PRODUCE_OFFERED_WHOLE_FROM:
+            self.offered = self.versions | {ApiKey.PRODUCE: (0, self.versions[ApiKey.PRODUCE][1])}
         self._last_error = release.last_error
         self._told = {int(code): self._older(code) for code in ErrorCode if code > release.last_error}
 

@@ -2,7 +2,8 @@
 
 Rule: an API that is not in the table is not served, and the answer to ApiVersions is made from the table alone. A
 module is imported at the first request for it, so that a start costs nothing for unused APIs. Versions are those of
-the merged schemas unless a route narrows them.
+the merged schemas unless a route narrows them, without versions of a release that was imported ahead: an emulation of
+this release alone serves them.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.UNREGISTER_BROKER: Route("cluster", when_lost=_STORAGE, forwarded=True),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Route("telemetry", optional=True),
     ApiKey.PUSH_TELEMETRY: Route("telemetry", optional=True),
+    ApiKey.UNREGISTER_CONTROLLER: Route("cluster", when_lost=_STORAGE, forwarded=True),
     ApiKey.LIST_CONFIG_RESOURCES: Route("configs"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Route("topics"),
     ApiKey.ADD_RAFT_VOTER: Route("cluster", relayed=True),
@@ -101,6 +103,7 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: Route("group_admin"),
     ApiKey.STREAMS_GROUP_HEARTBEAT: Route("streams_group_heartbeat"),
     ApiKey.STREAMS_GROUP_DESCRIBE: Route("group_admin"),
+    ApiKey.STREAMS_GROUP_TOPOLOGY_DESCRIPTION_UPDATE: Route("streams_group_heartbeat"),
     ApiKey.SHARE_GROUP_HEARTBEAT: Route("share_group_heartbeat"),
     ApiKey.SHARE_GROUP_DESCRIBE: Route("group_admin"),
     ApiKey.SHARE_FETCH: Route("share_fetch"),

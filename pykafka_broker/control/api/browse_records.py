@@ -21,9 +21,9 @@ from pykafka_broker.control.api.records import header_name
 from pykafka_broker.control.api.topics import listed_offsets, topic_image
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.reading import Aborted, Outcome, outcome_of
+from pykafka_broker.control.reading import Outcome, outcome_of
 from pykafka_broker.control.schema import Index, Offset, ValueLimits
-from pykafka_broker.records.control import ABORT, COMMIT, read_control_type
+from pykafka_broker.records.control import ABORT, COMMIT, AbortedBatches, read_control_type
 from pykafka_broker.records.header import BatchHeader, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
 
@@ -125,7 +125,7 @@ async def scan(
     """
     log, end = partition.log, partition.high_watermark
     offset = max(offset, log.log_start_offset)
-    aborted = Aborted(partition, offset, end)
+    aborted = AbortedBatches(partition.log.aborted_transactions(offset, end))
     records: list[BrowsedRecord] = []
     while offset < end and len(records) < limit and not budget.spent:
         found = log.read(offset, min(_READ_BYTES, budget.size_bytes), end)

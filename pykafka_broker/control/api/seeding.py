@@ -79,7 +79,7 @@ async def seed(control: Control, lines: Text) -> Seeded:
         if not text.strip():
             continue
         try:
-            await _take(control, _line(text), gathered, seeded)
+            await _take(control, read_line(text), gathered, seeded)
         except Problem as problem:
             raise Problem(problem.status, f"line {number}: {problem.detail}", code=problem.code) from None
         if number % _LINES_AT_ONCE == 0:
@@ -88,7 +88,8 @@ async def seed(control: Control, lines: Text) -> Seeded:
     return seeded
 
 
-def _line(text: str) -> TopicLine | RecordLine | OffsetLine:
+def read_line(text: str) -> TopicLine | RecordLine | OffsetLine:
+    """Read a line. Raises `Problem` 400."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -7,18 +7,20 @@ None and never an error, since the traffic may come from any client.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import cached_property
 from struct import Struct
 from struct import error as StructError
 from typing import Any, Final, NamedTuple
 
 from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.request_header import RequestHeader
-from pykafka_broker.protocol.messages.response_header import ResponseHeader
 from pykafka_broker.protocol.runtime import DecodeError, EncodeError, Message, Pieces
 from pykafka_broker.protocol.specs import ApiSpec
+from pykafka_broker.server.link_codec import decode_response
 
 _SIZE_AND_CORRELATION = Struct(">ii")
 _VERSION = Struct(">h")
@@ -47,13 +49,8 @@ def decoded_response(frame: bytes | memoryview, spec: ApiSpec, version: int) -> 
     A version of ApiVersions that the broker does not know is answered in version 0.
     """
     for each in (version, 0) if spec.api_key == ApiKey.API_VERSIONS else (version,):
-        try:
-            _, body = ResponseHeader.read(frame, 0, spec.response_header_version(each))
-            message, end = spec.response_class().read(frame, body, each)
-        except DecodeError:
-            continue
-        if end == len(frame):
-            return message
+        with suppress(FrameError):
+            return decode_response(frame, spec, each)
     return None
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from base64 import b64encode
 from dataclasses import asdict
-from difflib import get_close_matches
 from typing import Any
 
 from pykafka_broker.broker.requests.context import ANONYMOUS
 from pykafka_broker.config.describe import is_secret
 from pykafka_broker.control.answers import SeenRequestAnswer
-from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.problems import Problem, did_you_mean
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.errors import ErrorCode
@@ -124,7 +123,7 @@ def _api_key(api: str) -> int:
         return int(api)
     key = _APIS.get(api.replace("_", "").lower())
     if key is None:
-        raise Problem(400, f"there is no API {api}{_did_you_mean(api, _NAMES)}")
+        raise Problem(400, f"there is no API {api}{_meant(api, _NAMES)}")
     return key
 
 
@@ -136,10 +135,9 @@ def error_code(error: str | int) -> int:
         raise Problem(400, f"there is no error {error}; codes are -1 and 1 to {max(ErrorCode)}")
     names = [code.name for code in ErrorCode if code is not ErrorCode.NONE]
     if error.upper() not in names:
-        raise Problem(400, f"there is no error {error}{_did_you_mean(error.upper(), names)}")
+        raise Problem(400, f"there is no error {error}{_meant(error.upper(), names)}")
     return ErrorCode[error.upper()].value
 
 
-def _did_you_mean(name: str, names: list[str]) -> str:
-    close = get_close_matches(name, names, 3, 0.6)
-    return f"; did you mean {' or '.join(close)}?" if close else f"; there are {', '.join(names)}"
+def _meant(name: str, names: list[str]) -> str:
+    return did_you_mean(name, names) or f"; there are {', '.join(names)}"

@@ -23,7 +23,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Set
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.streams.group import Task, TasksTuple, collect, pairs
 
@@ -52,12 +52,43 @@ class GroupSpec(NamedTuple):
         for member in self.members.values():
             if topics is None:
                 topics = member.topics
-            elif member.topics != topics:
+            elif member.topics is not topics and member.topics != topics:
                 return False
         return True
 
 
 Assignor = Callable[[GroupSpec], dict[str, Assignment]]
+
+
+class _Readers:
+    """The readers of topics. Members with the same topics are a class, and topics of the same classes share a list."""
+
+    def __init__(self, group: GroupSpec, order: Callable[[str], Any]) -> None:
+        """Sort the members into classes; `order` is the key by which lists are sorted."""
+        self.classes: dict[Set[bytes], list[str]] = {}
+        for member_id, member in group.members.items():
+            self.classes.setdefault(frozenset(member.topics), []).append(member_id)
+        self._order = order
+        self._classes_of: dict[bytes, list[int]] = {topic_id: [] for topic_id in group.partitions}
+        for index, topics in enumerate(self.classes):
+            for topic_id in topics:
+                if topic_id in self._classes_of:
+                    self._classes_of[topic_id].append(index)
+        self._members = list(self.classes.values())
+        self._lists: dict[tuple[int, ...], list[str]] = {}
+
+    def signature(self, topic_id: bytes) -> tuple[int, ...]:
+        """Return the indexes of the classes that read the topic."""
+        return tuple(self._classes_of[topic_id])
+
+    def of(self, topic_id: bytes) -> list[str]:
+        """Return the members that read the topic, in order."""
+        signature = self.signature(topic_id)
+        found = self._lists.get(signature)
+        if found is None:
+            readers = [member_id for index in signature for member_id in self._members[index]]
+            found = self._lists[signature] = sorted(readers, key=self._order)
+        return found
 
 
 # range
@@ -70,16 +101,18 @@ def assign_range(group: GroupSpec) -> dict[str, Assignment]:
         group.members.items(), key=lambda item: (item[1].instance_id is None, item[1].instance_id or "", item[0])
     )
     result: dict[str, Assignment] = {member_id: {} for member_id in group.members}
+    rank = {member_id: index for index, (member_id, _) in enumerate(in_order)}
+    all_readers = _Readers(group, rank.__getitem__)
     for topic_id, count in group.partitions.items():
-        readers = [member_id for member_id, member in in_order if topic_id in member.topics]
+        readers = all_readers.of(topic_id)
         if not readers:
             continue
         share, extra = divmod(count, len(readers))
         start = 0
-        for index, member_id in enumerate(readers):
-            end = start + share + (index < extra)
-            if end > start:
-                result[member_id][topic_id] = set(range(start, end))
+        for member_id in readers if share else readers[:extra]:
+            end = start + share + (extra > 0)
+            extra -= extra > 0
+            result[member_id][topic_id] = set(range(start, end))
             start = end
     return result
 
@@ -151,14 +184,15 @@ def _give(assignment: Assignment, topic_id: bytes, partition: int) -> None:
 
 
 class _Balance:
-    """Assignment to members with different topics."""
+    """Assignment to members with different topics.
+
+    Queues hold pairs of a load and a reader. A pair whose load has changed since is put right when it comes to the top,
+    so that the least loaded of thousands of readers costs a few looks.
+    """
 
     def __init__(self, group: GroupSpec) -> None:
         self._group = group
-        self._readers = {
-            topic_id: [member_id for member_id in sorted(group.members) if topic_id in group.members[member_id].topics]
-            for topic_id in group.partitions
-        }
+        self._readers = _Readers(group, str)
         self._owner: dict[TopicIdPartition, str] = {}
         self._load = dict.fromkeys(group.members, 0)
 
@@ -175,24 +209,26 @@ class _Balance:
         return result
 
     def _set(self, partition: TopicIdPartition, member_id: str) -> None:
-        before = self._owner.get(partition)
-        if before is not None:
-            self._load[before] -= 1
         self._owner[partition] = member_id
         self._load[member_id] += 1
 
     def _give_out_the_rest(self) -> None:
         """Assign the free partitions: topics with few readers first: few readers leave no choice."""
-        by_choice = sorted(self._group.partitions, key=lambda topic_id: (len(self._readers[topic_id]), topic_id))
-        for topic_id in by_choice:
-            queue = [(self._load[member_id], member_id) for member_id in self._readers[topic_id]]
-            heapq.heapify(queue)
+        readers, load = self._readers, self._load
+        queues: dict[
+            tuple[int, ...], list[Queued]
+        ] = {}  # by signature; loads only grow, so no reader is queued too late
+        for topic_id in sorted(self._group.partitions, key=lambda topic_id: (len(readers.of(topic_id)), topic_id)):
+            signature = readers.signature(topic_id)
+            if signature not in queues:
+                queues[signature] = sorted((load[member_id], member_id) for member_id in readers.of(topic_id))
+            queue = queues[signature]
             for partition in range(self._group.partitions[topic_id]):
                 if not queue or (topic_id, partition) in self._owner:
                     continue
-                load, member_id = queue[0]
-                self._set((topic_id, partition), member_id)
-                heapq.heapreplace(queue, (load + 1, member_id))
+                while load[queue[0][1]] != queue[0][0]:
+                    heapq.heapreplace(queue, (load[queue[0][1]], queue[0][1]))
+                self._set((topic_id, partition), queue[0][1])
 
     def _even_out(self) -> None:
         """Move partitions from the reader of a topic with most partitions to the reader with least.
@@ -200,14 +236,79 @@ class _Balance:
         The last partitions go first, so each member keeps its first partitions. Each move lowers the sum of the squared
         loads, so the loop ends.
         """
+        load, owner_of = self._load, self._owner
+        loads = _ClassLoads(self._readers.classes, load)
+        partitions = sorted(owner_of, reverse=True)
+        least_of_all = min(load.values())  # no move lowers it: the giver keeps more than the taker had
         moved = True
         while moved:
             moved = False
-            for partition, owner in sorted(self._owner.items(), reverse=True):
-                least = min(self._readers[partition[0]], key=lambda member_id: (self._load[member_id], member_id))
-                if self._load[owner] - self._load[least] > 1:
-                    self._set(partition, least)
+            topic = b""
+            for partition in partitions:
+                owner = owner_of[partition]
+                if load[owner] - least_of_all <= 1:
+                    continue
+                if partition[0] != topic:
+                    topic = partition[0]
+                    loads.begin(self._readers.signature(topic))
+                if load[owner] - loads.lowest() > 1:
+                    owner_of[partition] = least = loads.least_reader()
+                    loads.change(owner, -1)
+                    loads.change(least, 1)
                     moved = True
+
+
+Queued = tuple[int, str]  # load, member
+
+
+class _ClassLoads:
+    """The least loaded reader of a topic, the least of its classes' least, while loads rise and fall."""
+
+    def __init__(self, classes: Mapping[Set[bytes], list[str]], load: dict[str, int]) -> None:
+        self._load = load
+        self._class_of = {member_id: index for index, ids in enumerate(classes.values()) for member_id in ids}
+        self._queues = [sorted((load[member_id], member_id) for member_id in ids) for ids in classes.values()]
+        self._topic: list[tuple[Queued, int]] = []  # the least of each of the topic's classes, with the class
+        self._queued: dict[int, Queued] = {}  # what `_topic` has of each class; other pairs are out of date
+
+    def begin(self, signature: tuple[int, ...]) -> None:
+        """Go on with a topic of other classes."""
+        self._queued = {index: self._least_of(index) for index in signature}
+        self._topic = sorted((least, index) for index, least in self._queued.items())
+
+    def lowest(self) -> int:
+        """Return the load of the topic's least loaded reader."""
+        topic = self._topic
+        while True:
+            queued, index = topic[0]
+            least = self._least_of(index)
+            if queued == least:
+                return least[0]
+            if self._queued[index] == queued:
+                self._queued[index] = least
+                heapq.heapreplace(topic, (least, index))
+            else:
+                heapq.heappop(topic)
+
+    def least_reader(self) -> str:
+        """Return the reader, of readers with the same load the first by id; `lowest` comes first."""
+        return self._topic[0][0][1]
+
+    def change(self, member_id: str, by: int) -> None:
+        """Change a member's load."""
+        self._load[member_id] += by
+        index = self._class_of[member_id]
+        heapq.heappush(self._queues[index], (self._load[member_id], member_id))
+        least = self._least_of(index)
+        if index in self._queued and least < self._queued[index]:
+            self._queued[index] = least
+            heapq.heappush(self._topic, (least, index))
+
+    def _least_of(self, index: int) -> Queued:
+        queue, load = self._queues[index], self._load
+        while load[queue[0][1]] != queue[0][0]:
+            heapq.heappop(queue)
+        return queue[0]
 
 
 ASSIGNORS: dict[str, Assignor] = {"uniform": assign_uniform, "range": assign_range}  # by group.consumer.assignors

@@ -26,7 +26,6 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     partition_metadata_tombstone,
     regex_record,
     target_record,
-    topics_read,
 )
 from pykafka_broker.coordinators.groups.group import (
     JOIN_EPOCH,
@@ -39,7 +38,7 @@ from pykafka_broker.coordinators.groups.group import (
     TimerKey,
 )
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
-from pykafka_broker.coordinators.groups.topics import topic_ids
+from pykafka_broker.coordinators.groups.subscriptions import names_read
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -218,15 +217,14 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         if not leaving or self.downgrade(group, leaving, result, now):
             return
         group_id = group.group_id
-        gone = {member.member_id for member in leaving}
         for member in leaving:
             result.records += group.records.member_tombstones(group_id, member.member_id)
-        left = [member for member in group.members.values() if member.member_id not in gone]
-        wanted = {member.topic_regex for member in left}
-        for pattern in group.regexes:
-            if pattern not in wanted:
-                result.records.append(regex_record(group_id, pattern, None))
-        new_hash = self._table.hashes.of_group(topics_read(self._table.topics, left, group.regexes))
+        if group.regexes:
+            wanted = group.subscriptions.patterns_after(leaving, ())
+            for pattern in group.regexes:
+                if pattern not in wanted:
+                    result.records.append(regex_record(group_id, pattern, None))
+        new_hash = self._table.read.hash(group.names_read(leaving, (), group.regexes))
         result.records.append(group.records.epoch(group_id, group.epoch + 1, new_hash))
 
     # Time
@@ -368,8 +366,8 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
 
     def _update_metadata(self, bump: bool) -> None:
         group = self._group
-        names = topics_read(self._table.topics, self._members(), self.regexes)
-        new_hash = self._table.hashes.of_group(names)
+        names = group.names_read(group.replaced_by(self.member), (self.member,), self.regexes)
+        new_hash = self._table.read.hash(names)
         if bump or new_hash != group.metadata_hash:
             self.group_epoch += 1
             self.records.append(group.records.epoch(group.group_id, self.group_epoch, new_hash))
@@ -392,8 +390,8 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         Returns:
             Whether the topics behind a pattern have changed.
         """
-        group = self._group
-        wanted = {member.topic_regex for member in self._members() if member.topic_regex}
+        group, member = self._group, self.member
+        wanted = group.subscriptions.patterns_after(group.replaced_by(member), (member,))
         if not wanted and not group.regexes:
             return False
         regexes = {pattern: resolved for pattern, resolved in group.regexes.items() if pattern in wanted}
@@ -443,7 +441,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         if not self.subscription_changed and member.is_reconciled_to(self.target_epoch):
             return
         before = member.current()
-        ids = topic_ids(self._table.topics, topics_read(self._table.topics, [member], self.regexes))
+        ids = self._table.read.ids(names_read(member, self.regexes))
         Reconciliation(self._group, member, ids, self.target_epoch, target, self.subscription_changed, owned).step()
         if member.current() != before:
             self.records.append(assignment_record(self._group.group_id, member))
@@ -462,13 +460,15 @@ def next_target(
     topics = table.topics
     name = group.preferred_assignor(members) or table.config.group_consumer_assignors[0]
     before = {member.member_id: group.target_of(member) for member in members}
+    read = {(member.topic_names, member.topic_regex): member for member in members}
+    ids = {subscription: table.read.ids(names_read(member, regexes)) for subscription, member in read.items()}
     specs = {
         member.member_id: MemberSpec(
-            member.instance_id, topic_ids(topics, topics_read(topics, [member], regexes)), before[member.member_id]
+            member.instance_id, ids[member.topic_names, member.topic_regex], before[member.member_id]
         )
         for member in members
     }
-    wanted = {topic_id for spec in specs.values() for topic_id in spec.topics}
+    wanted = frozenset[bytes]().union(*ids.values())
     counts = {topic_id: len(topics.topics_by_id[topic_id].partitions) for topic_id in sorted(wanted)}
     assigned = ASSIGNORS[name](GroupSpec(specs, counts))
     result: dict[str, Target] = {}

@@ -41,7 +41,6 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     MemberState,
     Target,
     group_records,
-    topics_read,
 )
 from pykafka_broker.coordinators.groups.consumer_protocol import (
     read_assignment,
@@ -141,9 +140,7 @@ class Migration:
             }
             upgraded.targets[member.member_id] = target
             upgraded.set_member(member)
-        upgraded.metadata_hash = self._table.hashes.of_group(
-            topics_read(self._table.topics, upgraded.members.values(), upgraded.regexes)
-        )
+        upgraded.metadata_hash = self._table.read.hash(upgraded.names_read((), (), upgraded.regexes))
         return upgraded
 
     def _target_of(self, group: ClassicGroup, member: ClassicGroupMember) -> Target:
@@ -166,6 +163,8 @@ class Migration:
     ) -> bool:
         """Turn the group back if all members but `leaving` are classic. Returns whether the group was turned back."""
         gone = {member.member_id for member in leaving}
+        if len(group.members) - group.classic_count > len(gone):
+            return False  # a member of the consumer protocol stays
         staying = [member for member in group.members.values() if member.member_id not in gone]
         if not staying or not self._may_downgrade(group, staying):
             return False

@@ -7,7 +7,7 @@ given it back, and `partition_epochs` knows under which member epoch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.groups.group import (
@@ -20,7 +20,8 @@ from pykafka_broker.coordinators.groups.group import (
     ReconciliationState,
     Since,
 )
-from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, hash_order
+from pykafka_broker.coordinators.groups.subscriptions import Subscriptions
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, hash_order
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -122,19 +123,6 @@ class ResolvedRegex:
         self.resolved_at = resolved_at
 
 
-def topics_read(
-    topics: ClusterTopics, members: Iterable[ConsumerGroupMember], regexes: Mapping[str, ResolvedRegex]
-) -> set[str]:
-    """Return the existing topics of members' subscriptions; a pattern stands for the topics of the last resolution."""
-    found: set[str] = set()
-    for member in members:
-        found.update(existing(topics, member.topic_names))
-        resolved = regexes.get(member.topic_regex) if member.topic_regex else None
-        if resolved is not None:
-            found.update(existing(topics, resolved.topics))
-    return found
-
-
 class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
     """A group of the consumer protocol; some members may still speak the classic protocol."""
 
@@ -147,6 +135,8 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         super().__init__(group_id)
         self.static_members: dict[str, str] = {}  # instance id -> member id
         self.regexes: dict[str, ResolvedRegex] = {}
+        self.subscriptions = Subscriptions()
+        self.classic_count = 0  # members that speak the classic protocol
         self.partition_epochs: dict[bytes, dict[int, int]] = {}
         self.has_partition_metadata = False  # a record of Kafka before 4.1, to be removed
 
@@ -158,7 +148,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
 
     def is_subscribed_to(self, topic: str) -> bool:
         patterns = {pattern for pattern, resolved in self.regexes.items() if topic in resolved.topics}
-        return any(topic in member.topic_names or member.topic_regex in patterns for member in self.members.values())
+        return self.subscriptions.has_name(topic) or not patterns.isdisjoint(self.subscriptions.patterns_after((), ()))
 
     def knows_epochs(self, member: ConsumerGroupMember) -> bool:
         return member.classic is None
@@ -193,6 +183,26 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
             )
         return existing
 
+    def replaced_by(self, member: ConsumerGroupMember) -> list[ConsumerGroupMember]:
+        """Return the members in whose place `member` comes: the one of the same id, and of the same instance id."""
+        same_instance = None if member.instance_id is None else self.static_members.get(member.instance_id)
+        places = {member.member_id, same_instance} if same_instance else (member.member_id,)
+        return [self.members[place] for place in places if place in self.members]
+
+    def names_read(
+        self,
+        gone: Collection[ConsumerGroupMember],
+        come: Collection[ConsumerGroupMember],
+        regexes: Mapping[str, ResolvedRegex],
+    ) -> frozenset[str]:
+        """Return the names of all topics that the group reads after some members have gone and others have come."""
+        names = self.subscriptions.names_after(gone, come)
+        if not regexes:
+            return names
+        patterns = self.subscriptions.patterns_after(gone, come)
+        behind = [regexes[pattern].topics for pattern in patterns if pattern in regexes]
+        return names.union(*behind) if names or len(behind) != 1 else behind[0]
+
     def target_of(self, member: ConsumerGroupMember) -> Target:
         """Return the member's target; a returning static member takes over the predecessor's target."""
         member_id = member.member_id
@@ -202,7 +212,7 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
 
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Whether a member names a topic of `topics`, which need not exist."""
-        return any(not topics.isdisjoint(member.topic_names) for member in self.members.values())
+        return any(map(self.subscriptions.has_name, topics))
 
     def preferred_assignor(self, members: Iterable[ConsumerGroupMember]) -> str | None:
         """Return the assignor with most votes of members, if any; of as many votes the first in Kafka's order."""
@@ -223,6 +233,8 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
 
     def set_member(self, member: ConsumerGroupMember) -> None:
         before = self.members.get(member.member_id)
+        self.subscriptions.add(member)
+        self.classic_count += member.classic is not None
         if before is not None:
             self._release(before)
         super().set_member(member)
@@ -241,6 +253,9 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
             del self.static_members[member.instance_id]
 
     def _release(self, member: ConsumerGroupMember) -> None:
+        """Take back what `set_member` has noted of a member."""
+        self.subscriptions.remove(member)
+        self.classic_count -= member.classic is not None
         for owned in (member.assigned, member.revoking):
             for topic_id, partitions in owned.items():
                 epochs = self.partition_epochs.get(topic_id)

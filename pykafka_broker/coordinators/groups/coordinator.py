@@ -422,6 +422,7 @@ class GroupCoordinator:
     def on_topics_changed(self, names: Iterable[str], created: bool, version: int) -> None:
         """Note created, deleted or grown topics: at the next heartbeat the reading groups get another target."""
         self.table.metadata_version = version
+        self.table.read.forget()
         if created:
             self.table.newest_topic_version = version
         changed = frozenset(names)

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.group import GroupConfig
+from pykafka_broker.coordinators.groups.subscriptions import TopicsRead
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, TopicHashes
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
@@ -117,6 +118,7 @@ class GroupTable:
         self.groups: dict[str, AnyGroup] = {}
         self.timers = Timers()
         self.hashes = TopicHashes(topics)
+        self.read = TopicsRead(topics, self.hashes)
         self.metadata_version = 0  # grows with every change of the cluster's metadata
         self.newest_topic_version = 0  # the metadata version of the last topic's creation
         self._settings: dict[frozenset[tuple[str, str]], GroupConfig] = {}

@@ -216,9 +216,9 @@ def offset_record(group: str, topic: str, partition: int, value: OffsetCommitVal
 
 
 TOPIC_IDS_FROM = 10
-_BY_NAME = 0  # a version with topics by name
 # From this version on a missing group and a stale epoch have errors of their own, which older clients don't know.
 CONSUMER_PROTOCOL_FROM = 9
+TXN_TOPIC_IDS_FROM = 6  # TxnOffsetCommit: topic ids, and the errors of the consumer protocol (KIP-1319)
 NO_OFFSET = -1
 _NO_RETENTION = -1  # the request has no retention: the broker's counts
 MS_PER_MINUTE = 60_000
@@ -243,7 +243,7 @@ class OffsetRequests:
         wall = self._table.wall_at(now)
         topics = []
         for topic in request.topics:
-            image = self._find(topic, version)
+            image = self._find(topic, version >= TOPIC_IDS_FROM)
             partitions = []
             for partition in topic.partitions:
                 if image is None:
@@ -265,19 +265,19 @@ class OffsetRequests:
         return result
 
     def _existing_partitions(
-        self, request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int
+        self, request: OffsetCommitRequest | TxnOffsetCommitRequest, by_ids: bool
     ) -> list[tuple[bytes, int]]:
         """Return the existing partitions of a request."""
         return [
             (image.id, partition.partition_index)
             for topic in request.topics
-            if (image := self._find(topic, version)) is not None
+            if (image := self._find(topic, by_ids)) is not None
             for partition in topic.partitions
             if partition.partition_index in image.partitions
         ]
 
-    def _find(self, topic: Any, version: int) -> ClusterTopic | None:
-        if version >= TOPIC_IDS_FROM:
+    def _find(self, topic: Any, by_ids: bool) -> ClusterTopic | None:
+        if by_ids:
             return self._table.topics.topics_by_id.get(topic.topic_id)
         return self._table.topics.topics.get(topic.name)
 
@@ -290,7 +290,7 @@ class OffsetRequests:
             return ErrorCode.GROUP_ID_NOT_FOUND if version >= CONSUMER_PROTOCOL_FROM else ErrorCode.ILLEGAL_GENERATION
         error = _verdict(
             group,
-            lambda: self._existing_partitions(request, version),
+            lambda: self._existing_partitions(request, version >= TOPIC_IDS_FROM),
             request.member_id,
             request.group_instance_id,
             epoch,
@@ -319,27 +319,33 @@ class OffsetRequests:
         there (KIP-447).
         """
         result: CoordinatorResult[TxnOffsetCommitResponse] = CoordinatorResult(key=request.group_id)
-        known = self._table.topics.topics
-        there = self._existing_partitions(request, _BY_NAME)
+        by_ids = caller.version >= TXN_TOPIC_IDS_FROM
+        there = self._existing_partitions(request, by_ids)
         verdict = self._check_txn_commit(request, there, caller) if there else ErrorCode.NONE
         topics = []
         for topic in request.topics:
+            image = self._find(topic, by_ids)
             partitions = []
             for partition in topic.partitions:
-                if topic.name not in known or partition.partition_index not in known[topic.name].partitions:
-                    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+                if image is None:
+                    code = _UNKNOWN_TOPIC_ID if by_ids else _UNKNOWN
+                elif partition.partition_index not in image.partitions:
+                    code = _UNKNOWN
                 else:
                     code = self._commit_error(verdict, partition.committed_metadata)
-                if code is ErrorCode.NONE:
-                    value = OffsetCommitValue(
-                        partition.committed_offset,
-                        partition.committed_leader_epoch,
-                        partition.committed_metadata or "",
-                        self._table.wall_at(now),
-                    )
-                    result.records.append(offset_record(request.group_id, topic.name, partition.partition_index, value))
+                    if code is ErrorCode.NONE:
+                        value = OffsetCommitValue(
+                            partition.committed_offset,
+                            partition.committed_leader_epoch,
+                            partition.committed_metadata or "",
+                            self._table.wall_at(now),
+                            topic_id=topic.topic_id,
+                        )
+                        result.records.append(
+                            offset_record(request.group_id, image.name, partition.partition_index, value)
+                        )
                 partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, code))
-            topics.append(TxnOffsetCommitResponseTopic(topic.name, partitions))
+            topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
         result.reply = TxnOffsetCommitResponse(topics=topics)
         return result
 
@@ -347,18 +353,21 @@ class OffsetRequests:
         self, request: TxnOffsetCommitRequest, partitions: list[tuple[bytes, int]], caller: Caller
     ) -> ErrorCode:
         group = self._table.groups.get(request.group_id)
+        knows_epochs = caller.version >= TXN_TOPIC_IDS_FROM
         if group is None:
-            return ErrorCode.NONE if request.generation_id < 0 else ErrorCode.ILLEGAL_GENERATION
+            if request.generation_id_or_member_epoch < 0:
+                return ErrorCode.NONE
+            return ErrorCode.GROUP_ID_NOT_FOUND if knows_epochs else ErrorCode.ILLEGAL_GENERATION
         error = _verdict(
             group,
             lambda: partitions,
             request.member_id,
             request.group_instance_id,
-            request.generation_id,
+            request.generation_id_or_member_epoch,
             caller.version,
             transactional=True,
         )
-        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH else error
+        return ErrorCode.ILLEGAL_GENERATION if error is ErrorCode.STALE_MEMBER_EPOCH and not knows_epochs else error
 
     # OffsetFetch
 

@@ -170,6 +170,10 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             _ask_for_shutdown(group, member.member_id)
         result.missing_topics = change.configured.missing
         reply = result.reply = self._reply(group, change, settings.streams_heartbeat_interval_ms)
+        if not self._table.config.group_keys[_TASK_OFFSET_INTERVAL].removed:
+            reply.task_offset_interval_ms = settings.streams_task_offset_interval_ms
+            if caller.version >= _RECOVERY_LAG_FROM:
+                reply.acceptable_recovery_lag = settings.streams_acceptable_recovery_lag
         owned = member.assigned
         if joins or owned != before.assigned:
             reply.active_tasks, reply.standby_tasks, reply.warmup_tasks = map(_task_ids, owned)
@@ -378,6 +382,8 @@ def _invalid(message: str) -> ApiError:
 
 
 STANDBYS = "num.standby.replicas"
+_TASK_OFFSET_INTERVAL = "streams.task.offset.interval.ms"  # since 4.4; members of older releases are told no interval
+_RECOVERY_LAG_FROM = 1
 
 
 def next_targets(

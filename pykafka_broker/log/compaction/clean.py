@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pykafka_broker.log.compaction.filter import BatchFilter, CleanedTransactions
-from pykafka_broker.log.compaction.latest import LEAST_RECORD_BYTES, LatestRecords, iter_spans, records_bytes
+from pykafka_broker.log.compaction.latest import LEAST_RECORD_BYTES, LatestRecords, records_place
 from pykafka_broker.log.compaction.request import CleanedSegment, CleanRequest, CleanResult
 from pykafka_broker.log.filesystem import Buffer, FileCache, FileSystem, OsFileSystem
 from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
@@ -115,10 +115,10 @@ class PartitionCleaner:
         if header.is_control:
             transactions.ends_nothing(header, batch.data)
         elif not transactions.is_aborted(header):
-            data = records_bytes(batch.data, header, self._request.most_unpacked_bytes)
-            if not latest.has_room(min(header.count, len(data) // LEAST_RECORD_BYTES)):
+            data, begin, end = records_place(batch, self._request.most_unpacked_bytes)
+            if not latest.has_room(min(header.count, (end - begin) // LEAST_RECORD_BYTES)):
                 return False
-            latest.learn(header.base_offset, iter_spans(data, header.count))
+            latest.learn(header.base_offset, data, header.count, begin, end)
         if header.producer_id in self._request.producers and not header.is_control:
             self._last_learned[header.producer_id] = header.last_offset
         latest.latest_offset = header.last_offset
@@ -187,7 +187,7 @@ class PartitionCleaner:
         headers: list[BatchHeader] = []
         waiting = 0
         for batch in self._batches(segment):
-            kept = filter_.keep(batch.header, batch.data)
+            kept = filter_.keep(batch)
             if kept is None:
                 continue
             pieces.append(kept)

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable
-from dataclasses import replace
 
 from pykafka_broker.log.compaction.latest import (
     GONE,
@@ -29,19 +28,24 @@ from pykafka_broker.log.compaction.latest import (
     iter_spans,
     marked_places,
     records_bytes,
+    records_place,
 )
 from pykafka_broker.log.compaction.request import LastBatches
 from pykafka_broker.log.filesystem import Buffer
 from pykafka_broker.log.index import AbortedTransaction
+from pykafka_broker.log.scan import ScannedBatch
 from pykafka_broker.records.builder import varint
 from pykafka_broker.records.compression import NONE, compress
 from pykafka_broker.records.control import ABORT, COMMIT, read_control_type
 from pykafka_broker.records.header import (
     CODEC_MASK,
     DELETE_HORIZON_BIT,
+    HEADER,
+    HEADER_SIZE,
+    LENGTH_OVERHEAD,
     NO_TIMESTAMP,
     BatchHeader,
-    batch_of,
+    write_crc,
 )
 from pykafka_broker.records.record import iter_records, wrap_int64
 
@@ -128,8 +132,9 @@ class BatchFilter:
         self._wall = wall
         self._new_horizon = wall + delete_retention_ms
 
-    def keep(self, header: BatchHeader, batch: memoryview) -> Buffer | None:
+    def keep(self, scanned: ScannedBatch) -> Buffer | None:
         """Return the batch for the cleaned log; None if nothing of the batch stays."""
+        header, batch = scanned.header, scanned.data
         if header.is_control:
             return self._keep_control(header, batch)
         if self._transactions.is_aborted(header):
@@ -141,8 +146,8 @@ class BatchFilter:
             return self._emptied(header)
         if GONE not in marks:
             return batch
-        data = records_bytes(batch, header, self._most_unpacked_bytes)
-        return rewrite(header, data, marked_places(data, marks), header.delete_horizon_ms)
+        data, begin, _ = records_place(scanned, self._most_unpacked_bytes)
+        return rewrite(header, data, marked_places(data, marks, begin), header.delete_horizon_ms)
 
     def _keep_spans(self, header: BatchHeader, batch: memoryview, marks: bytearray | None) -> Buffer | None:
         data = records_bytes(batch, header, self._most_unpacked_bytes)
@@ -219,16 +224,34 @@ def rewrite(header: BatchHeader, data: bytes, kept: list[Place], horizon: int | 
         records = compress(header.codec, records)
     attributes = header.attributes | (DELETE_HORIZON_BIT if horizon is not None else 0)
     max_timestamp = header.max_timestamp if header.log_append_time else max(stamps)
-    return batch_of(
-        replace(
-            header,
-            attributes=attributes,
-            base_timestamp=base_timestamp,
-            max_timestamp=max_timestamp,
-            count=len(kept),
-        ),
-        records,
+    return _batch(header, attributes, base_timestamp, max_timestamp, len(kept), records)
+
+
+def _batch(
+    header: BatchHeader, attributes: int, base_timestamp: int, max_timestamp: int, count: int, records: bytes
+) -> bytearray:
+    """Return a batch with some fields of the header replaced; `dataclasses.replace` would take as long as the rest."""
+    batch = bytearray(HEADER_SIZE)
+    batch += records
+    HEADER.pack_into(
+        batch,
+        0,
+        header.base_offset,
+        len(batch) - LENGTH_OVERHEAD,
+        header.partition_leader_epoch,
+        header.magic,
+        0,
+        attributes,
+        header.last_offset_delta,
+        base_timestamp,
+        max_timestamp,
+        header.producer_id,
+        header.producer_epoch,
+        header.base_sequence,
+        count,
     )
+    write_crc(batch)
+    return batch
 
 
 def _places(spans: Iterable[Span]) -> list[Place]:
@@ -238,7 +261,7 @@ def _places(spans: Iterable[Span]) -> list[Place]:
 def empty_batch(header: BatchHeader) -> bytearray:
     """Return a batch without records, with the header's offsets, producer and time."""
     attributes = header.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT)
-    return batch_of(replace(header, attributes=attributes, base_timestamp=NO_TIMESTAMP, count=0), b"")
+    return _batch(header, attributes, NO_TIMESTAMP, header.max_timestamp, 0, b"")
 
 
 def _restamped(data: bytes, place: Place, timestamp_delta: int) -> tuple[bytes, ...]:

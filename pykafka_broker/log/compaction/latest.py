@@ -1,9 +1,10 @@
 """The records of the dirty part of a log, and which of them are the last of their key (Kafka: OffsetMap).
 
-Rule: the memory is bounded. When it is full, the cleaning goes as far as it got and does the rest another time. A key
-is represented by a digest of 128 bits, as Kafka does. The records are numbered and marked, a byte each, so that writing
-the log anew asks for no key again. Numbers count records, not offsets: a log that was cleaned before has gaps of any
-size.
+Rule: the memory is bounded. When it is full, the cleaning goes as far as it got and does the rest another time. While
+all keys find room as they are, a dictionary has them, whose `update` learns a batch in one call; where they are too
+many, a digest of 128 bits stands for each, as in Kafka. The records are numbered and marked, a byte each, so that
+writing the log anew asks for no key again. Numbers count records, not offsets: a log that was cleaned before has gaps
+of any size.
 
 Compaction keeps or drops records and never changes one. So a record is a place in its batch's bytes: the offset delta,
 the key and whether there is a value are read, the rest is copied as it stands.
@@ -12,12 +13,14 @@ the key and whether there is a value are read, the rest is copied as it stands.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from mmap import mmap
 from struct import Struct
+from typing import Any
 
 from pykafka_broker.log.filesystem import Buffer
+from pykafka_broker.log.scan import ScannedBatch
 from pykafka_broker.records.compression import MAX_DECOMPRESSED, NONE, decompress
 from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import HEADER_SIZE, BatchHeader
@@ -33,10 +36,16 @@ GONE = 0  # a later record has its key, or it has none
 VALUE = 1
 TOMBSTONE = 2
 UNKNOWN = 3  # before the dirty part, in a batch that reaches into it: look the key up
+_SHORT_KEY_BYTES = 63
+_DIGEST_BYTES = 64
+_PLAIN_KEY_BYTES = (
+    140  # of a key's entry in a dictionary, with the objects of key and number, the bytes of the key apart
+)
 _SLOT_BYTES = 20  # a digest of 16 bytes and a record's number
 _BATCH_BYTES = 12  # a base offset and the number of the first record
 _FILL_PERCENT = 75  # of the slots
 _SLOTS_PERCENT = 75  # of the memory; the rest is for marks and batches
+_GOES_ON = bytes(128) + b"\1" * 128  # by byte of a varint: whether another one follows
 _HALVES = Struct("<QQ").unpack
 
 
@@ -45,6 +54,15 @@ def records_bytes(batch: Buffer, header: BatchHeader, max_bytes: int = MAX_DECOM
     if header.codec == NONE:
         return bytes(memoryview(batch)[HEADER_SIZE : header.size])
     return decompress(header.codec, memoryview(batch)[HEADER_SIZE : header.size], max_bytes)
+
+
+def records_place(batch: ScannedBatch, max_bytes: int) -> tuple[bytes, int, int]:
+    """Return bytes with the records, uncompressed, and where the records begin and end: plain ones are not copied."""
+    header, at = batch.header, batch.at
+    if header.codec == NONE:
+        return batch.piece, at + HEADER_SIZE, at + header.size
+    data = records_bytes(batch.data, header, max_bytes)
+    return data, 0, len(data)
 
 
 def iter_spans(data: bytes, count: int) -> Iterator[Span]:
@@ -95,10 +113,93 @@ def iter_spans(data: bytes, count: int) -> Iterator[Span]:
         raise InvalidRecord("the records end too early") from None
 
 
-def marked_places(data: bytes, marks: bytes | bytearray) -> list[Place]:
-    """Return the records with a mark other than 0. All records were read before, so the data is sound."""
+def keys_of(data: bytes, count: int, begin: int, limit: int) -> tuple[list[Any], bytearray]:
+    """Return the key of each of `count` records in [begin, limit), or None, and a mark: GONE without a key.
+
+    `iter_spans` in a shorter form: all records are asked for their keys, few for anything else. Records of one size
+    often follow each other, and are then looked at together.
+
+    Raises:
+        InvalidRecord: the data holds no such records.
+    """
+    keys: list[Any] = []
+    marks = bytearray()
+    end = begin
+    try:
+        while len(keys) < count:
+            start = end
+            first = data[start]
+            if first < 128:
+                position = start + 1
+                end = position + (first >> 1)
+            else:
+                value, position = _long(data, start + 1, first)
+                end = position + (value >> 1)
+            if first & 1 or end > limit:
+                raise InvalidRecord(f"a record ends at byte {end} of {limit}")
+            attributes = position
+            position += 1
+            if data[position] < 128:
+                position += 1
+            else:
+                _, position = read_varint(data, position, 64)
+            if data[position] < 128:
+                position += 1
+            else:
+                _, position = _long(data, position + 1, data[position])
+            key_length = position
+            value = data[position]
+            position += 1
+            if value > 127:
+                value, position = _long(data, position, value)
+            key_begin = position
+            if not value & 1:
+                position += value >> 1
+            if position >= end:
+                raise InvalidRecord(f"a record ends at byte {end}, its value has yet to come at {position}")
+            keys.append(None if value & 1 else data[key_begin:position])
+            # a null value is the varint -1, which is the byte 1; any other length has another first byte
+            marks.append(GONE if value & 1 else VALUE if data[position] != 1 else TOMBSTONE)
+            if end < limit and data[end] == first and len(keys) < count:
+                form = (start, attributes, key_length, key_begin, position, end)
+                alike = _records_alike(data, form, min(count - len(keys), (limit - end) // (end - start)))
+                stride, more = end - start, alike * (end - start)
+                if value & 1:
+                    keys += [None] * alike
+                else:
+                    length, next_key = position - key_begin, key_begin + stride
+                    keys += [data[at : at + length] for at in range(next_key, next_key + more, stride)]
+                marks += marks[-1:] * alike
+                end += more
+    except IndexError:
+        raise InvalidRecord("the records end too early") from None
+    return keys, marks
+
+
+def _records_alike(data: bytes, form: tuple[int, ...], most: int) -> int:
+    """Return how many records behind a record are as long and have fields of the same lengths, headers apart.
+
+    Args:
+        form: Where the record starts, its attributes, the length of the key, the key, the length of the value, its end.
+        most: How many records may be there.
+    """
+    start, attributes, key_length, key, value_length, end = form
+    stride = end - start
+    for at in (*range(start, attributes), *range(key_length, key), value_length):
+        column = data[at + stride : at + stride * most + 1 : stride]
+        most = len(column) - len(column.lstrip(data[at : at + 1]))
+        if not most:
+            return 0
+    for at in range(attributes + 1, key_length):
+        column = data[at + stride : at + stride * most + 1 : stride].translate(_GOES_ON)
+        most = len(column) - len(column.lstrip(data[at : at + 1].translate(_GOES_ON)))
+    return most
+
+
+def marked_places(data: bytes, marks: bytes | bytearray, begin: int = 0) -> list[Place]:
+    """Return the records with a mark other than 0, the first at `begin`. All were read before, so the data is sound."""
     places = []
-    position = 0
+    position = begin
     for mark in marks.rstrip(b"\0"):
         start = position
         value = data[position]
@@ -135,77 +236,105 @@ class LatestRecords:
         self.first_offset = first_offset  # all keys from this offset on
         self.latest_offset = first_offset - 1  # up to this offset are known
         self.dropped_keyless = 0
-        slot_bytes = memory_bytes * _SLOTS_PERCENT // 100
-        self._mark_bytes = min(memory_bytes - slot_bytes, 0xFFFFFFFF)
+        self._slot_bytes = memory_bytes * _SLOTS_PERCENT // 100
+        self._mark_bytes = min(memory_bytes - self._slot_bytes, 0xFFFFFFFF)
         most_records = end_offset - first_offset  # no two records have the same offset
-        self._make_slots(min(slot_bytes // _SLOT_BYTES, most_records * 100 // _FILL_PERCENT + 1))
+        self._slots = max(2, min(self._slot_bytes // _SLOT_BYTES, most_records * 100 // _FILL_PERCENT + 1))
+        self._plain: dict[bytes, int] = {}  # the number of the latest record, by key, until that takes too much memory
+        self._plain_bytes = 0
+        self._digests: DigestTable | None = None
         self._marks = bytearray()
+        self._early = 0  # records before `first_offset`
         self._base_offsets = array("q")
         self._first_numbers = array("I")
+        self._settled = False  # all batches were learned
         self._asked = 0  # index of the next batch to be asked about
-
-    def _make_slots(self, count: int) -> None:
-        self._slots = max(2, count)
-        self._capacity = self._slots * _FILL_PERCENT // 100
-        self._keys = 0
-        # zero pages of the system, which take memory only once they are written to
-        self._lows = memoryview(mmap(-1, 8 * self._slots)).cast("Q")  # 0: free
-        self._highs = memoryview(mmap(-1, 8 * self._slots)).cast("Q")
-        self._numbers = memoryview(mmap(-1, 4 * self._slots)).cast("I")
 
     def __len__(self) -> int:
         """Return the number of keys."""
-        return self._keys
+        return len(self._plain) if self._digests is None else len(self._digests)
+
+    def __contains__(self, key: bytes) -> bool:
+        return _short(key) in (self._plain if self._digests is None else self._digests)
 
     def has_room(self, count: int) -> bool:
         """Return whether a batch of so many records finds room. The first batch always does, or cleaning would never
         end.
         """
+        capacity = self._slots * _FILL_PERCENT // 100
         if not self._base_offsets:
-            if count > self._capacity:
-                self._make_slots(count * 100 // _FILL_PERCENT + 2)
+            if count > capacity:
+                self._slots = count * 100 // _FILL_PERCENT + 2
             return True
         marks = len(self._marks) + count + _BATCH_BYTES * len(self._base_offsets)
-        return self._keys + count <= self._capacity and marks <= self._mark_bytes
+        return len(self) + count <= capacity and marks <= self._mark_bytes
 
-    def learn(self, base_offset: int, spans: Iterable[Span]) -> None:
-        """Learn a batch's records; `has_room` comes first."""
-        marks, lows, highs, numbers, slots = self._marks, self._lows, self._highs, self._numbers, self._slots
+    def learn(self, base_offset: int, data: bytes, count: int, begin: int, end: int) -> None:
+        """Learn a batch's records, which stand in [begin, end) of `data`; `has_room` comes first.
+
+        Raises:
+            InvalidRecord: the data holds no such records.
+        """
+        keys, marks = keys_of(data, count, begin, end)
+        number = len(self._marks)
         self._base_offsets.append(base_offset)
-        self._first_numbers.append(len(marks))
-        first_delta = self.first_offset - base_offset
-        for _, _, _, offset_delta, _, key, has_value in spans:
-            if key is None:
-                self.dropped_keyless += 1
-                marks.append(GONE)
-                continue
-            if offset_delta < first_delta:
-                marks.append(UNKNOWN)
-                continue
-            low, high = _digest(key)
-            slot = low % slots
-            while known := lows[slot]:
-                if known == low and highs[slot] == high:
-                    marks[numbers[slot]] = GONE
-                    break
-                slot = slot + 1 if slot + 1 < slots else 0
-            else:
-                lows[slot], highs[slot] = low, high
-                self._keys += 1
-            numbers[slot] = len(marks)
-            marks.append(VALUE if has_value else TOMBSTONE)
+        self._first_numbers.append(number)
+        self._marks += marks
+        early = 0
+        if base_offset < self.first_offset:
+            early = sum(base_offset + span[3] < self.first_offset for span in iter_spans(data[begin:end], count))
+            self._early = number + early
+            self._marks[number : number + early] = bytes(mark and UNKNOWN for mark in marks[:early])
+        if GONE in marks:
+            self.dropped_keyless += marks.count(GONE)
+        numbers: Sequence[int] = range(number + early, number + count)
+        if early:
+            keys = keys[early:]
+        if GONE in marks:
+            numbers = [each for each, key in zip(numbers, keys, strict=True) if key is not None]
+            keys = [key for key in keys if key is not None]
+        self._note(keys, numbers)
 
-    def __contains__(self, key: bytes) -> bool:
-        low, high = _digest(key)
-        slot = low % self._slots
-        while known := self._lows[slot]:
-            if known == low and self._highs[slot] == high:
-                return True
-            slot = slot + 1 if slot + 1 < self._slots else 0
-        return False
+    def _note(self, keys: list[bytes], numbers: Sequence[int]) -> None:
+        """Take the records with these numbers for the latest of their keys."""
+        if not keys:
+            return
+        longest = max(map(len, keys))
+        if longest > _SHORT_KEY_BYTES:
+            keys = [*map(_short, keys)]
+        numbered = zip(keys, numbers, strict=True)
+        if self._digests is not None:
+            self._digests.update(numbered, self._marks)
+            return
+        known = len(self._plain)
+        self._plain.update(numbered)
+        self._plain_bytes += (len(self._plain) - known) * (_PLAIN_KEY_BYTES + min(_DIGEST_BYTES, longest))
+        if self._plain_bytes > self._slot_bytes:
+            self._to_digests()
+
+    def _to_digests(self) -> None:
+        """Go on with digests instead of keys, which take a seventh of the memory."""
+        self._mark_gone()
+        self._digests = DigestTable(self._slots)
+        while self._plain:
+            self._digests.update([self._plain.popitem()], self._marks)
+
+    def _mark_gone(self) -> None:
+        """Mark all records but the latest of each key as GONE; with digests, records are marked as they are learned."""
+        marks, self._marks = self._marks, bytearray(len(self._marks))
+        self._marks[: self._early] = marks[: self._early]
+        for number in self._plain.values():
+            self._marks[number] = marks[number]
 
     def marks_of(self, base_offset: int) -> bytearray | None:
-        """Return a mark for each record of a batch, None for a batch not learned. Batches are asked about in order."""
+        """Return a mark for each record of a batch, None for a batch not learned.
+
+        Batches are asked about in order, when all are learned.
+        """
+        if not self._settled:
+            self._settled = True
+            if self._digests is None:
+                self._mark_gone()
         bases = self._base_offsets
         while self._asked < len(bases) and bases[self._asked] < base_offset:
             self._asked += 1
@@ -215,6 +344,52 @@ class LatestRecords:
         firsts = self._first_numbers
         end = firsts[number + 1] if number + 1 < len(firsts) else len(self._marks)
         return self._marks[firsts[number] : end]
+
+
+class DigestTable:
+    """Numbers by digests of keys, in memory that is taken as it is written to. Twenty bytes a key."""
+
+    def __init__(self, slots: int) -> None:
+        self._slots = slots
+        self._keys = 0
+        # zero pages of the system, which take memory only once they are written to
+        self._lows = memoryview(mmap(-1, 8 * slots)).cast("Q")  # 0: free
+        self._highs = memoryview(mmap(-1, 8 * slots)).cast("Q")
+        self._numbers = memoryview(mmap(-1, 4 * slots)).cast("I")
+
+    def __len__(self) -> int:
+        return self._keys
+
+    def __contains__(self, key: bytes) -> bool:
+        return self._lows[self._slot(*_digest(key))] != 0
+
+    def update(self, numbered: Iterable[tuple[bytes, int]], marks: bytearray) -> None:
+        """Set the numbers of keys, and mark the records that had them as GONE."""
+        lows, highs, numbers = self._lows, self._highs, self._numbers
+        for key, number in numbered:
+            low, high = _digest(key)
+            slot = self._slot(low, high)
+            if lows[slot]:
+                marks[numbers[slot]] = GONE
+            else:
+                lows[slot], highs[slot] = low, high
+                self._keys += 1
+            numbers[slot] = number
+
+    def _slot(self, low: int, high: int) -> int:
+        """Return the slot of a digest, or the free slot for it."""
+        lows, slots = self._lows, self._slots
+        slot = low % slots
+        while known := lows[slot]:
+            if known == low and self._highs[slot] == high:
+                break
+            slot = slot + 1 if slot + 1 < slots else 0
+        return slot
+
+
+def _short(key: bytes) -> bytes:
+    """Return a key, or what stands for a long one: a digest, which is longer than any key that is kept as it is."""
+    return key if len(key) <= _SHORT_KEY_BYTES else blake2b(key, digest_size=_DIGEST_BYTES).digest()
 
 
 def _digest(key: bytes) -> tuple[int, int]:

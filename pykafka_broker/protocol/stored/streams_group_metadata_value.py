@@ -33,7 +33,7 @@ class LastAssignmentConfig(Fields):
 class StreamsGroupMetadataValue(Message):
     """Coordinator value, key 17, version 0, flexible 0+."""
 
-    __slots__ = __match_args__ = ("epoch", "metadata_hash", "validated_topology_epoch", "last_assignment_configs")
+    __slots__ = __match_args__ = ("epoch", "metadata_hash", "validated_topology_epoch", "last_assignment_configs", "stored_description_topology_epoch", "failed_description_topology_epoch")
     API_KEY = 17
     MIN_VERSION = 0
     MAX_VERSION = 0
@@ -45,11 +45,15 @@ class StreamsGroupMetadataValue(Message):
         metadata_hash: int = 0,
         validated_topology_epoch: int = -1,  # tag 0
         last_assignment_configs: list[LastAssignmentConfig] | None = EMPTY,  # tag 1
+        stored_description_topology_epoch: int = -1,  # tag 2
+        failed_description_topology_epoch: int = -1,  # tag 3
     ) -> None:
         self.epoch = epoch
         self.metadata_hash = metadata_hash
         self.validated_topology_epoch = validated_topology_epoch
         self.last_assignment_configs = [] if last_assignment_configs is EMPTY else last_assignment_configs
+        self.stored_description_topology_epoch = stored_description_topology_epoch
+        self.failed_description_topology_epoch = failed_description_topology_epoch
 
 
 def _write_last_assignment_config_v0(m: LastAssignmentConfig, w: Write) -> None:
@@ -80,6 +84,14 @@ def _write_v0(m: StreamsGroupMetadataValue, w: Write) -> None:  # version 0, fle
         for last_assignment_config in last_assignment_configs or ():
             _write_last_assignment_config_v0(last_assignment_config, last_assignment_configs_pieces.append)
         tagged.append((1, last_assignment_configs_pieces))
+    if m.stored_description_topology_epoch != -1:
+        stored_description_topology_epoch_pieces: Pieces = []
+        stored_description_topology_epoch_pieces.append(_PACK_i(m.stored_description_topology_epoch))
+        tagged.append((2, stored_description_topology_epoch_pieces))
+    if m.failed_description_topology_epoch != -1:
+        failed_description_topology_epoch_pieces: Pieces = []
+        failed_description_topology_epoch_pieces.append(_PACK_i(m.failed_description_topology_epoch))
+        tagged.append((3, failed_description_topology_epoch_pieces))
     write_tags(w, tagged)
 
 
@@ -88,6 +100,8 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]: 
     m = new(StreamsGroupMetadataValue)
     m.validated_topology_epoch = -1
     m.last_assignment_configs = []
+    m.stored_description_topology_epoch = -1
+    m.failed_description_topology_epoch = -1
     m.epoch, m.metadata_hash = r.fixed(_STRUCT_iq)
     for tag, end in r.tags():
         if tag == 0:
@@ -96,6 +110,12 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[StreamsGroupMetadataValue, int]: 
         elif tag == 1:
             m.last_assignment_configs = r.nullable_structs(r.compact_length(), 'last_assignment_configs', 3, _read_last_assignment_config_v0)
             r.end_tag('last_assignment_configs', end)
+        elif tag == 2:
+            (m.stored_description_topology_epoch,) = r.fixed(_STRUCT_i)
+            r.end_tag('stored_description_topology_epoch', end)
+        elif tag == 3:
+            (m.failed_description_topology_epoch,) = r.fixed(_STRUCT_i)
+            r.end_tag('failed_description_topology_epoch', end)
     return m, r.at
 
 

@@ -20,7 +20,7 @@ from pykafka_broker.config import ConfigError
 from pykafka_broker.security.listener_settings import ListenerSettings
 from pykafka_broker.security.principal_mapping import KerberosNames, NoName
 from pykafka_broker.security.sasl.jaas import LoginModule, login_module
-from pykafka_broker.security.sasl.login import LoginFailed, NewLogin
+from pykafka_broker.security.sasl.login import Login, LoginFailed, LoginSteps, NewLogin
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused, NewMechanism, Realm
 
 try:
@@ -120,6 +120,7 @@ def key_of(keytab: str, principal: str, listener: str) -> gssapi.Credentials:
 
 _CHOICE = bytes([_NO_LAYER, 0, 0, 0])  # no layer, and so no size of its messages
 _OFFER_BYTES = 4
+Store = dict[bytes | str, bytes | str]
 
 
 def kerberos_login(settings: ListenerSettings, module: LoginModule) -> NewLogin:
@@ -129,7 +130,7 @@ def kerberos_login(settings: ListenerSettings, module: LoginModule) -> NewLogin:
     if not service:
         raise ConfigError(f"sasl.kerberos.service.name of listener {settings.name} is not set")
     keytab, principal = options.get("keyTab"), options.get("principal")
-    store: dict[bytes | str, bytes | str] | None = None
+    store: Store | None = None
     if options.get("useTicketCache") == "true" and not keytab:
         store = {"ccache": options["ticketCache"]} if "ticketCache" in options else None
     elif keytab and principal:
@@ -140,47 +141,29 @@ def kerberos_login(settings: ListenerSettings, module: LoginModule) -> NewLogin:
         raise ConfigError(
             f"{GSSAPI} of listener {settings.name}: its login module needs keyTab and principal, or useTicketCache=true"
         )
-    return lambda wall, host: _Ticket(f"{service}@{host}", principal, store)
+    return lambda wall, host: Login(_shown_ticket(f"{service}@{host}", principal, store), waits=True)
 
 
-class _Ticket:
-    waits = True
-
-    def __init__(self, service: str, principal: str | None, store: dict[bytes | str, bytes | str] | None) -> None:
-        self._service = service
-        self._principal = principal
-        self._store = store
-        self._context: Any = None
-        self._chosen = False
-
-    def step(self, challenge: bytes) -> bytes | None:
-        try:
-            return self._step(challenge)
-        except GSSError as error:
-            raise LoginFailed(f"Kerberos has no way to {self._service}: {_words(error)}") from None
-
-    def _step(self, challenge: bytes) -> bytes | None:
-        if self._chosen:
-            return None
-        if self._context is None:
-            self._context = self._new_context()
-        context = self._context
-        if not context.complete:
-            return context.step(challenge or None) or b""
+def _shown_ticket(service: str, principal: str | None, store: Store | None) -> LoginSteps:
+    try:
+        context, challenge = _new_context(service, principal, store), b""
+        while not context.complete:
+            challenge = yield context.step(challenge or None) or b""
         offer = context.unwrap(challenge).message
         if len(offer) != _OFFER_BYTES or not offer[0] & _NO_LAYER:
-            raise LoginFailed(f"{self._service} wants a security layer")
-        self._chosen = True
-        message: bytes = context.wrap(_CHOICE + (self._principal or "").encode(), False).message
-        return message
+            raise LoginFailed(f"{service} wants a security layer")
+        yield context.wrap(_CHOICE + (principal or "").encode(), False).message
+    except GSSError as error:
+        raise LoginFailed(f"Kerberos has no way to {service}: {_words(error)}") from None
 
-    def _new_context(self) -> Any:
-        name = gssapi.Name(self._principal, gssapi.NameType.kerberos_principal) if self._principal else None
-        own = gssapi.Credentials(name=name, usage="initiate", store=self._store)
-        peer = gssapi.Name(self._service, gssapi.NameType.hostbased_service)
-        context: Any = gssapi.SecurityContext(name=peer, creds=own, usage="initiate")
-        context.__DEFER_STEP_ERRORS__ = False
-        return context
+
+def _new_context(service: str, principal: str | None, store: Store | None) -> Any:
+    name = gssapi.Name(principal, gssapi.NameType.kerberos_principal) if principal else None
+    own = gssapi.Credentials(name=name, usage="initiate", store=store)
+    peer = gssapi.Name(service, gssapi.NameType.hostbased_service)
+    context: Any = gssapi.SecurityContext(name=peer, creds=own, usage="initiate")
+    context.__DEFER_STEP_ERRORS__ = False
+    return context
 
 
 def _words(error: Any) -> str:

@@ -18,9 +18,9 @@ import hashlib
 import hmac
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import urlencode
 
 from pykafka_broker.config import ConfigError
@@ -160,20 +160,33 @@ class LoginFailed(Exception):
     """The peer's message makes no sense, or the peer does not know the password."""
 
 
-class Login(Protocol):
+# Yields the next token for the peer and is sent the peer's challenge. Raises LoginFailed.
+LoginSteps = Generator[bytes, bytes, None]
+
+
+class Login:
     """An exchange of tokens.
 
     waits: a step may wait for a maker of tokens or tickets, so it is for a thread beside the loop.
     """
 
-    @property
-    def waits(self) -> bool: ...
+    def __init__(self, steps: LoginSteps, *, waits: bool = False) -> None:
+        self.waits = waits
+        self._steps = steps
+        self._begun = False
 
     def step(self, challenge: bytes) -> bytes | None:
         """Return the next token for the peer, the first after an empty challenge; None at the end.
 
         Raises LoginFailed.
         """
+        try:
+            if self._begun:
+                return self._steps.send(challenge)
+            self._begun = True
+            return next(self._steps)
+        except StopIteration:
+            return None
 
 
 NewLogin = Callable[[int, str], Login]  # called with the wall clock and the host of the peer
@@ -193,16 +206,16 @@ def login_of(settings: ListenerSettings, mechanism: str, new_nonce: Callable[[],
         raise ConfigError(f"listener {settings.name}: nodes do not log in by {mechanism}, but by {known}")
     name, password = (_option(settings, mechanism, module, each) for each in ("username", "password"))
     if mechanism == "PLAIN":
-        return lambda wall, host: _PlainLogin(name, password)
-    return lambda wall, host: _ScramLogin(_DIGESTS[mechanism], name, password, new_nonce())
+        return lambda wall, host: Login(_plain(name, password))
+    return lambda wall, host: Login(_scram(_DIGESTS[mechanism], name, password, new_nonce()))
 
 
 def _bearer_login(settings: ListenerSettings, module: LoginModule, fetch: Fetch) -> NewLogin:
     issued = issued_tokens(settings, module, fetch)
     if issued is not None:
-        return lambda wall, host: _BearerLogin(partial(issued.token, wall), waits=True)
+        return lambda wall, host: Login(_bearer(partial(issued.token, wall)), waits=True)
     subject = _option(settings, "OAUTHBEARER", module, "unsecuredLoginStringClaim_sub")
-    return lambda wall, host: _BearerLogin(partial(_unsecured_token, subject, wall), waits=False)
+    return lambda wall, host: Login(_bearer(partial(_unsecured_token, subject, wall)))
 
 
 def _option(settings: ListenerSettings, mechanism: str, module: LoginModule, option: str) -> str:
@@ -212,32 +225,17 @@ def _option(settings: ListenerSettings, mechanism: str, module: LoginModule, opt
     return found
 
 
-class _PlainLogin:
-    waits = False
-
-    def __init__(self, name: str, password: str) -> None:
-        self._token: bytes | None = f"\0{name}\0{password}".encode()
-
-    def step(self, challenge: bytes) -> bytes | None:
-        token, self._token = self._token, None
-        return token
+def _plain(name: str, password: str) -> LoginSteps:
+    yield f"\0{name}\0{password}".encode()
 
 
-class _BearerLogin:
-    def __init__(self, token: Callable[[], str], *, waits: bool) -> None:
-        self.waits = waits
-        self._token: Callable[[], str] | None = token
-
-    def step(self, challenge: bytes) -> bytes | None:
-        if challenge:  # a refusal, to be acknowledged
-            return b"\x01"
-        token, self._token = self._token, None
-        if token is None:
-            return None
-        try:
-            return f"n,,\x01auth=Bearer {token()}\x01\x01".encode()
-        except NoToken as error:
-            raise LoginFailed(str(error)) from None
+def _bearer(token: Callable[[], str]) -> LoginSteps:
+    try:
+        challenge = yield f"n,,\x01auth=Bearer {token()}\x01\x01".encode()
+    except NoToken as error:
+        raise LoginFailed(str(error)) from None
+    while challenge:  # a refusal, to be acknowledged
+        challenge = yield b"\x01"
 
 
 def _unsecured_token(subject: str, wall: int) -> str:
@@ -250,45 +248,23 @@ def _encoded(text: bytes) -> str:
     return base64.urlsafe_b64encode(text).rstrip(b"=").decode()
 
 
-class _ScramLogin:
-    """RFC 5802 from the client's side."""
-
-    waits = False
-
-    def __init__(self, digest: str, name: str, password: str, nonce: str) -> None:
-        self._digest = digest
-        self._password = password
-        self._nonce = nonce
-        self._first = f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
-        self._verifier = b""
-        self._step = self._begin
-
-    def step(self, challenge: bytes) -> bytes | None:
-        return self._step(challenge)
-
-    def _begin(self, challenge: bytes) -> bytes | None:
-        self._step = self._prove
-        return f"n,,{self._first}".encode()
-
-    def _prove(self, challenge: bytes) -> bytes | None:
-        match = _FIRST.match(challenge.decode("utf-8", "replace"))
-        if match is None or not match["nonce"].startswith(self._nonce):
-            raise LoginFailed("the peer's first message of SCRAM makes no sense")
-        iterations, digest = int(match["iterations"]), self._digest
-        if not 0 < iterations <= _MOST_ITERATIONS:
-            raise LoginFailed(f"the peer asks for {iterations} iterations of SCRAM")
-        salted = hashlib.pbkdf2_hmac(digest, self._password.encode(), base64.b64decode(match["salt"]), iterations)
-        client_key = hmac.digest(salted, b"Client Key", digest)
-        final = f"c=biws,r={match['nonce']}"
-        message = f"{self._first},{challenge.decode()},{final}".encode()
-        signature = hmac.digest(hashlib.new(digest, client_key).digest(), message, digest)
-        proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
-        self._verifier = hmac.digest(hmac.digest(salted, b"Server Key", digest), message, digest)
-        self._step = self._verify
-        return f"{final},p={base64.b64encode(proof).decode()}".encode()
-
-    def _verify(self, challenge: bytes) -> bytes | None:
-        expected = b"v=" + base64.b64encode(self._verifier)
-        if not hmac.compare_digest(challenge, expected):
-            raise LoginFailed("the peer has not shown that it knows the password")
-        return None
+def _scram(digest: str, name: str, password: str, nonce: str) -> LoginSteps:
+    """Log in by SCRAM (RFC 5802)."""
+    first = f"n={name.replace('=', '=3D').replace(',', '=2C')},r={nonce}"
+    challenge = yield f"n,,{first}".encode()
+    match = _FIRST.match(challenge.decode("utf-8", "replace"))
+    if match is None or not match["nonce"].startswith(nonce):
+        raise LoginFailed("the peer's first message of SCRAM makes no sense")
+    iterations = int(match["iterations"])
+    if not 0 < iterations <= _MOST_ITERATIONS:
+        raise LoginFailed(f"the peer asks for {iterations} iterations of SCRAM")
+    salted = hashlib.pbkdf2_hmac(digest, password.encode(), base64.b64decode(match["salt"]), iterations)
+    client_key = hmac.digest(salted, b"Client Key", digest)
+    final = f"c=biws,r={match['nonce']}"
+    message = f"{first},{challenge.decode()},{final}".encode()
+    signature = hmac.digest(hashlib.new(digest, client_key).digest(), message, digest)
+    proof = bytes(a ^ b for a, b in zip(client_key, signature, strict=True))
+    verifier = hmac.digest(hmac.digest(salted, b"Server Key", digest), message, digest)
+    challenge = yield f"{final},p={base64.b64encode(proof).decode()}".encode()
+    if not hmac.compare_digest(challenge, b"v=" + base64.b64encode(verifier)):
+        raise LoginFailed("the peer has not shown that it knows the password")

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pykafka_broker.testing.aio.cluster_nodes import AsyncClusterTraffic
-from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic, Transaction
-from pykafka_broker.testing.async_client import Step, wait_until
+from pykafka_broker.testing.aio.data import wait
+from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
+from pykafka_broker.testing.async_client import Step, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, _Refused, _SETTINGS, _TURN_S, _check, _line, _partition_for, difference, first_that_fits, listing, missing
+from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, _SETTINGS, _TURN_S, _check, _line, _partition_for, _unless_refused, difference, first_that_fits, listing, missing
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, WaitTimeout
+from pykafka_broker.testing.data import AT_ONCE, NotReached, RecordsDiffer, WaitTimeout
 from pykafka_broker.testing.record import NewRecord, Record, RecordLike
 from typing import Any
 
@@ -65,14 +66,11 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def _new_producer(self) -> dict[str, Any]:
         """Return id and epoch of a new idempotent producer, from any broker."""
-        found: dict[str, Any] = {}
 
-        async def given() -> bool:
-            found.update(await self.control.call("POST", "/producers"))
-            return True
+        async def given() -> dict[str, Any]:
+            return {**await self.control.call("POST", "/producers")}
 
-        await wait_until(given, lambda: "no broker gives a producer id", WAIT_S)
-        return found
+        return await poll(given, "no broker gives a producer id", WAIT_S)
 
     async def delete_records(
         self, topic: str, before_offset: int | None = None, partition: int | None = None
@@ -90,29 +88,24 @@ class AsyncClusterData(AsyncClusterTraffic):
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
     ) -> list[Record]:
         """Wait until the topic has `n` records, and return the first `n` records. Raises WaitTimeout."""
-        found: list[Record] = []
 
-        async def there() -> bool:
-            found[:] = await self.records(topic, isolation_level=isolation_level, limit=n)
-            return len(found) >= n
+        async def there() -> list[Record]:
+            found = await self.records(topic, isolation_level=isolation_level, limit=n)
+            if len(found) < n:
+                raise NotReached(f"topic {topic} has {len(found)} records, not {n}{listing(found)}")
+            return found
 
-        await wait_until(there, lambda: f"topic {topic} has {len(found)} records, not {n}{listing(found)}", timeout)
-        return found
+        return await poll(there, f"the records of topic {topic} are unknown", timeout)
 
     async def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
-        found: list[Record] = []
-        fitting: list[Record] = []
-
-        async def there() -> bool:
-            found[:] = await self.records(topic, wanted.partition, isolation_level=isolation_level)
+        async def fitting() -> Record:
+            found = await self.records(topic, wanted.partition, isolation_level=isolation_level)
             first = first_that_fits(found, wanted)
-            fitting[:] = [] if first is None else [first]
-            return bool(fitting)
+            if first is None:
+                raise NotReached(f"topic {topic} has no such record: {missing((), [wanted])[0]}{listing(found)}")
+            return first
 
-        await wait_until(
-            there, lambda: f"topic {topic} has no such record: {missing((), [wanted])[0]}{listing(found)}", timeout
-        )
-        return fitting[0]
+        return await poll(fitting, f"the records of topic {topic} are unknown", timeout)
 
     async def _assert_records(
         self, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str
@@ -146,13 +139,14 @@ class AsyncClusterData(AsyncClusterTraffic):
         """Return the records of a topic once `enough` says so, or after the time-out."""
         found: list[Record] = []
 
-        async def there() -> bool:
+        async def look() -> None:
             found[:] = await self.records(topic, isolation_level=isolation_level)
-            return enough(found)
+            if not enough(found):
+                raise NotReached
 
         await self.topic(topic)  # raises ControlError for a missing topic
         with suppress(WaitTimeout):  # the present records are compared
-            await wait_until(there, lambda: "", timeout)
+            await poll(look, "", timeout)
         return found
 
     async def _seed(self, lines: Iterable[str]) -> dict[str, int]:
@@ -171,9 +165,9 @@ class AsyncClusterData(AsyncClusterTraffic):
                 topic = line.pop("topic")
                 gathered.append(line)
             elif kind == "topic":
-                await self.create_topic(line["name"], line.get("partitions"), line.get("config"))
+                await self.create_topic(line["name"], line["partitions"], line["config"])
             else:
-                await self.commit(line["group"], line["topic"], line["offset"], line["partition"], line.get("metadata", ""))
+                await self.commit(line["group"], line["topic"], line["offset"], line["partition"], line["metadata"])
             seeded[f"{kind}s"] += 1
         if gathered:
             await self._write(topic, gathered)
@@ -191,25 +185,45 @@ class AsyncClusterData(AsyncClusterTraffic):
 
     async def _at_leader(self, topic: str, partition: int, step: Step[AsyncKafkaBroker, T]) -> T:
         """Return the leader's answer, after a change of the leader the new leader's."""
-        found: list[T] = []
 
-        async def answered() -> bool:
-            leader = await self.leader_of(topic, partition)
-            if leader < 0:
-                return False
-            try:
-                found[:] = [await step(self.broker(leader))]
-            except ControlError as error:
-                if error.code not in _PASSING:
-                    raise _Refused(error) from error
-                raise
-            return True
+        async def at_leader() -> T | ControlError:
+            return await self._step_at(await self.leader_of(topic, partition), step, _PASSING)
 
+        return _unless_refused(await poll(at_leader, f"{topic}-{partition} has no leader that answers", WAIT_S))
+
+    async def _at_coordinator(
+        self,
+        step: Step[AsyncKafkaBroker, T],
+        group: str | None = None,
+        transactional_id: str | None = None,
+        timeout: float = WAIT_S,
+    ) -> T:
+        """Return the coordinator's answer, after a change of the coordinator the new coordinator's.
+
+        A wait in vain at a coordinator is repeated: another broker may be the coordinator by then.
+        """
+
+        async def at_coordinator() -> T | ControlError:
+            return await self._step_at(await self.coordinator(group, transactional_id), step, _MOVED)
+
+        unknown = f"{group or transactional_id} has no coordinator that answers"
+        return _unless_refused(await poll(at_coordinator, unknown, timeout))
+
+    async def _step_at(self, node_id: int, step: Step[AsyncKafkaBroker, T], passing: Collection[str]) -> T | ControlError:
+        """Do a step with a broker, and return the result, or a refusal for which waiting is no help.
+
+        Raises NotReached without a broker, or for a wait in vain, and ControlError for the errors of `passing`.
+        """
+        if node_id < 0:
+            raise NotReached
         try:
-            await wait_until(answered, lambda: f"{topic}-{partition} has no leader that answers", WAIT_S)
-        except _Refused as refused:
-            raise refused.error from None
-        return found[0]
+            return await step(self.broker(node_id))
+        except ControlError as error:
+            if error.code in passing:
+                raise
+            return error
+        except WaitTimeout as error:
+            raise NotReached(str(error).split(" ms ", 1)[-1]) from None
 
     # -- groups and transactions
 
@@ -284,80 +298,30 @@ class AsyncClusterData(AsyncClusterTraffic):
         self, group: str, state: str | None = None, members: int | None = None, timeout: float = 10
     ) -> Group:
         """Wait until the group exists, with the state ("Stable", "Empty", ...) and the number of members."""
-        turn_s = _TURN_S if timeout > 0 else 0
-        found = await self._wait_at_coordinator(
-            lambda node: node.wait_for_group(group, state, members, turn_s), timeout, group
-        )
-        return await self._with_ends(found)
+        return await self._with_ends(await super().wait_for_group(group, state, members, timeout))
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and at most `lag` records still to read."""
-        offsets: list[CommittedPartition] = []
 
-        async def caught_up() -> bool:
-            offsets[:] = (await self.group(group))["offsets"]
-            return bool(offsets) and sum(each["lag"] or 0 for each in offsets) <= lag
-
-        def instead() -> str:
+        async def caught_up() -> int:
+            offsets = (await self.group(group))["offsets"]
+            left = sum(each["lag"] or 0 for each in offsets)
+            if offsets and left <= lag:
+                return left
             behind = ", ".join(f"{each['topic']}-{each['partition']}: {each['lag']}" for each in offsets if each["lag"])
-            return f"group {group} has {f'records to read ({behind})' if offsets else 'committed nothing'}"
+            raise NotReached(f"group {group} has {f'records to read ({behind})' if offsets else 'committed nothing'}")
 
-        await wait_until(caught_up, instead, timeout)
-        return sum(each["lag"] or 0 for each in offsets)
+        return await poll(caught_up, f"the offsets of group {group} are unknown", timeout)
 
-    async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
-        """Wait until the transaction of the id has the state ("Ongoing", "CompleteCommit", ...)."""
+    async def _wait_at_coordinator(self, kind: type[T], path: str, timeout: float, body: Mapping[str, Any]) -> T:
+        """Let one coordinator after the other wait for a while."""
         turn_s = _TURN_S if timeout > 0 else 0
-        return await self._wait_at_coordinator(
-            lambda node: node.wait_for_transaction(transactional_id, state, turn_s),
+        return await self._at_coordinator(
+            lambda node: wait(node.control, kind, path, turn_s, body),
+            body.get("group"),
+            body.get("transactional_id"),
             timeout,
-            transactional_id=transactional_id,
         )
-
-    async def _at_coordinator(
-        self, step: Step[AsyncKafkaBroker, T], group: str | None = None, transactional_id: str | None = None
-    ) -> T:
-        """Return the coordinator's answer, after a change of the coordinator the new coordinator's."""
-        found: list[T] = []
-
-        async def answered() -> bool:
-            node = self.broker(await self.coordinator(group, transactional_id))
-            try:
-                found[:] = [await step(node)]
-            except ControlError as error:
-                if error.code not in _MOVED:
-                    raise _Refused(error) from error
-                raise
-            return True
-
-        try:
-            await wait_until(answered, lambda: f"{group or transactional_id} has no coordinator that answers", WAIT_S)
-        except _Refused as refused:
-            raise refused.error from None
-        return found[0]
-
-    async def _wait_at_coordinator(
-        self,
-        step: Step[AsyncKafkaBroker, T],
-        timeout: float,
-        group: str | None = None,
-        transactional_id: str | None = None,
-    ) -> T:
-        """Let the coordinators wait in turn for a while, until the condition holds."""
-        found: list[T] = []
-        told = [f"{group or transactional_id} has no coordinator that answers"]
-
-        async def seen() -> bool:
-            node = self.broker(await self.coordinator(group, transactional_id))
-            try:
-                found[:] = [await step(node)]
-            except WaitTimeout as error:
-                told[0] = str(error).split(" ms ", 1)[-1]
-                return False
-            return True
-
-        await wait_until(seen, lambda: told[0], timeout)
-        return found[0]
 
     # -- seed, dump and reset
 
@@ -391,13 +355,12 @@ class AsyncClusterData(AsyncClusterTraffic):
                 again.append((topic, len((await self.partition(topic["name"]))["replicas"])))
             await self.delete_topic(topic["name"])
 
-        async def empty() -> bool:
-            left = 0
+        async def empty() -> None:
             for node in self.brokers:
-                left += len(await node.topics(internal=True)) + len(await node.groups())
-            return not left
+                if await node.topics(internal=True) or await node.groups():
+                    raise NotReached
 
-        await wait_until(empty, lambda: "not all brokers have deleted all topics", WAIT_S)
+        await poll(empty, "not all brokers have deleted all topics", WAIT_S)
         if "clock" not in kept:
             await self.clock.resume()
             await self.clock.set(round(time.time() * 1000))

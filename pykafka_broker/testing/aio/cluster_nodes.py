@@ -16,11 +16,11 @@ from contextlib import suppress
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
 from pykafka_broker.testing.answers import ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
-from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, wait_until
+from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_STATE, _ONE_BROKER, _SESSION_MS, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
-from pykafka_broker.testing.data import BrokerError
+from pykafka_broker.testing.data import BrokerError, NotReached
 from typing import Any
 
 
@@ -28,24 +28,27 @@ __tracebackhide__ = told_to_the_test
 
 
 class AsyncClusterNodes(AsyncControlled):
-    """Several brokers and their controller. `_ids` are the ids of the brokers."""
+    """Several brokers, which have the ids `_ids`, and their controller."""
 
     _ids: Sequence[int]
+    _controller_id: int
+
+    @property
+    def nodes(self) -> dict[int, AsyncKafkaBroker]:
+        """All nodes by id, with the controller; empty before the start."""
+        raise NotImplementedError
 
     @property
     def brokers(self) -> list[AsyncKafkaBroker]:
         """All brokers, sorted by id."""
-        raise NotImplementedError
-
-    @property
-    def nodes(self) -> dict[int, AsyncKafkaBroker]:
-        """All nodes by id, with the controller."""
-        raise NotImplementedError
+        return [node for node_id, node in self.nodes.items() if node_id in self._ids]
 
     @property
     def controller(self) -> AsyncKafkaBroker:
         """The leader of the metadata."""
-        raise NotImplementedError
+        if not self.nodes:
+            raise BrokerError("the cluster was never started")
+        return self.nodes[self._controller_id]
 
     def broker(self, node_id: int) -> AsyncKafkaBroker:
         """Return the broker with the id, for `kill`, `stop`, `start`, `restart`, `pause` and other operations."""
@@ -57,6 +60,24 @@ class AsyncClusterNodes(AsyncControlled):
         if node_id not in self.nodes:
             raise BrokerError("the cluster was never started")
         return self.nodes[node_id]
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all brokers, for a client's `bootstrap.servers`."""
+        return ",".join(node.bootstrap_servers for node in self.brokers)
+
+    @property
+    def schema_registry_url(self) -> str:
+        """The addresses of all schema registries, separated by commas."""
+        return ",".join(broker.schema_registry_url for broker in self.brokers)
+
+    def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:
+        """Return the settings of a client of the cluster, as `KafkaBroker.client_config`."""
+        if client == "schema-registry":
+            return {"url": self.schema_registry_url}
+        first = self.broker(1).client_config(client, user, mechanism)
+        servers = self.broker(1).bootstrap_servers
+        return {name: self.bootstrap_servers if value == servers else value for name, value in first.items()}
 
     @property
     def control(self) -> AsyncControlClient:
@@ -129,16 +150,13 @@ class AsyncClusterNodes(AsyncControlled):
         """Make a broker in sync the leader, and wait until every running broker knows."""
         state = await self.controller.move_leader(topic, leader, partition)
 
-        async def known() -> bool:
+        async def known() -> PartitionState:
             for node in self.brokers:
-                if node.running:
-                    found = await node.partition(topic, partition)
-                    if found["leader_epoch"] < state["leader_epoch"]:
-                        return False
-            return True
+                if node.running and (await node.partition(topic, partition))["leader_epoch"] < state["leader_epoch"]:
+                    raise NotReached
+            return state
 
-        await wait_until(known, lambda: f"not all brokers know the leader of {topic}-{partition}", WAIT_S)
-        return state
+        return await poll(known, f"not all brokers know the leader of {topic}-{partition}", WAIT_S)
 
     async def reset_settings(self, keep: Iterable[str] = ()) -> ClusterState:
         """Restore configs of brokers and groups, quotas, ACLs and users, as on a single broker.
@@ -147,14 +165,13 @@ class AsyncClusterNodes(AsyncControlled):
         """
         state = await self.controller.reset_settings(keep)
 
-        async def known() -> bool:
+        async def known() -> ClusterState:
             for node in self.brokers:
                 if node.running and (await node.cluster())["metadata_offset"] < state["metadata_offset"]:
-                    return False
-            return True
+                    raise NotReached
+            return state
 
-        await wait_until(known, lambda: "not all brokers know that the settings are taken back", WAIT_S)
-        return state
+        return await poll(known, "not all brokers know that the settings are taken back", WAIT_S)
 
     async def wait_for_isr(
         self,
@@ -177,25 +194,19 @@ class AsyncClusterNodes(AsyncControlled):
         wanted = (
             f"exactly {sorted(nodes)}" if nodes is not None else "all of them" if size is None else f"{size} of them"
         )
-        known: list[PartitionState] = []
 
-        async def reached() -> bool:
+        async def reached() -> list[int]:
             state = await self.partition(topic, partition)
-            known[:] = [state]
+            replicas, isr = state["replicas"], state["isr"]
             if nodes is not None:
-                found = {*state["isr"]} == {*nodes}
+                found = {*isr} == {*nodes}
             else:
-                found = len(state["isr"]) == (len(state["replicas"]) if size is None else size)
-            return found and await self._leader_knows(topic, partition, state)
+                found = len(isr) == (len(replicas) if size is None else size)
+            if not found or not await self._leader_knows(topic, partition, state):
+                raise NotReached(f"of replicas {replicas} of {topic}-{partition} {isr} are in sync, not {wanted}")
+            return isr
 
-        def told() -> str:
-            if not known:
-                return f"the replicas of {topic}-{partition} are unknown"
-            replicas, isr = known[0]["replicas"], known[0]["isr"]
-            return f"of replicas {replicas} of {topic}-{partition} {isr} are in sync, not {wanted}"
-
-        await wait_until(reached, told, timeout)
-        return await self.isr(topic, partition)
+        return await poll(reached, f"the replicas of {topic}-{partition} are unknown", timeout)
 
     async def wait_for_leader(
         self, topic: str, partition: int = 0, *, other_than: int | None = None, timeout: float = WAIT_S
@@ -208,31 +219,27 @@ class AsyncClusterNodes(AsyncControlled):
         Raises:
             WaitTimeout: there was no such leader in time.
         """
-        leader: list[int] = []
 
-        async def led() -> bool:
+        async def led() -> int:
             state = await self.partition(topic, partition)
-            leader[:] = [int(state["leader"])]
-            return leader[0] not in (-1, other_than) and await self._leader_knows(topic, partition, state)
+            leader = state["leader"]
+            if leader in (-1, other_than) or not await self._leader_knows(topic, partition, state):
+                still = " still" if leader == other_than else ""
+                raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}")
+            return leader
 
-        def told() -> str:
-            still = " still" if leader == [other_than] else ""
-            return f"the leader of {topic}-{partition} is{still} {leader[0] if leader else 'unknown'}"
-
-        await wait_until(led, told, timeout)
-        return await self.leader_of(topic, partition)
+        return await poll(led, f"the leader of {topic}-{partition} is unknown", timeout)
 
     async def _wait_for_running(self, topic: str, partition: int) -> None:
         """Wait until all replicas on running brokers are in sync."""
-        isr: list[int] = []
 
-        async def reached() -> bool:
+        async def reached() -> None:
             state = await self.partition(topic, partition)
-            isr[:] = state["isr"]
             running = {node_id for node_id in state["replicas"] if self.broker(node_id).running}
-            return running <= {*isr}
+            if not running <= {*state["isr"]}:
+                raise NotReached(f"of {topic}-{partition} only {state['isr']} are in sync")
 
-        await wait_until(reached, lambda: f"of {topic}-{partition} only {isr} are in sync", WAIT_S)
+        await poll(reached, f"the replicas of {topic}-{partition} are unknown", WAIT_S)
 
     async def _leader_knows(self, topic: str, partition: int, state: PartitionState) -> bool:
         """Tell whether the leader acts by the given state; the leader hears of a change after the controller.
@@ -275,7 +282,10 @@ class AsyncClusterNodes(AsyncControlled):
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
         """Raise ValueError for the first unknown node."""
-        raise NotImplementedError
+        known = sorted({*self._ids, self._controller_id})
+        for node_id in wanted:
+            if node_id not in known:
+                raise ValueError(f"there is no node {node_id!r}: {', '.join(map(str, known))}")
 
     # -- operations on each broker
 
@@ -355,21 +365,19 @@ class AsyncClusterClock(AsyncBrokerClock):
         controller = self._cluster.controller
         if not controller.running:
             return
-        missing: list[int] = []
 
-        async def heard() -> bool:
+        async def heard() -> None:
             state = await controller.cluster()
             running = {node_id for node_id, node in self._cluster.nodes.items() if node.running}
-            missing[:] = [
+            missing = [
                 each["node_id"]
                 for each in state["brokers"]
                 if each["node_id"] in running and (each["fenced"] or (each["silent_ms"] or 0) >= within_ms)
             ]
-            return not missing
+            if missing:
+                raise NotReached(f"the controller has not heard of brokers {missing} since the clock has moved")
 
-        await wait_until(
-            heard, lambda: f"the controller has not heard of brokers {missing} since the clock has moved", WAIT_S
-        )
+        await poll(heard, "the controller has not answered since the clock has moved", WAIT_S)
 
     async def _all_in_sync(self) -> None:
         for topic in await self._cluster.topics(internal=True):
@@ -398,14 +406,14 @@ class AsyncClusterFault(AsyncFault):
 
     async def wait(self, n: int = 1, timeout: float = 10) -> int:
         """Wait until the fault has affected `n` requests; return the hits."""
-        hits = [0]
 
-        async def affected() -> bool:
-            hits[0] = (await self.describe())["hits"]
-            return hits[0] >= n
+        async def affected() -> int:
+            hits = (await self.describe())["hits"]
+            if hits < n:
+                raise NotReached(f"{self!r} has {hits} hits, not {n}")
+            return hits
 
-        await wait_until(affected, lambda: f"{self!r} has {hits[0]} hits, not {n}", timeout)
-        return hits[0]
+        return await poll(affected, f"the hits of {self!r} are unknown", timeout)
 
     async def remove(self) -> int:
         """End the fault on all brokers and return the hits; held requests are carried out now."""
@@ -490,14 +498,14 @@ class AsyncClusterTraffic(AsyncClusterNodes):
 
         Connections of brokers to each other count too, so name a client.
         """
-        found: list[Connection] = []
 
-        async def there() -> bool:
-            found[:] = await self.connections(client_id)
-            return len(found) >= n if n else not found
+        async def connected() -> list[Connection]:
+            found = await self.connections(client_id)
+            if len(found) < n or (found and not n):
+                raise NotReached(f"{len(found)} connections of client id {client_id} are there, not {n}")
+            return found
 
-        await wait_until(there, lambda: f"{len(found)} connections of client id {client_id} are there, not {n}", timeout)
-        return found
+        return await poll(connected, f"the connections of client id {client_id} are unknown", timeout)
 
     async def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         found: list[SeenRequest] = []
@@ -512,11 +520,10 @@ class AsyncClusterTraffic(AsyncClusterNodes):
             await node.clear_requests()
 
     async def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
-        found: list[SeenRequest] = []
+        async def logged() -> list[SeenRequest]:
+            found = await self._requests({**query, "limit": _MOST_REQUESTS})
+            if len(found) < n:
+                raise NotReached(f"the logs of all brokers have {len(found)} such requests, not {n}")
+            return found
 
-        async def there() -> bool:
-            found[:] = await self._requests({**query, "limit": _MOST_REQUESTS})
-            return len(found) >= n
-
-        await wait_until(there, lambda: f"the logs of all brokers have {len(found)} such requests, not {n}", timeout)
-        return found
+        return await poll(logged, "the request logs are unknown", timeout)

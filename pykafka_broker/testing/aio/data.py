@@ -310,8 +310,12 @@ class AsyncWaits(AsyncData):
         Raises:
             WaitTimeout: the group was not so in time.
         """
-        found: Group = await wait(self.control, "waits/group", timeout, {"group": group, "state": state, "members": members})
-        return found
+        body = {"group": group, "state": state, "members": members}
+        return await self._wait_at_coordinator(Group, "waits/group", timeout, body)
+
+    async def _wait_at_coordinator(self, kind: type[T], path: str, timeout: float, body: Mapping[str, Any]) -> T:
+        """Wait at the coordinator of the group or the transactional id in the body."""
+        return await wait(self.control, kind, path, timeout, body)
 
     async def wait_for_records(
         self, topic: str, n: int, timeout: float = 10, isolation_level: str = "read_committed"
@@ -328,7 +332,7 @@ class AsyncWaits(AsyncData):
         """
         __tracebackhide__ = True
         body = {"topic": topic, "n": n, "isolation_level": isolation_level}
-        page = await wait(self.control, "waits/records", timeout, body)
+        page = await wait(self.control, dict, "waits/records", timeout, body)
         return (await self._whole(page, topic, n, isolation_level))[:n]
 
     async def wait_for_record(
@@ -360,7 +364,7 @@ class AsyncWaits(AsyncData):
     async def _wait_for_record(self, topic: str, wanted: NewRecord, timeout: float, isolation_level: str) -> Record:
         __tracebackhide__ = True
         body = {"topic": topic, "record": to_expectation(wanted), "isolation_level": isolation_level}
-        return from_answer(await wait(self.control, "waits/record", timeout, body))
+        return from_answer(await wait(self.control, dict, "waits/record", timeout, body))
 
     async def wait_for_lag(self, group: str, lag: int = 0, timeout: float = 10) -> int:
         """Wait until the group has committed offsets and few records still to read; return the lag.
@@ -372,7 +376,7 @@ class AsyncWaits(AsyncData):
         Raises:
             WaitTimeout: the lag was larger in time, or nothing was committed.
         """
-        return int((await wait(self.control, "waits/lag", timeout, {"group": group, "lag": lag}))["lag"])
+        return int((await wait(self.control, dict, "waits/lag", timeout, {"group": group, "lag": lag}))["lag"])
 
     async def wait_for_transaction(self, transactional_id: str, state: str, timeout: float = 10) -> Transaction:
         """Wait for a state of a transaction, and return the transaction.
@@ -385,8 +389,7 @@ class AsyncWaits(AsyncData):
             WaitTimeout: the transaction was in another state in time.
         """
         body = {"transactional_id": transactional_id, "state": state}
-        found: Transaction = await wait(self.control, "waits/transaction", timeout, body)
-        return found
+        return await self._wait_at_coordinator(Transaction, "waits/transaction", timeout, body)
 
     async def wait_for_connections(self, client_id: str | None = None, n: int = 1, timeout: float = 10) -> list[Connection]:
         """Wait until enough clients are connected, and return the connections.
@@ -399,9 +402,7 @@ class AsyncWaits(AsyncData):
         Raises:
             WaitTimeout: there were too few connections in time, or too many.
         """
-        body = {"client_id": client_id, "n": n}
-        found: list[Connection] = await wait(self.control, "waits/connections", timeout, body)
-        return found
+        return await wait(self.control, list[Connection], "waits/connections", timeout, {"client_id": client_id, "n": n})
 
     async def assert_records(
         self, topic: str, records: Iterable[RecordLike], timeout: float = 0, isolation_level: str = "read_committed"
@@ -452,10 +453,9 @@ class AsyncWaits(AsyncData):
     async def _assert(self, path: str, topic: str, expected: list[RecordLike], timeout: float, isolation_level: str) -> Any:
         __tracebackhide__ = True
         records = list(map(to_expectation, expected))
+        body = {"topic": topic, "records": records, "isolation_level": isolation_level}
         try:
-            return await wait(
-                self.control, path, timeout, {"topic": topic, "records": records, "isolation_level": isolation_level}
-            )
+            return await wait(self.control, dict, path, timeout, body)
         except RecordsDiffer as differ:
             differ.expected = expected
             raise
@@ -481,11 +481,12 @@ class AsyncWaits(AsyncData):
         await _call(self.control, "assertions/no-more", body, within_ms / 1000)
 
 
-async def wait(control: AsyncControlClient, path: str, timeout: float, body: Mapping[str, Any]) -> Any:
-    """Call an operation with a wait of up to `timeout` seconds."""
+async def wait(control: AsyncControlClient, kind: type[T], path: str, timeout: float, body: Mapping[str, Any]) -> T:
+    """Call an operation with a wait of up to `timeout` seconds, and return the answer of a known type."""
     __tracebackhide__ = True
     check_timeout(timeout)
-    return await _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
+    answer: T = await _call(control, path, {**body, "timeout_ms": round(timeout * 1000)}, timeout)
+    return answer
 
 
 async def _call(control: AsyncControlClient, path: str, body: Mapping[str, Any], timeout: float) -> Any:

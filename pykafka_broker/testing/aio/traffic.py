@@ -49,7 +49,7 @@ class AsyncFault:
         Raises:
             WaitTimeout: there were fewer hits in time.
         """
-        return int((await wait(self._control, "waits/fault", timeout, {"fault": self.id, "n": n}))["hits"])
+        return (await wait(self._control, FaultState, "waits/fault", timeout, {"fault": self.id, "n": n}))["hits"]
 
     async def remove(self) -> int:
         """End the fault and return the hits; held requests are carried out now. A second call does nothing."""
@@ -222,5 +222,4 @@ class AsyncTraffic(AsyncHandle):
         return await self._wait_for_request(query | {"since": epoch_ms(since)}, n, timeout)
 
     async def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
-        found: list[SeenRequest] = await wait(self.control, "waits/request", timeout, {**query, "n": n})
-        return found
+        return await wait(self.control, list[SeenRequest], "waits/request", timeout, {**query, "n": n})

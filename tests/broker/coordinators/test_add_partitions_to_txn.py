@@ -172,7 +172,7 @@ def test_a_producer_that_wants_no_answer_is_refused(nodes: Neighbourhood) -> Non
 
 
 def offsets() -> TxnOffsetCommitRequest:
-    topic = TxnOffsetCommitRequestTopic("t", [TxnOffsetCommitRequestPartition(0, 5)])
+    topic = TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, 5)])
     return TxnOffsetCommitRequest("x", "g", 0, 0, topics=[topic])
 
 

@@ -10,7 +10,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pykafka_broker.broker.coordinators import shards
+from pykafka_broker.broker.coordinators import group_host, shards
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -130,6 +130,26 @@ def test_a_log_that_refuses_changes_nothing(stage: Stage, monkeypatch: pytest.Mo
     one.join()
     assert one.sync({one.member_id: b"x", two.member_id: b"y"}).assignment == b"x"
     assert two.sync().assignment == b"y"
+
+
+def test_of_sessions_that_end_in_one_moment_a_turn_ends_some(
+    world: LocalWorld, stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = stage.topic("t")
+    for name in ("one", "two", "three"):
+        ConsumerMember(stage, name).join(topic)
+    monkeypatch.setattr(group_host, "DEADLINES_A_TURN", 2)
+    host = world.broker.services.groups
+    group = host.coordinator.groups[stage.group]
+    after_all = world.now + 3_600_000
+    left = []
+    while group.members:
+        host.on_deadline(after_all)
+        left.append(len(group.members))
+        due = host.next_deadline()
+        assert not group.members or (due is not None and due <= after_all), "the next turn goes on"
+    assert left[-1] == 0
+    assert left[0] >= 1, f"members after each turn: {left}"
 
 
 def alter(actor: Actor, kind: ConfigResourceType, resource: str, key: str, value: str) -> None:

@@ -204,7 +204,11 @@ def test_every_route_names_a_module_that_handles_it() -> None:
         endpoint = router_module.Endpoint(api_key)
         lowest, highest = served_versions(api_key)
         spec = SPECS[api_key]
-        assert spec.min_version <= lowest <= highest <= spec.max_version
+        # An API of a release that was imported ahead has no version that is served without emulation.
+        assert spec.min_version <= lowest <= highest <= spec.max_version or (spec.stable_max_version, highest) == (
+            -1,
+            -1,
+        )
         assert endpoint.handler.__module__.rpartition(".")[2] == ROUTES[api_key].module
 
 

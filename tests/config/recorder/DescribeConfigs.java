@@ -64,10 +64,11 @@ public class DescribeConfigs {
                 List<AlterConfigOp> ops = new ArrayList<>();
                 CHANGES.get(resource).forEach((name, value) ->
                     ops.add(new AlterConfigOp(new ConfigEntry(name, value), AlterConfigOp.OpType.SET)));
-                if (!ops.isEmpty())
+                if (!ops.isEmpty()) {
                     admin.incrementalAlterConfigs(Map.of(resource, ops)).all().get();
+                    Thread.sleep(1000); // until the broker has the values: the next ones are compared with them
+                }
             }
-            Thread.sleep(500);
             Properties properties = new Properties();
             properties.load(new FileReader(args[1]));
             all.put("static", new TreeMap<>(properties));

@@ -3,8 +3,10 @@
 Rule: facts only, and nothing is edited by hand afterwards; what this broker makes of a key stands in `effects.py`.
 
     record.py definitions JAR_DIRECTORY CONFIGS_JSON    data.json: names, types, defaults, limits, update modes,
-    synonyms; verdicts.json: Kafka's word on sample values of each kind of key record.py described JAR_DIRECTORY
-    BOOTSTRAP PROPERTIES    described.json: the answers of a fresh running broker
+    synonyms; verdicts.json: Kafka's word on sample values of each kind of key
+    record.py newer JAR_DIRECTORY 4.4    data.json: the keys that came with this release, marked with it
+    record.py described JAR_DIRECTORY BOOTSTRAP PROPERTIES [FILE]    described.json, or another file: the answers of a
+    fresh running broker
 """
 
 from __future__ import annotations
@@ -116,16 +118,25 @@ def definitions(jars: str, configs_json: str) -> None:
     VERDICTS.write_text(one_line_each(verdicts(dump, data)))
 
 
-def described(jars: str, bootstrap: str, properties: str) -> None:
+def newer(jars: str, release: str) -> None:
+    """Add the keys of a release that is newer than the one this broker is."""
+    data = json.loads(DATA.read_bytes())
+    for scope, keys in collect(java(jars, "DumpConfigs.java"), {}).items():
+        known = {name for name, entry in data[scope].items() if entry.get("since") != release}
+        data[scope] |= {name: entry | {"since": release} for name, entry in keys.items() if name not in known}
+    DATA.write_text(one_line_each(data))
+
+
+def described(jars: str, bootstrap: str, properties: str, file: str = str(DESCRIBED)) -> None:
     answers = java(jars, "DescribeConfigs.java", bootstrap, properties)
     static = answers.pop("static")
     table = {"static": static}
     for resource, answer in answers.items():
         table[resource] = {"set": answer["set"]} | answer["entries"]
     text = one_line_each(table).replace(static["log.dirs"], "/data")
-    DESCRIBED.write_text(text)
+    Path(file).write_text(text)
 
 
 if __name__ == "__main__":
-    commands: dict[str, Callable[..., None]] = {"definitions": definitions, "described": described}
+    commands: dict[str, Callable[..., None]] = {"definitions": definitions, "newer": newer, "described": described}
     commands[sys.argv[1]](*sys.argv[2:])

@@ -131,7 +131,7 @@ def test_a_transaction_commits_by_member_epoch_too() -> None:
 
     def txn(member_id: str, epoch: int) -> ErrorCode:
         partitions = [TxnOffsetCommitRequestPartition(0, 5)]
-        topics = [TxnOffsetCommitRequestTopic("lines", partitions)]
+        topics = [TxnOffsetCommitRequestTopic("lines", partitions=partitions)]
         request = TxnOffsetCommitRequest("t", "g", 1, 0, epoch, member_id, None, topics)
         effects = machine.coordinator.offset_requests.txn_commit(request, CALLER._replace(version=5), machine.now)
         return ErrorCode(effects.reply.topics[0].partitions[0].error_code)

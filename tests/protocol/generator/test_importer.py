@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from protocol.generator.importer import import_release, load_schemas, merge, merge_fields, read_jars
+from protocol.generator.importer import import_release, load_ahead, load_schemas, merge, merge_fields, read_jars
 
 Json = dict[str, Any]
 
@@ -116,8 +116,24 @@ def test_a_release_is_laid_over_the_schemas(tmp_path: Path) -> None:
     old = NEW.replace('"1-2"', '"0-1"').replace("MadeUp", "Gone")
     first = jar(tmp_path, "kafka-clients-3.0.0.jar", NEW.replace('"1-2"', '"0-1"'), old)
     second = jar(tmp_path, "kafka-clients-4.9.0.jar", NEW)
+    schemas.mkdir()
     assert import_release([first], schemas, fresh=True) == "2 schemas of 3.0.0"
-    assert import_release([second], schemas, fresh=False) == "1 schemas of 4.9.0"
+    assert import_release([second], schemas) == "1 schemas of 4.9.0"
     assert {key: value["validVersions"] for key, value in load_schemas(schemas).items()} == {
         ("clients", "MadeUpRequest"): "0-2"
     }
+
+
+def test_a_release_that_is_imported_ahead_is_not_spoken_until_it_is_imported_for_good(tmp_path: Path) -> None:
+    schemas = tmp_path / "schemas"
+    schemas.mkdir()
+    older = jar(tmp_path, "kafka-clients-4.8.0.jar", NEW)
+    newer = jar(tmp_path, "kafka-clients-4.9.0.jar", NEW.replace('"1-2"', '"1-3"'), NEW.replace("MadeUp", "Fresh"))
+    import_release([older], schemas, fresh=True)
+    assert load_ahead(schemas) == {}
+    import_release([newer], schemas, ahead=True)
+    assert load_ahead(schemas) == {"Fresh": -1, "MadeUp": 2}
+    import_release([newer], schemas, ahead=True)  # a patch of it brings nothing new, and changes nothing
+    assert load_ahead(schemas) == {"Fresh": -1, "MadeUp": 2}
+    import_release([newer], schemas)
+    assert load_ahead(schemas) == {}

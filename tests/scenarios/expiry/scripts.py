@@ -142,7 +142,8 @@ def open_transaction_keeps_the_group(s: Stage) -> None:
     one = Actor(s, "one")
     producer = producer_of(one)
     parts = [TxnOffsetCommitRequestPartition(0, 7)]
-    request = TxnOffsetCommitRequest(s.group, s.group, *producer, topics=[TxnOffsetCommitRequestTopic(topic, parts)])
+    topics = [TxnOffsetCommitRequestTopic(topic, partitions=parts)]
+    request = TxnOffsetCommitRequest(s.group, s.group, *producer, topics=topics)
     one.commit({(topic, 0): 5, (topic, 1): 5}, version=3, retention_ms=SOON_MS)
     one.ask(request, 5)
     s.wait(LATER_MS)

@@ -139,8 +139,9 @@ class PartitionTalk(Talk):
             topics.setdefault(self.name(topic), []).append(TxnOffsetCommitRequestPartition(partition, offset, -1, "m"))
         message = TxnOffsetCommitRequest(self.name(name), self.name(group), *producer)
         if version >= 3:
-            message.generation_id, message.member_id, message.group_instance_id = generation, member, instance
-        message.topics = [TxnOffsetCommitRequestTopic(topic, ps) for topic, ps in topics.items()]
+            message.generation_id_or_member_epoch = generation
+            message.member_id, message.group_instance_id = member, instance
+        message.topics = [TxnOffsetCommitRequestTopic(topic, partitions=ps) for topic, ps in topics.items()]
         answer = self.request(message, version)
         outcome = sorted(
             f"{topic.name}-{one.partition_index} {error_name(one.error_code)}"

@@ -4,6 +4,7 @@ interop/test_cluster_logins.py.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -27,10 +28,15 @@ def login(line: str, settings: dict[str, str] | None = None) -> Any:
     return new_login(0, "host")
 
 
-def in_context(context: Context) -> Any:
-    client = login(CACHE)
-    client._new_context = lambda: context
-    return client
+@pytest.fixture
+def in_context(monkeypatch: pytest.MonkeyPatch) -> Callable[[Context], Any]:
+    from pykafka_broker.security.sasl import kerberos
+
+    def logged_in(context: Context) -> Any:
+        monkeypatch.setattr(kerberos, "_new_context", lambda *_: context)
+        return login(CACHE)
+
+    return logged_in
 
 
 @pytest.mark.parametrize(
@@ -47,7 +53,7 @@ def test_what_is_missing_ends_the_start(line: str, settings: dict[str, str], say
         login(line, settings)
 
 
-def test_no_layer_is_chosen_once_the_context_stands() -> None:
+def test_no_layer_is_chosen_once_the_context_stands(in_context: Callable[[Context], Any]) -> None:
     client = in_context(Context(b"ticket", b"\1\1\0\0"))
     assert client.waits
     assert [client.step(b""), client.step(b"offer"), client.step(b"")] == [
@@ -58,7 +64,7 @@ def test_no_layer_is_chosen_once_the_context_stands() -> None:
 
 
 @pytest.mark.parametrize("offer", [b"", b"\1", b"\4\0\0\0", b"\1\0\0\0\0"])
-def test_a_peer_that_wants_a_layer_is_left(offer: bytes) -> None:
+def test_a_peer_that_wants_a_layer_is_left(in_context: Callable[[Context], Any], offer: bytes) -> None:
     client = in_context(Context(None, offer))
     assert client.step(b"") == b""
     with pytest.raises(LoginFailed, match="kafka@host wants a security layer"):

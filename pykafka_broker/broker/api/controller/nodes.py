@@ -15,13 +15,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pykafka_broker.broker.api.api_versions import answered
+from pykafka_broker.broker.api.api_versions import answered, ranges_of
 from pykafka_broker.broker.api.cluster import CONTROLLERS as CONTROLLER_ENDPOINTS
 from pykafka_broker.broker.api.cluster import cluster_operations, wrong_endpoint
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.controller_routes import CONTROLLER_ROUTES, CONTROLLERS
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
-from pykafka_broker.broker.requests.router import handles, served_versions
+from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer
 from pykafka_broker.cluster import registration, replication_control
@@ -51,7 +51,7 @@ def api_versions(
 
 
 def _ranges(services: Services) -> list[ApiVersion]:
-    return [ApiVersion(key, *served_versions(key, CONTROLLER_ROUTES)) for key in sorted(CONTROLLER_ROUTES)]
+    return ranges_of(CONTROLLER_ROUTES)
 
 
 @handles(ApiKey.DESCRIBE_CLUSTER, CONTROLLERS)

@@ -1,0 +1,102 @@
+"""Dead letters. Rule: a dead letter always fits into its topic. What is cut is said in its headers, with the length and
+the SHA-256 of the whole, and the record can be read again at its topic, partition and offset.
+
+The limit is the smallest of the topic's `max.message.bytes`, the producer's `max.request.size` and `buffer.memory`. It
+counts the record as the producer does, uncompressed and alone in its batch. A record that fits stays as it is. Of one
+that does not, a key over a quarter of the limit is cut, headers over a quarter are left out, and the value gets the
+rest.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from pipeline import events, topics
+from pipeline.errors import SettingsError
+from pipeline.kafka import Kafka
+from pipeline.settings import Settings
+
+MAX_REQUEST_SIZE, BUFFER_MEMORY = 1_048_576, 33_554_432  # what Kafka's Java producer has where nothing is set
+BATCH_BYTES = 61  # before the first record of a batch
+RECORD_BYTES = 21  # of a record, at most, beside key, value and headers
+HEADER_BYTES = 10  # the two lengths of a header, at most
+OWN_BYTES = 2_048  # all headers of ours: the names of a topic (249 characters at most), digests, numbers, a reason
+SMALLEST_LIMIT = 2 * OWN_BYTES
+LONGEST_REASON = 512
+
+
+def limit(settings: Settings, kafka: Kafka) -> int:
+    """Return how many bytes a record of the dead-letter topic may have.
+
+    Raises:
+        SettingsError: it is so small that our own headers do not fit.
+    """
+    topic = settings.dead_letter_topic
+    known = {
+        f"max.message.bytes of topic {topic}": kafka.max_message_bytes(topic),
+        "kafka max.request.size": int(settings.kafka.get("max.request.size", MAX_REQUEST_SIZE)),
+        "kafka buffer.memory": int(settings.kafka.get("buffer.memory", BUFFER_MEMORY)),
+    }
+    name = min(known, key=known.__getitem__)
+    if known[name] < SMALLEST_LIMIT:
+        raise SettingsError(f"{name} is {known[name]}, and a dead letter needs {SMALLEST_LIMIT}")
+    return known[name]
+
+
+def dead_letters(rejected: DataFrame, limit_bytes: int) -> DataFrame:
+    """The records as they came, or what fits of them; the reason and where they are from are added to their headers."""
+    room = limit_bytes - BATCH_BYTES - RECORD_BYTES - OWN_BYTES
+    key, value, headers = F.col("_key"), F.col("_value"), F.col("_headers")
+    fits = _length(key) + _length(value) + _headers_length(headers) <= room
+    is_key_cut = ~fits & (_length(key) > room // 4)
+    are_headers_left_out = ~fits & (_headers_length(headers) > room // 4)
+    kept = rejected.select(
+        "*",
+        F.when(is_key_cut, key.substr(1, room // 4)).otherwise(key).alias("key"),
+        F.when(~are_headers_left_out, headers).alias("_kept"),
+    )
+    rest = F.lit(room) - _length(F.col("key")) - _headers_length(F.col("_kept"))
+    own = [topics.header("reason", F.col(events.REASON).substr(1, LONGEST_REASON))]
+    own += [topics.header(f"source-{name.removeprefix('_')}", F.col(name)) for name in events.ORIGIN]
+    cut = [
+        *_whole("key", key, is_key_cut),
+        *_whole("value", value, _length(value) > rest),
+        *_whole("headers", _names_and_values(headers), are_headers_left_out),
+    ]
+    said = F.filter(F.array(*cut), lambda entry: entry["value"].isNotNull())
+    return kept.select(
+        "key",
+        F.when(_length(value) > rest, value.substr(F.lit(1), rest)).otherwise(value).alias("value"),
+        F.concat(topics.with_headers(F.col("_kept"), own), said).alias("headers"),
+        events.SOURCE_ID,
+    )
+
+
+def _whole(name: str, whole: Column, is_cut: Column) -> list[Column]:
+    """Headers with the length and the digest of something that is cut; their values are null where it is not."""
+    return [
+        topics.header(f"source-{name}-length", F.when(is_cut, F.octet_length(whole))),
+        topics.header(f"source-{name}-sha256", F.when(is_cut, F.sha2(whole, 256))),
+    ]
+
+
+def _length(bytes_or_null: Column) -> Column:
+    return F.coalesce(F.octet_length(bytes_or_null), F.lit(0))
+
+
+def _headers_length(headers: Column) -> Column:
+    """What headers take in a record, at most; 0 where there are none."""
+
+    def add(taken: Column, entry: Column) -> Column:
+        return taken + F.octet_length(entry["key"]) + _length(entry["value"]) + HEADER_BYTES
+
+    return F.coalesce(F.aggregate(headers, F.lit(0), add), F.lit(0))
+
+
+def _names_and_values(headers: Column) -> Column:
+    """Names and values of all headers, one after the other."""
+    texts = F.transform(
+        headers, lambda entry: F.concat(F.hex(entry["key"]), F.coalesce(F.hex(entry["value"]), F.lit("")))
+    )
+    return F.unhex(F.array_join(texts, ""))

@@ -1,0 +1,95 @@
+"""A table that has every event once: late events, events that come again, batches that are repeated."""
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline import aggregate, events, ledger, reference, report, silver
+from pipeline.errors import PipelineError
+from pipeline.settings import Settings
+
+pytestmark = pytest.mark.spark
+
+
+def rows(spark: SparkSession, settings: Settings) -> list[tuple[str, str, int]]:
+    """Id, date and batch."""
+    table = spark.read.parquet(silver.table_path(settings))
+    return sorted((row.event_id, row.date.isoformat(), row.batch) for row in table.collect())
+
+
+def day(number: int) -> dict[str, str]:
+    return {"event_time": f"2024-05-{number:02}T12:00:00Z"}
+
+
+@pytest.mark.parametrize("kept", [0, ledger.KEPT_FRAMES])
+def test_days_in_any_order(
+    kept: int, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Six days in batches of ten, the newest first, each event twice: nothing is too late, and nothing is there twice,
+    whether ids are in memory or have to be read from the table."""
+    monkeypatch.setattr(ledger, "KEPT_FRAMES", kept)
+    settings = make_settings(max_offsets_per_trigger=10, watermark="6 hours")
+    make_topic(settings.bronze_topic)
+    days = [event(number, **day(number // 5 + 1)) for number in range(29, -1, -1)]
+    put(settings.bronze_topic, [*days, *days])
+    context = make_context(settings)
+    for job in (silver, aggregate):
+        done = job.run(context)
+        counts = [done[name] for name in ("rows", "accepted", "rejected", "duplicates", "late")]
+        assert counts == [60, 30, 0, 30, 20]
+        assert {batch["watermark"] for batch in done["batches_metrics"]} == {None, "2024-05-06T06:00:00+00:00"}
+    wanted = reference.expected(context.kafka.read_all(settings.bronze_topic), done["batches_metrics"], settings)
+    assert (wanted.late, len(wanted.accepted)) == (20, 30)
+    assert [row[:2] for row in rows(spark, settings)] == sorted(
+        (f"e{number}", day(number // 5 + 1)["event_time"][:10]) for number in range(30)
+    )
+    assert [row[2] for row in sorted(report.read_windows(settings))] == [5] * 6
+    put(settings.bronze_topic, [event(0, **day(1)), event(30, **day(1))])  # to another run, which has to look
+    done = silver.run(context)
+    assert (done["duplicates"], done["accepted"], done["late"]) == (1, 1, 1)
+
+
+def test_a_repeated_batch_that_decides_otherwise(
+    settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Every id twice, on two days. A first attempt has taken the later ones and was killed: its folders are of days
+    that the second attempt writes nothing to."""
+    make_topic(settings.bronze_topic, 2)
+    twice = [{"value": event(n, **day(number)), "partition": n % 2} for number in (1, 2) for n in range(20)]
+    put(settings.bronze_topic, twice)
+
+    def last_of_each_id(found: DataFrame, _: str) -> DataFrame:
+        return found.where(F.dayofmonth("event_time") == 2)
+
+    def pull_the_plug(*_: Any) -> None:
+        raise PipelineError("the plug was pulled")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(events, "first_of_each_id", last_of_each_id)
+        patch.setattr(ledger.Ledger, "_read", pull_the_plug)  # right after the folders have their names
+        with pytest.raises(PipelineError, match="the plug was pulled"):
+            silver.run(make_context(settings))
+    assert len(rows(spark, settings)) == 20
+    done = silver.run(make_context(settings))
+    assert rows(spark, settings) == sorted((f"e{n}", "2024-05-01", 0) for n in range(20))
+    assert (done["accepted"], done["duplicates"]) == (20, 20)
+
+
+def test_which_of_two_records_counts(
+    settings: Settings, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession
+) -> None:
+    """The one that was written first, then by partition and offset, in whatever order Spark comes by them."""
+    make_topic(settings.bronze_topic, 3)
+    records = [
+        {"value": event(n, product=f"{partition}", at=n), "partition": partition, "timestamp": 1_714_521_600_000 + late}
+        for n in range(50)
+        for partition, late in ((2, 0), (1, 0), (0, 5))
+    ]
+    put(settings.bronze_topic, records)
+    silver.run(make_context(settings))
+    table = spark.read.parquet(silver.table_path(settings)).collect()
+    assert [row.product for row in table] == ["1"] * 50

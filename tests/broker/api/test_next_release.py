@@ -1,0 +1,102 @@
+"""A broker that passes for Kafka 4.4 answers as a real 4.4.0 answered, and one of today knows nothing of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykafka_broker.errors import FrameError
+from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
+from pykafka_broker.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
+from pykafka_broker.protocol.runtime import Message
+from tests.broker.api.next_release import RECORDED, Talk
+from tests.broker.api.real_broker import RealBroker
+
+KAFKA: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    settings = {
+        "pykafka.emulate": "4.4",
+        "group.streams.initial.rebalance.delay.ms": "0",
+        "group.streams.assignment.interval.ms": "0",
+    }
+    broker = RealBroker(tmp_path_factory.mktemp("next"), **settings)
+    return Talk(broker.call).play()
+
+
+def test_the_same_was_asked(ours: dict[str, Any]) -> None:
+    assert list(ours) == list(KAFKA)
+
+
+@pytest.mark.parametrize("asked", KAFKA)
+def test_the_answer_is_kafkas(ours: dict[str, Any], asked: str) -> None:
+    expected = KAFKA[asked]
+    if asked == "ApiVersions 4" or "this cluster, node 1" in asked or "no cluster, node -1" in asked:
+        expected = as_far_as_it_works(expected)
+    assert ours[asked] == expected
+
+
+def as_far_as_it_works(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return an answer to ApiVersions without the dead-letter queues of share groups (share.version 2)."""
+    for feature in (*answer["supported_features"], *answer["finalized_features"]):
+        if feature["name"] == "share.version":
+            for name in ("max_version", "max_version_level", "min_version_level"):
+                feature.update({name: 1} if name in feature else {})
+    for part in ("supported_features", "finalized_features"):
+        answer[part].sort(key=repr)
+    return answer
+
+
+def test_its_directory_is_refused_by_a_broker_of_today_as_kafka_4_4s_is_by_4_3(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path, **{"pykafka.emulate": "4.4"})
+    broker.stop()
+    broker.settings["pykafka.emulate"] = ""
+    with pytest.raises(LogDirectoryError, match=r"has metadata\.version 33, and this broker supports levels up to 30"):
+        broker.start()
+    broker.settings["pykafka.emulate"] = "4.4"
+    broker.start()
+    [level] = {f.max_version_level for f in features(broker) if f.name == "metadata.version"}
+    assert level == 33
+
+
+def features(broker: RealBroker) -> list[Any]:
+    answer: Any = broker.call(ApiVersionsRequest("test", "1"), 4)
+    return list(answer.finalized_features)
+
+
+def test_a_directory_of_today_stays_at_its_level_until_it_is_raised(tmp_path: Path) -> None:
+    broker = RealBroker(tmp_path)
+    broker.stop()
+    broker.settings["pykafka.emulate"] = "4.4"
+    broker.start()
+    assert {f.name: f.max_version_level for f in features(broker)}["metadata.version"] == 30
+    raised = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("metadata.version", 33, upgrade_type=1)])
+    assert broker.call(raised, 1).error_code == 0
+    assert {f.name: f.max_version_level for f in features(broker)}["metadata.version"] == 33
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [
+        (ApiVersionsRequest("test", "1", "another", 1), 5),
+        (DeleteGroupsRequest(["g"]), 3),
+        (UnregisterControllerRequest(99), 0),
+    ],
+)
+@pytest.mark.parametrize("emulate", ["", "4.3"])
+def test_a_broker_of_today_does_not_know_it(tmp_path: Path, emulate: str, request_: Message, version: int) -> None:
+    broker = RealBroker(tmp_path, **{"pykafka.emulate": emulate})
+    if isinstance(request_, ApiVersionsRequest):
+        answer: Any = broker.call(ApiVersionsRequest("test", "1"), 4)
+        assert {key.api_key: key.max_version for key in answer.api_keys}[request_.API_KEY] == 4
+        return
+    with pytest.raises(FrameError, match=r"is (not served|unknown)"):
+        broker.call(request_, version)
