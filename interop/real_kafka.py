@@ -83,7 +83,7 @@ def answers_api_versions(port: int, timeout_s: float = 1.0) -> bool:
 
 class RealKafka:
     """One node of Apache Kafka, broker and controller in one process; `data_dir` is its log directory. `standalone`:
-    its quorum is a dynamic one, with kraft.version 1 (KIP-853). `release`: the version of Kafka. `plugins`: a folder
+    its quorum is a dynamic one, with kraft.version 1 (KIP-853). `release`: the version of Kafka; `plugins`: a folder
     with classes that the config names.
     """
 

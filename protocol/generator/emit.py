@@ -10,6 +10,7 @@ from protocol.generator.failures import failed_methods
 from protocol.generator.layout import layouts_of
 from protocol.generator.readers import read_function
 from protocol.generator.schema import Field, Message, StructType
+from protocol.generator.singles import single_functions
 from protocol.generator.structs import StructFunctions
 from protocol.generator.versions import Versions
 from protocol.generator.writers import default_name, write_function
@@ -53,6 +54,7 @@ def message_module(message: Message, request: Message | None = None) -> str:
     if request is not None:
         root += failed_methods(message, request, module)
     defaults = _shared_defaults(message, module)
+    singles = single_functions(message, layouts, module)
     module.use("Message")
     module.use("Buffer")
     module.use("Write")
@@ -65,6 +67,7 @@ def message_module(message: Message, request: Message | None = None) -> str:
     lines += [
         f"{message.name}._WRITERS = {_table(tables['write'])}",
         f"{message.name}._READERS = {_table(tables['read'])}",
+        *singles,
     ]
     return "\n".join(lines) + "\n"
 

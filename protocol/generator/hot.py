@@ -7,6 +7,8 @@ counted while clients of all kinds produced, consumed, committed transactions an
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 PAIRS = {
     "Produce": "each batch of records",
     "Fetch": "each batch of records; a consumer or follower that waits asks twice a second",
@@ -86,3 +88,47 @@ def _pair(message: str, kind: str) -> str | None:
 def bound(message: str) -> str:
     """Return the name in `runtime.py` of the bound on the elements of a request."""
     return "FEWER_ELEMENTS" if message in _SLOW else "MOST_ELEMENTS"
+
+
+# -- messages with a single form (see singles.py)
+
+ONE = "one"  # an array of exactly one element
+AT_MOST_ONE = "at most one"  # the number of elements is a value too
+NONE = "none"  # null where it may be null, else empty
+DEFAULT = "default"
+
+
+class SingleForm(NamedTuple):
+    """The form of a message with one partition: what its fields must be, from which version on."""
+
+    first_version: int
+    fields: dict[str, str]
+
+
+SINGLES = {
+    "ProduceRequest": SingleForm(3, {"transactional_id": NONE, "topic_data": ONE, "partition_data": ONE}),
+    "ProduceResponse": SingleForm(
+        3,
+        {
+            "responses": ONE,
+            "partition_responses": ONE,
+            "error_code": DEFAULT,
+            "record_errors": NONE,
+            "error_message": NONE,
+            "throttle_time_ms": DEFAULT,
+        },
+    ),
+    "FetchRequest": SingleForm(
+        4, {"topics": AT_MOST_ONE, "partitions": ONE, "forgotten_topics_data": NONE, "rack_id": NONE}
+    ),
+    "FetchResponse": SingleForm(
+        4,
+        {
+            "throttle_time_ms": DEFAULT,
+            "error_code": DEFAULT,
+            "responses": ONE,
+            "partitions": ONE,
+            "preferred_read_replica": DEFAULT,
+        },
+    ),
+}

@@ -223,6 +223,7 @@ class Services:
         self.who_may_see = partial(who_may_see, authorizer)
         # Whether the same request has the same answer while the metadata stays as it is: a class of Python may say
         # something else the next time.
+        self.open_to_all = type(authorizer) is AllowAll
         self.remembers = not hasattr(authorizer, "hook")
 
     def audience(self, connection: ConnectionContext) -> Hashable:

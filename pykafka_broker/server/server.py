@@ -25,6 +25,7 @@ from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import Router, new_router
 from pykafka_broker.cluster.controller import CheckListener
 from pykafka_broker.config import BrokerConfig
+from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.server.accepting import Accepting, ConnectionQuota
 from pykafka_broker.server.channel import FrameReader, LimitedFrameReader, RequestMemory
 from pykafka_broker.server.connection import ClientConnection, Dispatching, Serving
@@ -209,6 +210,10 @@ class Server:
         """Let the broker mute clients above the quota."""
         broker.services.mute, broker.services.nanoseconds = self.mute, nanoseconds
         broker.services.time_network = self._time_network
+
+    def ways(self) -> dict[ApiKey, tuple[int, int]]:
+        """Return how many requests went the short and the general way, for each API that has both."""
+        return self._router.ways()
 
     def serve_received(self) -> None:
         """Serve requests sent by now, before another broker takes over.

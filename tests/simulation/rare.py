@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
-from pykafka_broker.broker.api import produce
+from pykafka_broker.broker.api import produce, short_produce
 from pykafka_broker.broker.replication.fetcher import PartitionFetchState, ReplicaFetcher
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.compaction import cleaner
@@ -164,7 +164,8 @@ _WRAPS: list[tuple[Any, str, Callable[[Counter[str], Any], Any]]] = [
     (cleaner, "make_request", _marked),
     (Cleaner, "cleaned", _cleaned),
     (FolderRecovery, "_start_over", _over),
-    (produce, "_close_on_failure", _unheard),
+    (produce, "close_on_failure", _unheard),
+    (short_produce, "close_on_failure", _unheard),
     (Move, "advance", _copied),
     (Move, "fail", _copied),
 ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.api import produce
+from pykafka_broker.broker.api import produce, short_produce
 from pykafka_broker.broker.coordinators.group_host import GroupHost
 from pykafka_broker.broker.partitions.followers import Followers
 from pykafka_broker.broker.replication.fetcher import FetchOutcome, FetchPosition, PartitionFetchState, ReplicaFetcher
@@ -58,6 +58,7 @@ def appends_unanswered_batches_twice(monkeypatch: pytest.MonkeyPatch) -> None:
             append(self, *args)
 
     monkeypatch.setattr(produce.Production, "_append", twice)
+    monkeypatch.setattr(short_produce, "SINGLE_READERS", {})  # all go the general way
 
 
 def adds_no_partitions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,15 +118,15 @@ def _answer(
 
 def _emulated_ranges(services: Services) -> list[ApiVersion]:
     assert services.emulation is not None
-    offered = services.emulation.offered
-    return [ApiVersion(key, *versions) for key, versions in offered.items() if _offers(services, key)]
+    versions = services.emulation.offered
+    return [ApiVersion(key, *versions[key]) for key in versions if _offers(services, key)]
 
 
 def _ranges(services: Services) -> list[ApiVersion]:
-    offered = [api_key for api_key in sorted(ROUTES) if _offers(services, api_key)]
+    offered = {api_key: ROUTES[api_key] for api_key in sorted(ROUTES) if _offers(services, api_key)}
     if services.node.metadata_follower is not None:
         return _ranges_of_both(services.node.metadata_follower, offered)
-    return ranges_of({api_key: ROUTES[api_key] for api_key in offered})
+    return ranges_of(offered)
 
 
 def ranges_of(routes: Mapping[ApiKey, Route]) -> list[ApiVersion]:
@@ -141,7 +141,7 @@ def _offers(services: Services, api_key: int) -> bool:
     return route is None or not route.optional or services.own.telemetry
 
 
-def _ranges_of_both(metadata: MetadataFollower, offered: list[ApiKey]) -> list[ApiVersion]:
+def _ranges_of_both(metadata: MetadataFollower, offered: Mapping[ApiKey, Route]) -> list[ApiVersion]:
     """Return ranges where another node is the controller: forwarded APIs in versions served by both."""
     from pykafka_broker.broker.requests.controller_routes import FORWARDED  # few brokers have a controller elsewhere
 

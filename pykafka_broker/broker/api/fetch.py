@@ -45,7 +45,7 @@ from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
 TOPIC_IDS_FROM = 13
 _READ_AT_ONCE = 128  # partitions; more are read in slices
 _READ_A_SLICE = 32
-_INLINE_BYTES = 32 << 10  # up to here a copy is cheaper than a system call of its own to send a slice of a file
+INLINE_BYTES = 32 << 10  # up to here a copy is cheaper than a system call of its own to send a slice of a file
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
 _COMMITTED = IsolationLevel.READ_COMMITTED
 _NOT_COUNTED = -1
@@ -224,14 +224,25 @@ class PartitionReader:
 
     @staticmethod
     def _diverges(log: PartitionLog, wanted: FetchedPartition, data: PartitionData) -> bool:
-        """Return whether the client's last record is not of this log's history; tell where they part (KIP-595)."""
-        epoch, end_offset = log.leader_epoch_end(wanted.last_fetched_epoch)
-        if epoch < 0:
-            raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
-        if epoch < wanted.last_fetched_epoch or end_offset < wanted.fetch_offset:
-            data.diverging_epoch = EpochEndOffset(epoch=epoch, end_offset=end_offset)
-            return True
-        return False
+        """Return whether the client's last record is not of this log's history; tell where they part."""
+        found = diverging_epoch(log, wanted.last_fetched_epoch, wanted.fetch_offset)
+        if found is None:
+            return False
+        data.diverging_epoch = found
+        return True
+
+
+def diverging_epoch(log: PartitionLog, last_fetched_epoch: int, fetch_offset: int) -> EpochEndOffset | None:
+    """Return where the histories of client and log part, None where the client's last record is in the log (KIP-595).
+
+    Raises OFFSET_OUT_OF_RANGE.
+    """
+    epoch, end_offset = log.leader_epoch_end(last_fetched_epoch)
+    if epoch < 0:
+        raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE)
+    if epoch < last_fetched_epoch or end_offset < fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
 
 
 def _failure(wanted: FetchedPartition, code: ErrorCode) -> PartitionData:
@@ -447,7 +458,7 @@ class FetchAttempt:
         if self._session is not None:
             found = [each for each in found if self._tells(*each)]
         for _, data, size in found:
-            if 0 < size <= _INLINE_BYTES:
+            if 0 < size <= INLINE_BYTES:
                 _inline(data)
         return found
 

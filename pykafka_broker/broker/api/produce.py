@@ -144,7 +144,7 @@ class Production:
         if self._in_steps:
             yield from self._write_in_steps()
         if request.acks == 0:
-            _close_on_failure(responses)
+            close_on_failure(responses)
             return None
         whole = ProduceResponse(responses=responses)
         return self._wait(whole) if self._unfinished else self._with_nodes(whole)
@@ -279,25 +279,8 @@ class Production:
             self._unfinished.append(UncommittedAppend(partition, end, answer))
 
     def _failure(self, topic: str, index: int, error: ApiError | OSError) -> PartitionProduceResponse:
-        """Return the answer for a refused partition.
-
-        Kafka tells the log's start where the log was asked, and a text only where single records are bad.
-        """
-        if isinstance(error, OSError):
-            error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
-        answer = PartitionProduceResponse(index, error.code, -1, record_errors=_NO_RECORDS)
+        answer = refusal_of_append(self._services, topic, index, error)
         self._name_leader(answer, error)
-        if isinstance(error, RefusedByLog) or (
-            error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)
-        ):
-            answer.log_start_offset = self._services.replicas.leader(topic, index).log.log_start_offset
-        if isinstance(error, Explained):
-            answer.error_message = error.message
-        if isinstance(error, RecordErrors):
-            answer.record_errors = [
-                BatchIndexAndErrorMessage(batch_index=index, batch_index_error_message=message)
-                for index, message in error.records
-            ]
         return answer
 
     def _name_leader(self, answer: PartitionProduceResponse, error: Exception | None) -> None:
@@ -378,7 +361,32 @@ class UncommittedAppend(NamedTuple):
             self.answer.base_offset = -1
 
 
-def _close_on_failure(responses: list[TopicProduceResponse]) -> None:
+def refusal_of_append(
+    services: Services, topic: str, index: int, error: ApiError | OSError
+) -> PartitionProduceResponse:
+    """Return the answer for a refused partition.
+
+    Kafka tells the log's start where the log was asked, and a text only where single records are bad.
+    """
+    if isinstance(error, OSError):
+        error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
+    answer = PartitionProduceResponse(index, error.code, -1, record_errors=_NO_RECORDS)
+    if isinstance(error, RefusedByLog) or (
+        error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)
+    ):
+        answer.log_start_offset = services.replicas.leader(topic, index).log.log_start_offset
+    if isinstance(error, Explained):
+        answer.error_message = error.message
+    if isinstance(error, RecordErrors):
+        answer.record_errors = [
+            BatchIndexAndErrorMessage(batch_index=number, batch_index_error_message=message)
+            for number, message in error.records
+        ]
+    return answer
+
+
+def close_on_failure(responses: list[TopicProduceResponse]) -> None:
+    """Close the connection of a client that wants no answer, if a partition has refused. Raises FrameError."""
     for topic in responses:
         for answer in topic.partition_responses:
             if answer.error_code:

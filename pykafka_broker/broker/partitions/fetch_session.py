@@ -153,6 +153,13 @@ class FetchSessionCache:
         self._sessions[session_id] = self._sessions.pop(session_id)
         return session
 
+    def continued(self, session_id: int, epoch: int, uses_topic_ids: bool) -> FetchSession | None:
+        """Return the session that `resume` would return, or None where that would raise; change nothing."""
+        session = self._sessions.get(session_id)
+        if session is None or session.epoch != epoch or session.uses_topic_ids != uses_topic_ids:
+            return None
+        return session
+
     def partitions(self, session_id: int) -> list[Key]:
         """Return the partitions of a session; none for an unknown id."""
         session = self._sessions.get(session_id)

@@ -110,6 +110,11 @@ class Replicas:
             found.check_epoch(epoch)
         return found
 
+    def open_leader(self, topic: str, index: int) -> Partition | None:
+        """Return a partition that is open and led by this node, or None where `leader` has to look further."""
+        found = self._hosted.get((topic, index))
+        return found if found is not None and found.is_leader else None
+
     def _led(self, topic: str, index: int, epoch: int) -> Partition:
         """Return a partition as `leader` does, also one that is not open yet."""
         partition = self.replica(topic, index)

@@ -31,6 +31,7 @@ class EmulatedEndpoint(Endpoint):
         super().__init__(api_key)
         self.min_version, self.max_version = emulation.versions[api_key]
         self._emulation = emulation
+        self.short_way = None  # its answers are not told in the release's codes
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:
         return super().encode(context, self._emulation.told(reply, self.response_type, context.api_version))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from pykafka_broker.cluster.image import MetadataImage
+from pykafka_broker.protocol.runtime import Pieces
 
 
 class EncodedReply:
@@ -21,6 +22,19 @@ class EncodedReply:
 
     def write(self, version: int, w: Callable[[Any], object]) -> None:
         w(self.body)
+
+
+class WrittenReply:
+    """A response as pieces, for one version; the first piece is empty, for the header."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self, pieces: Pieces) -> None:
+        self._pieces = pieces
+
+    def write(self, version: int, w: Callable[[Any], object]) -> None:
+        for piece in self._pieces[1:]:
+            w(piece)
 
 
 class ReplyCache:

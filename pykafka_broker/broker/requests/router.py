@@ -53,8 +53,12 @@ _MOST_TAGS = 10_000
 _SIZE_AND_CORRELATION = Struct(">ii")
 _WITH_TAGS = Struct(">iiB")  # the same and the count of tagged fields, which is 0
 _UNSERVED = Route("")
+_SHORT, _GENERAL = 0, 1  # ways, by their place in `Endpoint.way_counts`
 _MOST_REQUESTS = 256  # kept decoded, of an API
 _REMEMBERED_BYTES = 4096  # a longer request is neither kept decoded, nor is its answer kept: few are longer
+
+
+ShortWay = Callable[[Any, RequestContext, Any, int], Any]
 
 
 class Table(NamedTuple):
@@ -65,6 +69,7 @@ class Table(NamedTuple):
 
 
 CLIENTS = Table(ROUTES, {})
+_SHORT_WAYS: dict[int, ShortWay] = {}
 
 
 def handles(api_key: ApiKey, table: Table = CLIENTS) -> Callable[[Handler], Handler]:
@@ -73,6 +78,22 @@ def handles(api_key: ApiKey, table: Table = CLIENTS) -> Callable[[Handler], Hand
     def register(handler: Handler) -> Handler:
         table.handlers[api_key] = handler
         return handler
+
+    return register
+
+
+def shortens(api_key: ApiKey) -> Callable[[ShortWay], ShortWay]:
+    """Declare the short way of an API, in the module that its route names.
+
+    The short way is called before the request is decoded, with the frame and the position of the body, where no quota
+    and no authorizer is there. It returns the pieces of the answer with an empty piece in front, for the header; no
+    pieces where the client wants no answer; a `Parked` of a response; or None for a request that goes the general way,
+    as if nothing had been tried.
+    """
+
+    def register(short_way: ShortWay) -> ShortWay:
+        _SHORT_WAYS[api_key] = short_way
+        return short_way
 
     return register
 
@@ -94,6 +115,8 @@ class Endpoint:
         "remembered",
         "response_flexible_from",
         "response_type",
+        "short_way",
+        "way_counts",
         "when_lost",
     )
 
@@ -107,6 +130,11 @@ class Endpoint:
         else:
             self.handler = _refuse
             self.min_version, self.max_version = spec.min_version, spec.max_version
+        self.short_way: ShortWay | None = None
+        self.way_counts = [0, 0]  # requests that went the short and the general way, of an API that has both
+        if route.short:
+            importlib.import_module(f"pykafka_broker.broker.api.{route.short}")
+            self.short_way = _SHORT_WAYS[api_key]
         self.read = spec.request_class().read
         self.response_type = spec.response_class()
         never = 1 << 15
@@ -128,10 +156,14 @@ class Endpoint:
         except EncodeError:
             log.exception("a defect: the answer to %s can't be written: %r", self.api_key.name, context)
             raise FrameError(f"no answer to {self.api_key.name}") from None
+        return self.with_header(pieces, version, context.correlation_id)
+
+    def with_header(self, pieces: Pieces, version: int, correlation_id: int) -> Pieces:
+        """Put length prefix and header into the first piece, which is empty; return the pieces."""
         if version >= self.response_flexible_from:
-            pieces[0] = _WITH_TAGS.pack(5 + sum(map(len, pieces)), context.correlation_id, 0)
+            pieces[0] = _WITH_TAGS.pack(5 + sum(map(len, pieces)), correlation_id, 0)
         else:
-            pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), context.correlation_id)
+            pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), correlation_id)
         return pieces
 
     def needs_no_answer(self, context: RequestContext) -> None:
@@ -398,12 +430,22 @@ class Router:
             known = services.replies.get(services.image, key)
             if known is not None:
                 return endpoint.encode(context, known)
-        request = endpoint.decode(frame, body, version) if readable else None
+        request = None
         try:
+            if endpoint.short_way is not None:
+                if services.quotas is None and services.open_to_all:
+                    short = endpoint.short_way(services, context, frame, body)
+                    if short is not None:
+                        endpoint.way_counts[_SHORT] += 1
+                        return self._answer_shortly(endpoint, context, short)
+                endpoint.way_counts[_GENERAL] += 1
+            request = endpoint.decode(frame, body, version) if readable else None
             reply = endpoint.handler(services, context, request)
         except FrameError:
             raise
         except Exception as error:
+            if request is None and readable:  # a defect of the short way
+                request = endpoint.decode_anew(frame, body, version)
             reply = failure(endpoint, context, request, error)
         if reply is None:
             endpoint.needs_no_answer(context)
@@ -415,6 +457,14 @@ class Router:
         if key is not None and isinstance(reply, EncodedReply):
             services.replies.put(services.image, key, reply)
         return endpoint.encode(context, reply)
+
+    def _answer_shortly(
+        self, endpoint: Endpoint, context: RequestContext, answer: Pieces | Parked
+    ) -> Pieces | PendingReply | None:
+        """Finish an answer of the short way: pieces, none for a client that wants no answer, or a wait."""
+        if isinstance(answer, list):
+            return endpoint.with_header(answer, context.api_version, context.correlation_id) if answer else None
+        return self._later(endpoint, context, None, answer)
 
     def _remembering(self, key: Hashable, reply: Any) -> Any:
         """Return the answer; keep it, if it is encoded already, for the next request with the same bytes."""
@@ -435,6 +485,15 @@ class Router:
             else:
                 future.complete(reply)
         return PendingReply(future, endpoint, context, request)
+
+    def ways(self) -> dict[ApiKey, tuple[int, int]]:
+        """Return how many requests went the short and the general way, for each API that has both."""
+        served = self._endpoints.values()
+        return {
+            each.api_key: (each.way_counts[_SHORT], each.way_counts[_GENERAL])
+            for each in served
+            if each.short_way is not None
+        }
 
     def _load(self, api_key: int) -> Endpoint:
         endpoint = self._endpoints[api_key] = self._new_endpoint(api_key)

@@ -27,6 +27,7 @@ class Route(NamedTuple):
     optional: offered only where a setting asks for the API (`OwnSettings.telemetry`); answered in any case.
     repeated: clients ask with the same bytes again and again, so a request is decoded once. Only for handlers that
         leave the request as it is.
+    short: the module, below the same, that declares the API's short way with `@shortens`.
     """
 
     module: str
@@ -38,13 +39,14 @@ class Route(NamedTuple):
     remembered: bool = False
     repeated: bool = False
     optional: bool = False
+    short: str = ""
 
 
 _STORAGE = ErrorCode.KAFKA_STORAGE_ERROR
 
 ROUTES: dict[ApiKey, Route] = {
-    ApiKey.PRODUCE: Route("produce", when_lost=_STORAGE),
-    ApiKey.FETCH: Route("fetch"),
+    ApiKey.PRODUCE: Route("produce", when_lost=_STORAGE, short="short_produce"),
+    ApiKey.FETCH: Route("fetch", short="short_fetch"),
     ApiKey.LIST_OFFSETS: Route("log_offsets", repeated=True),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Route("log_offsets"),
     ApiKey.DELETE_RECORDS: Route("log_offsets"),
@@ -68,9 +70,9 @@ ROUTES: dict[ApiKey, Route] = {
     ApiKey.UPDATE_FEATURES: Route("cluster", when_lost=_STORAGE, forwarded=True),
     ApiKey.DESCRIBE_CLUSTER: Route("cluster"),
     ApiKey.UNREGISTER_BROKER: Route("cluster", when_lost=_STORAGE, forwarded=True),
+    ApiKey.UNREGISTER_CONTROLLER: Route("cluster", when_lost=_STORAGE, forwarded=True),
     ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: Route("telemetry", optional=True),
     ApiKey.PUSH_TELEMETRY: Route("telemetry", optional=True),
-    ApiKey.UNREGISTER_CONTROLLER: Route("cluster", when_lost=_STORAGE, forwarded=True),
     ApiKey.LIST_CONFIG_RESOURCES: Route("configs"),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: Route("topics"),
     ApiKey.ADD_RAFT_VOTER: Route("cluster", relayed=True),

@@ -144,6 +144,7 @@ class _Collected:
         counts.catch_up()
         yield from _of_topics(counts)
         yield from _of_requests(counts)
+        yield from _of_ways(self._control)
         yield from _of_connections(self._control)
         yield from _of_groups(self._control)
         yield from _of_logs(self._control)
@@ -188,6 +189,16 @@ def _of_requests(counts: RequestCounts) -> Iterator[Metric]:
     yield _counter(
         _REQUEST + "errors", "Answers with that error, NONE for those without", counts.errors, *labels, "error"
     )
+
+
+def _of_ways(control: Control) -> Iterator[Metric]:
+    taken = {
+        (api_key.name.title(), way): count
+        for api_key, counts in control.server.ways().items()
+        for way, count in zip(("short", "general"), counts, strict=True)
+    }
+    says = "Requests of an API with a short way, by the way that they took"
+    yield _counter("pykafka_broker_requests_by_way", says, taken, "request", "way")
 
 
 def _of_connections(control: Control) -> Iterator[Metric]:

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from struct import Struct, pack, unpack_from
+from struct import Struct, error as StructError, pack, unpack_from
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, MOST_ELEMENTS, Message, NO_TAGS, NULL, Pieces, TaggedPieces,
@@ -29,15 +30,22 @@ _PACK_iqx = Struct(">iqx").pack
 _PACK_q = Struct(">q").pack
 _UNPACK_16s = Struct(">16s").unpack_from
 _UNPACK_16sB = Struct(">16sB").unpack_from
+_UNPACK_16sBiiqiqiBB = Struct(">16sBiiqiqiBB").unpack_from
+_UNPACK_BBB = Struct(">BBB").unpack_from
+_UNPACK_BiiqiqiBB = Struct(">BiiqiqiBB").unpack_from
 _UNPACK_h = Struct(">h").unpack_from
 _UNPACK_i = Struct(">i").unpack_from
+_UNPACK_ih = Struct(">ih").unpack_from
 _UNPACK_iiibiiB = Struct(">iiibiiB").unpack_from
 _UNPACK_iiii = Struct(">iiii").unpack_from
 _UNPACK_iiiibi = Struct(">iiiibi").unpack_from
 _UNPACK_iiiibiiB = Struct(">iiiibiiB").unpack_from
 _UNPACK_iiiibiii = Struct(">iiiibiii").unpack_from
 _UNPACK_iiiii = Struct(">iiiii").unpack_from
+_UNPACK_iiiqqi = Struct(">iiiqqi").unpack_from
+_UNPACK_iiqi = Struct(">iiqi").unpack_from
 _UNPACK_iiqiqiB = Struct(">iiqiqiB").unpack_from
+_UNPACK_iiqqi = Struct(">iiqqi").unpack_from
 _UNPACK_iqB = Struct(">iqB").unpack_from
 _UNPACK_q = Struct(">q").unpack_from
 _ITER_iiqqi = Struct(">iiqqi").iter_unpack
@@ -1544,3 +1552,364 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
 
 FetchRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v4, 5: _write_v5, 6: _write_v5, 7: _write_v7, 8: _write_v7, 9: _write_v9, 10: _write_v9, 11: _write_v11, 12: _write_v12, 13: _write_v13, 14: _write_v13, 15: _write_v15, 16: _write_v15, 17: _write_v17, 18: _write_v18}
 FetchRequest._READERS = {0: _read_v0, 1: _read_v0, 2: _read_v0, 3: _read_v3, 4: _read_v4, 5: _read_v5, 6: _read_v5, 7: _read_v7, 8: _read_v7, 9: _read_v9, 10: _read_v9, 11: _read_v11, 12: _read_v12, 13: _read_v13, 14: _read_v13, 15: _read_v15, 16: _read_v15, 17: _read_v17, 18: _read_v18}
+
+
+def _read_v4_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        session_id = 0
+        session_epoch = -1
+        topic_id = ZERO_UUID
+        current_leader_epoch = -1
+        last_fetched_epoch = -1
+        log_start_offset = -1
+        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, topics = _UNPACK_iiiibi(buffer, at)
+        at += 21
+        if topics == 1:
+            count, = _UNPACK_h(buffer, at)
+            at += 2
+            if count < 0:
+                return None
+            stop = at + count
+            topic = str(buffer[at:stop], "utf-8")
+            at = stop
+            partitions_count, partition, fetch_offset, partition_max_bytes = _UNPACK_iiqi(buffer, at)
+            at += 20
+            if partitions_count != 1:
+                return None
+        elif topics == 0:
+            topic = ''
+            partition = 0
+            fetch_offset = 0
+            partition_max_bytes = 0
+        else:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+
+
+def _read_v5_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        session_id = 0
+        session_epoch = -1
+        topic_id = ZERO_UUID
+        current_leader_epoch = -1
+        last_fetched_epoch = -1
+        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, topics = _UNPACK_iiiibi(buffer, at)
+        at += 21
+        if topics == 1:
+            count, = _UNPACK_h(buffer, at)
+            at += 2
+            if count < 0:
+                return None
+            stop = at + count
+            topic = str(buffer[at:stop], "utf-8")
+            at = stop
+            partitions_count, partition, fetch_offset, log_start_offset, partition_max_bytes = _UNPACK_iiqqi(buffer, at)
+            at += 28
+            if partitions_count != 1:
+                return None
+        elif topics == 0:
+            topic = ''
+            partition = 0
+            fetch_offset = 0
+            log_start_offset = -1
+            partition_max_bytes = 0
+        else:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+
+
+def _read_v7_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        topic_id = ZERO_UUID
+        current_leader_epoch = -1
+        last_fetched_epoch = -1
+        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics = _UNPACK_iiiibiii(buffer, at)
+        at += 29
+        if topics == 1:
+            count, = _UNPACK_h(buffer, at)
+            at += 2
+            if count < 0:
+                return None
+            stop = at + count
+            topic = str(buffer[at:stop], "utf-8")
+            at = stop
+            partitions_count, partition, fetch_offset, log_start_offset, partition_max_bytes = _UNPACK_iiqqi(buffer, at)
+            at += 28
+            if partitions_count != 1:
+                return None
+        elif topics == 0:
+            topic = ''
+            partition = 0
+            fetch_offset = 0
+            log_start_offset = -1
+            partition_max_bytes = 0
+        else:
+            return None
+        forgotten_topics_data_count, = _UNPACK_i(buffer, at)
+        at += 4
+        if forgotten_topics_data_count:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+
+
+def _read_v9_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        topic_id = ZERO_UUID
+        last_fetched_epoch = -1
+        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics = _UNPACK_iiiibiii(buffer, at)
+        at += 29
+        if topics == 1:
+            count, = _UNPACK_h(buffer, at)
+            at += 2
+            if count < 0:
+                return None
+            stop = at + count
+            topic = str(buffer[at:stop], "utf-8")
+            at = stop
+            partitions_count, partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes = _UNPACK_iiiqqi(buffer, at)
+            at += 32
+            if partitions_count != 1:
+                return None
+        elif topics == 0:
+            topic = ''
+            partition = 0
+            current_leader_epoch = -1
+            fetch_offset = 0
+            log_start_offset = -1
+            partition_max_bytes = 0
+        else:
+            return None
+        forgotten_topics_data_count, = _UNPACK_i(buffer, at)
+        at += 4
+        if forgotten_topics_data_count:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+
+
+def _read_v11_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        topic_id = ZERO_UUID
+        last_fetched_epoch = -1
+        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics = _UNPACK_iiiibiii(buffer, at)
+        at += 29
+        if topics == 1:
+            count, = _UNPACK_h(buffer, at)
+            at += 2
+            if count < 0:
+                return None
+            stop = at + count
+            topic = str(buffer[at:stop], "utf-8")
+            at = stop
+            partitions_count, partition, current_leader_epoch, fetch_offset, log_start_offset, partition_max_bytes = _UNPACK_iiiqqi(buffer, at)
+            at += 32
+            if partitions_count != 1:
+                return None
+        elif topics == 0:
+            topic = ''
+            partition = 0
+            current_leader_epoch = -1
+            fetch_offset = 0
+            log_start_offset = -1
+            partition_max_bytes = 0
+        else:
+            return None
+        forgotten_topics_data_count, rack_id_count = _UNPACK_ih(buffer, at)
+        at += 6
+        if forgotten_topics_data_count or rack_id_count:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+
+
+def _read_v12_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        topic_id = ZERO_UUID
+        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics = _UNPACK_iiiibiiB(buffer, at)
+        at += 26
+        if topics == 2:
+            count = buffer[at]
+            at += 1
+            if not 0 < count < 128:
+                return None
+            count -= 1
+            stop = at + count
+            topic = str(buffer[at:stop], "utf-8")
+            at = stop
+            partitions_count, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags_partition, tags_topic = _UNPACK_BiiqiqiBB(buffer, at)
+            at += 35
+            if partitions_count != 2 or tags_partition or tags_topic:
+                return None
+        elif topics == 1:
+            topic = ''
+            partition = 0
+            current_leader_epoch = -1
+            fetch_offset = 0
+            last_fetched_epoch = -1
+            log_start_offset = -1
+            partition_max_bytes = 0
+        else:
+            return None
+        topics -= 1
+        forgotten_topics_data_count, rack_id_count, tags_cluster_id = _UNPACK_BBB(buffer, at)
+        at += 3
+        if forgotten_topics_data_count != 1 or rack_id_count != 1 or tags_cluster_id:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+
+
+def _read_v13_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        topic = ''
+        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics = _UNPACK_iiiibiiB(buffer, at)
+        at += 26
+        if topics == 2:
+            topic_id, partitions_count, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags_partition, tags_topic = _UNPACK_16sBiiqiqiBB(buffer, at)
+            at += 51
+            if partitions_count != 2 or tags_partition or tags_topic:
+                return None
+        elif topics == 1:
+            topic_id = ZERO_UUID
+            partition = 0
+            current_leader_epoch = -1
+            fetch_offset = 0
+            last_fetched_epoch = -1
+            log_start_offset = -1
+            partition_max_bytes = 0
+        else:
+            return None
+        topics -= 1
+        forgotten_topics_data_count, rack_id_count, tags_cluster_id = _UNPACK_BBB(buffer, at)
+        at += 3
+        if forgotten_topics_data_count != 1 or rack_id_count != 1 or tags_cluster_id:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+
+
+def _read_v15_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        replica_id = -1
+        topic = ''
+        max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics = _UNPACK_iiibiiB(buffer, at)
+        at += 22
+        if topics == 2:
+            topic_id, partitions_count, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags_partition, tags_topic = _UNPACK_16sBiiqiqiBB(buffer, at)
+            at += 51
+            if partitions_count != 2 or tags_partition or tags_topic:
+                return None
+        elif topics == 1:
+            topic_id = ZERO_UUID
+            partition = 0
+            current_leader_epoch = -1
+            fetch_offset = 0
+            last_fetched_epoch = -1
+            log_start_offset = -1
+            partition_max_bytes = 0
+        else:
+            return None
+        topics -= 1
+        forgotten_topics_data_count, rack_id_count, tags_cluster_id = _UNPACK_BBB(buffer, at)
+        at += 3
+        if forgotten_topics_data_count != 1 or rack_id_count != 1 or tags_cluster_id:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+
+
+def _read_v17_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        replica_id = -1
+        topic = ''
+        max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics = _UNPACK_iiibiiB(buffer, at)
+        at += 22
+        if topics == 2:
+            topic_id, partitions_count, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags_partition, tags_topic = _UNPACK_16sBiiqiqiBB(buffer, at)
+            at += 51
+            if partitions_count != 2 or tags_partition or tags_topic:
+                return None
+        elif topics == 1:
+            topic_id = ZERO_UUID
+            partition = 0
+            current_leader_epoch = -1
+            fetch_offset = 0
+            last_fetched_epoch = -1
+            log_start_offset = -1
+            partition_max_bytes = 0
+        else:
+            return None
+        topics -= 1
+        forgotten_topics_data_count, rack_id_count, tags_cluster_id = _UNPACK_BBB(buffer, at)
+        at += 3
+        if forgotten_topics_data_count != 1 or rack_id_count != 1 or tags_cluster_id:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+
+
+def _read_v18_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        replica_id = -1
+        topic = ''
+        max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics = _UNPACK_iiibiiB(buffer, at)
+        at += 22
+        if topics == 2:
+            topic_id, partitions_count, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes, tags_partition, tags_topic = _UNPACK_16sBiiqiqiBB(buffer, at)
+            at += 51
+            if partitions_count != 2 or tags_partition or tags_topic:
+                return None
+        elif topics == 1:
+            topic_id = ZERO_UUID
+            partition = 0
+            current_leader_epoch = -1
+            fetch_offset = 0
+            last_fetched_epoch = -1
+            log_start_offset = -1
+            partition_max_bytes = 0
+        else:
+            return None
+        topics -= 1
+        forgotten_topics_data_count, rack_id_count, tags_cluster_id = _UNPACK_BBB(buffer, at)
+        at += 3
+        if forgotten_topics_data_count != 1 or rack_id_count != 1 or tags_cluster_id:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+
+
+# values: replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, topics, topic, topic_id, partition, current_leader_epoch, fetch_offset, last_fetched_epoch, log_start_offset, partition_max_bytes
+SINGLE_READERS = {4: _read_v4_single, 5: _read_v5_single, 6: _read_v5_single, 7: _read_v7_single, 8: _read_v7_single, 9: _read_v9_single, 10: _read_v9_single, 11: _read_v11_single, 12: _read_v12_single, 13: _read_v13_single, 14: _read_v13_single, 15: _read_v15_single, 16: _read_v15_single, 17: _read_v17_single, 18: _read_v18_single}

@@ -13,15 +13,24 @@ from pykafka_broker.protocol.runtime import (
 )
 
 _PACK_16s = Struct(">16s").pack
+_PACK_BBB = Struct(">BBB").pack
+_PACK_BihqqqBi = Struct(">BihqqqBi").pack
 _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ihi = Struct(">ihi").pack
+_PACK_ihiB16sBihqqqBi = Struct(">ihiB16sBihqqqBi").pack
+_PACK_ihiBB = Struct(">ihiBB").pack
 _PACK_ihii = Struct(">ihii").pack
+_PACK_ihiih = Struct(">ihiih").pack
 _PACK_ihqi = Struct(">ihqi").pack
 _PACK_ihqqi = Struct(">ihqqi").pack
 _PACK_ihqqq = Struct(">ihqqq").pack
 _PACK_ihqqqi = Struct(">ihqqqi").pack
 _PACK_ii = Struct(">ii").pack
+_PACK_iih = Struct(">iih").pack
+_PACK_iihqqii = Struct(">iihqqii").pack
+_PACK_iihqqqii = Struct(">iihqqqii").pack
+_PACK_iihqqqiii = Struct(">iihqqqiii").pack
 _PACK_iix = Struct(">iix").pack
 _PACK_iqx = Struct(">iqx").pack
 _PACK_qix = Struct(">qix").pack
@@ -1265,3 +1274,43 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
 
 FetchResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v1, 3: _write_v1, 4: _write_v4, 5: _write_v5, 6: _write_v5, 7: _write_v7, 8: _write_v7, 9: _write_v7, 10: _write_v7, 11: _write_v11, 12: _write_v12, 13: _write_v13, 14: _write_v13, 15: _write_v13, 16: _write_v16, 17: _write_v16, 18: _write_v16}
 FetchResponse._READERS = {0: _read_v0, 1: _read_v1, 2: _read_v1, 3: _read_v1, 4: _read_v4, 5: _read_v5, 6: _read_v5, 7: _read_v7, 8: _read_v7, 9: _read_v7, 10: _read_v7, 11: _read_v11, 12: _read_v12, 13: _read_v13, 14: _read_v13, 15: _read_v13, 16: _read_v16, 17: _read_v16, 18: _read_v16}
+
+
+def _write_v4_single(session_id: int, topic: str, topic_id: bytes, partition_index: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, aborted_transactions: bool, records: Any) -> Pieces:
+    topic_bytes = topic.encode()
+    return [b"", _PACK_iih(0, 1, len(topic_bytes)) + topic_bytes + _PACK_iihqqii(1, partition_index, 0, high_watermark, last_stable_offset, 0 if aborted_transactions else -1, len(records)), records]
+
+
+def _write_v5_single(session_id: int, topic: str, topic_id: bytes, partition_index: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, aborted_transactions: bool, records: Any) -> Pieces:
+    topic_bytes = topic.encode()
+    return [b"", _PACK_iih(0, 1, len(topic_bytes)) + topic_bytes + _PACK_iihqqqii(1, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 0 if aborted_transactions else -1, len(records)), records]
+
+
+def _write_v7_single(session_id: int, topic: str, topic_id: bytes, partition_index: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, aborted_transactions: bool, records: Any) -> Pieces:
+    topic_bytes = topic.encode()
+    return [b"", _PACK_ihiih(0, 0, session_id, 1, len(topic_bytes)) + topic_bytes + _PACK_iihqqqii(1, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 0 if aborted_transactions else -1, len(records)), records]
+
+
+def _write_v11_single(session_id: int, topic: str, topic_id: bytes, partition_index: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, aborted_transactions: bool, records: Any) -> Pieces:
+    topic_bytes = topic.encode()
+    return [b"", _PACK_ihiih(0, 0, session_id, 1, len(topic_bytes)) + topic_bytes + _PACK_iihqqqiii(1, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 0 if aborted_transactions else -1, -1, len(records)), records]
+
+
+def _write_v12_single(session_id: int, topic: str, topic_id: bytes, partition_index: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, aborted_transactions: bool, records: Any) -> Pieces:
+    topic_bytes = topic.encode()
+    count = len(records) + 1
+    return [b"", _PACK_ihiBB(0, 0, session_id, 2, len(topic_bytes) + 1) + topic_bytes + _PACK_BihqqqBi(2, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 1 if aborted_transactions else 0, -1) + (UVARINT[count] if count < 128 else uvarint(count)), records, _PACK_BBB(0, 0, 0)]
+
+
+def _write_v13_single(session_id: int, topic: str, topic_id: bytes, partition_index: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, aborted_transactions: bool, records: Any) -> Pieces:
+    count = len(records) + 1
+    return [b"", _PACK_ihiB16sBihqqqBi(0, 0, session_id, 2, topic_id, 2, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 1 if aborted_transactions else 0, -1) + (UVARINT[count] if count < 128 else uvarint(count)), records, _PACK_BBB(0, 0, 0)]
+
+
+def _write_v16_single(session_id: int, topic: str, topic_id: bytes, partition_index: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, aborted_transactions: bool, records: Any) -> Pieces:
+    count = len(records) + 1
+    return [b"", _PACK_ihiB16sBihqqqBi(0, 0, session_id, 2, topic_id, 2, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 1 if aborted_transactions else 0, -1) + (UVARINT[count] if count < 128 else uvarint(count)), records, _PACK_BBB(0, 0, 0)]
+
+
+# arguments: session_id, topic, topic_id, partition_index, high_watermark, last_stable_offset, log_start_offset, aborted_transactions, records
+SINGLE_WRITERS = {4: _write_v4_single, 5: _write_v5_single, 6: _write_v5_single, 7: _write_v7_single, 8: _write_v7_single, 9: _write_v7_single, 10: _write_v7_single, 11: _write_v11_single, 12: _write_v12_single, 13: _write_v13_single, 14: _write_v13_single, 15: _write_v13_single, 16: _write_v16_single, 17: _write_v16_single, 18: _write_v16_single}

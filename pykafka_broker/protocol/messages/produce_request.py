@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from struct import Struct
+from struct import Struct, error as StructError
+from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, NULL, Records, UVARINT, Write, ZERO_UUID, compact_string,
@@ -17,12 +18,18 @@ _PACK_hii = Struct(">hii").pack
 _PACK_i = Struct(">i").pack
 _PACK_ii = Struct(">ii").pack
 _UNPACK_16sB = Struct(">16sB").unpack_from
+_UNPACK_BBB = Struct(">BBB").unpack_from
+_UNPACK_BhiB16sBiB = Struct(">BhiB16sBiB").unpack_from
+_UNPACK_BhiBB = Struct(">BhiBB").unpack_from
+_UNPACK_BiB = Struct(">BiB").unpack_from
 _UNPACK_h = Struct(">h").unpack_from
+_UNPACK_hhiih = Struct(">hhiih").unpack_from
 _UNPACK_hiB = Struct(">hiB").unpack_from
 _UNPACK_hii = Struct(">hii").unpack_from
 _UNPACK_i = Struct(">i").unpack_from
 _UNPACK_iB = Struct(">iB").unpack_from
 _UNPACK_ii = Struct(">ii").unpack_from
+_UNPACK_iii = Struct(">iii").unpack_from
 
 
 class PartitionProduceData(Fields):
@@ -414,3 +421,97 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # version
 
 ProduceRequest._WRITERS = {0: _write_v0, 1: _write_v0, 2: _write_v0, 3: _write_v3, 4: _write_v3, 5: _write_v3, 6: _write_v3, 7: _write_v3, 8: _write_v3, 9: _write_v9, 10: _write_v9, 11: _write_v9, 12: _write_v9, 13: _write_v13}
 ProduceRequest._READERS = {0: _read_v0, 1: _read_v0, 2: _read_v0, 3: _read_v3, 4: _read_v3, 5: _read_v3, 6: _read_v3, 7: _read_v3, 8: _read_v3, 9: _read_v9, 10: _read_v9, 11: _read_v9, 12: _read_v9, 13: _read_v13}
+
+
+def _read_v3_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        topic_id = ZERO_UUID
+        transactional_id_count, acks, timeout_ms, topic_data_count, count = _UNPACK_hhiih(buffer, at)
+        at += 14
+        if transactional_id_count != -1 or topic_data_count != 1:
+            return None
+        if count < 0:
+            return None
+        stop = at + count
+        name = str(buffer[at:stop], "utf-8")
+        at = stop
+        partition_data_count, index, count = _UNPACK_iii(buffer, at)
+        at += 12
+        if partition_data_count != 1:
+            return None
+        if count < 0:
+            return None
+        stop = at + count
+        records = buffer[at:stop]
+        at = stop
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return acks, timeout_ms, name, topic_id, index, records
+
+
+def _read_v9_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        topic_id = ZERO_UUID
+        transactional_id_count, acks, timeout_ms, topic_data_count, count = _UNPACK_BhiBB(buffer, at)
+        at += 9
+        if transactional_id_count or topic_data_count != 2:
+            return None
+        if not 0 < count < 128:
+            return None
+        count -= 1
+        stop = at + count
+        name = str(buffer[at:stop], "utf-8")
+        at = stop
+        partition_data_count, index, count = _UNPACK_BiB(buffer, at)
+        at += 6
+        if partition_data_count != 2:
+            return None
+        if count > 127:
+            count, at = uvarint_rest(buffer, at, count)
+        if not count:
+            return None
+        count -= 1
+        stop = at + count
+        records = buffer[at:stop]
+        at = stop
+        tags_index, tags_name, tags_transactional_id = _UNPACK_BBB(buffer, at)
+        at += 3
+        if tags_index or tags_name or tags_transactional_id:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return acks, timeout_ms, name, topic_id, index, records
+
+
+def _read_v13_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
+    try:
+        name = ''
+        transactional_id_count, acks, timeout_ms, topic_data_count, topic_id, partition_data_count, index, count = _UNPACK_BhiB16sBiB(buffer, at)
+        at += 30
+        if transactional_id_count or topic_data_count != 2 or partition_data_count != 2:
+            return None
+        if count > 127:
+            count, at = uvarint_rest(buffer, at, count)
+        if not count:
+            return None
+        count -= 1
+        stop = at + count
+        records = buffer[at:stop]
+        at = stop
+        tags_index, tags_name, tags_transactional_id = _UNPACK_BBB(buffer, at)
+        at += 3
+        if tags_index or tags_name or tags_transactional_id:
+            return None
+        if at != len(buffer):
+            return None
+    except (StructError, IndexError, ValueError):
+        return None
+    return acks, timeout_ms, name, topic_id, index, records
+
+
+# values: acks, timeout_ms, name, topic_id, index, records
+SINGLE_READERS = {3: _read_v3_single, 4: _read_v3_single, 5: _read_v3_single, 6: _read_v3_single, 7: _read_v3_single, 8: _read_v3_single, 9: _read_v9_single, 10: _read_v9_single, 11: _read_v9_single, 12: _read_v9_single, 13: _read_v13_single}

@@ -13,6 +13,9 @@ from pykafka_broker.protocol.runtime import (
 )
 
 _PACK_16s = Struct(">16s").pack
+_PACK_B16sBihqqqBBBBiB = Struct(">B16sBihqqqBBBBiB").pack
+_PACK_BB = Struct(">BB").pack
+_PACK_BihqqqBBBBiB = Struct(">BihqqqBBBBiB").pack
 _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ih = Struct(">ih").pack
@@ -20,6 +23,9 @@ _PACK_ihq = Struct(">ihq").pack
 _PACK_ihqq = Struct(">ihqq").pack
 _PACK_ihqqq = Struct(">ihqqq").pack
 _PACK_ihqqqi = Struct(">ihqqqi").pack
+_PACK_iihqqi = Struct(">iihqqi").pack
+_PACK_iihqqqi = Struct(">iihqqqi").pack
+_PACK_iihqqqihi = Struct(">iihqqqihi").pack
 _PACK_iix = Struct(">iix").pack
 _PACK_ix = Struct(">ix").pack
 _UNPACK_16sB = Struct(">16sB").unpack_from
@@ -997,3 +1003,36 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
 
 ProduceResponse._WRITERS = {0: _write_v0, 1: _write_v1, 2: _write_v2, 3: _write_v2, 4: _write_v2, 5: _write_v5, 6: _write_v5, 7: _write_v5, 8: _write_v8, 9: _write_v9, 10: _write_v10, 11: _write_v10, 12: _write_v10, 13: _write_v13}
 ProduceResponse._READERS = {0: _read_v0, 1: _read_v1, 2: _read_v2, 3: _read_v2, 4: _read_v2, 5: _read_v5, 6: _read_v5, 7: _read_v5, 8: _read_v8, 9: _read_v9, 10: _read_v10, 11: _read_v10, 12: _read_v10, 13: _read_v13}
+
+
+def _write_v3_single(name: str, topic_id: bytes, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Pieces:
+    name_bytes = name.encode()
+    return [b"", _PACK_ih(1, len(name_bytes)) + name_bytes + _PACK_iihqqi(1, index, 0, base_offset, log_append_time_ms, 0)]
+
+
+def _write_v5_single(name: str, topic_id: bytes, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Pieces:
+    name_bytes = name.encode()
+    return [b"", _PACK_ih(1, len(name_bytes)) + name_bytes + _PACK_iihqqqi(1, index, 0, base_offset, log_append_time_ms, log_start_offset, 0)]
+
+
+def _write_v8_single(name: str, topic_id: bytes, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Pieces:
+    name_bytes = name.encode()
+    return [b"", _PACK_ih(1, len(name_bytes)) + name_bytes + _PACK_iihqqqihi(1, index, 0, base_offset, log_append_time_ms, log_start_offset, 0, -1, 0)]
+
+
+def _write_v9_single(name: str, topic_id: bytes, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Pieces:
+    name_bytes = name.encode()
+    return [b"", _PACK_BB(2, len(name_bytes) + 1) + name_bytes + _PACK_BihqqqBBBBiB(2, index, 0, base_offset, log_append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)]
+
+
+def _write_v10_single(name: str, topic_id: bytes, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Pieces:
+    name_bytes = name.encode()
+    return [b"", _PACK_BB(2, len(name_bytes) + 1) + name_bytes + _PACK_BihqqqBBBBiB(2, index, 0, base_offset, log_append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)]
+
+
+def _write_v13_single(name: str, topic_id: bytes, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Pieces:
+    return [b"", _PACK_B16sBihqqqBBBBiB(2, topic_id, 2, index, 0, base_offset, log_append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)]
+
+
+# arguments: name, topic_id, index, base_offset, log_append_time_ms, log_start_offset
+SINGLE_WRITERS = {3: _write_v3_single, 4: _write_v3_single, 5: _write_v5_single, 6: _write_v5_single, 7: _write_v5_single, 8: _write_v8_single, 9: _write_v9_single, 10: _write_v10_single, 11: _write_v10_single, 12: _write_v10_single, 13: _write_v13_single}
