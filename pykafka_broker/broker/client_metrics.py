@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from crc32c import crc32c
@@ -44,7 +44,7 @@ _ASK_AGAIN = (ErrorCode.UNKNOWN_SUBSCRIPTION_ID, ErrorCode.UNSUPPORTED_COMPRESSI
 class Subscription(NamedTuple):
     """A CLIENT_METRICS resource. match: what has to fit as a whole, by selector."""
 
-    metrics: frozenset[str]
+    metrics: list[str]
     interval_ms: int
     match: Mapping[str, re.Pattern[str]]
 
@@ -63,7 +63,7 @@ def subscription_of(configs: Mapping[str, str]) -> Subscription:
     for pattern in values["match"]:
         name, _, expression = pattern.partition("=")
         match[name.strip()] = re.compile(expression.strip())
-    return Subscription(frozenset(values["metrics"]), values["interval.ms"], match)
+    return Subscription(values["metrics"], values["interval.ms"], match)
 
 
 def attributes_of(instance_id: bytes, context: RequestContext) -> dict[str, str]:
@@ -79,12 +79,13 @@ def attributes_of(instance_id: bytes, context: RequestContext) -> dict[str, str]
     }
 
 
-def in_java_order(names: frozenset[str]) -> list[str]:
-    """Return names in the order of a HashSet of Java: the id of a subscription depends on it."""
+def in_java_order(names: Iterable[str]) -> list[str]:
+    """Return names, each once, in the order of a HashSet of Java that took them one by one: it is part of the id."""
+    names = [*dict.fromkeys(names)]
     buckets = _JAVA_BUCKETS
     while len(names) > buckets * 3 // 4:
         buckets *= 2
-    return sorted(sorted(names), key=lambda name: _java_hash(name) & (buckets - 1))
+    return sorted(names, key=lambda name: _java_hash(name) & (buckets - 1))
 
 
 def _java_hash(name: str) -> int:
@@ -123,7 +124,7 @@ class ClientInstance:
     def __init__(self, connection_id: int, version: int, instance_id: bytes, subscriptions: list[Subscription]) -> None:
         self.connection_id = connection_id
         self.version = version
-        wanted = frozenset().union(*(each.metrics for each in subscriptions))
+        wanted = [name for each in subscriptions for name in each.metrics]
         self.metrics = [ALL_METRICS] if ALL_METRICS in wanted else in_java_order(wanted)
         default: Any = client_metrics_keys()["interval.ms"].default
         self.interval_ms: int = min((each.interval_ms for each in subscriptions), default=default)
