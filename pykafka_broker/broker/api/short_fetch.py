@@ -15,7 +15,6 @@ from typing import Any
 from pykafka_broker.broker.api.fetch import INLINE_BYTES, TOPIC_IDS_FROM, FetchAttempt, PartitionReader, diverging_epoch
 from pykafka_broker.broker.partitions.fetch_session import (
     FINAL_EPOCH,
-    INITIAL_EPOCH,
     NO_SESSION,
     FetchedPartition,
     FetchSession,
@@ -45,82 +44,70 @@ def fetch_shortly(services: Services, context: RequestContext, frame: Any, body:
     asked = None if reader is None else reader(frame, body)
     if asked is None:
         return None
-    replica, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, names, *wants = asked
-    topic, topic_id, index, leader_epoch, offset, last_epoch, log_start, partition_max_bytes = wants
-    uses_ids = version >= TOPIC_IDS_FROM
-    session: FetchSession | None = None
-    if session_epoch == FINAL_EPOCH:
-        if session_id != NO_SESSION or not names:
-            return None
-    elif session_epoch == INITIAL_EPOCH:
-        return None
-    else:
-        session = services.fetch_sessions.continued(session_id, session_epoch, uses_ids)
-        if session is None or len(session.partitions) != 1:
-            return None
-        (known,) = session.partitions.values()
-        if not names:
-            topic = topic_id = known.topic
-            index, leader_epoch, offset = known.partition, known.current_leader_epoch, known.fetch_offset
-            last_epoch, partition_max_bytes = known.last_fetched_epoch, known.max_bytes
-        elif index != known.partition or known.topic != (topic_id if uses_ids else topic):
-            return None
+    replica, max_wait_ms, min_bytes, max_bytes, isolation, session_id, session_epoch, names, *place = asked
+    topic, topic_id, index, leader_epoch, offset, last_epoch, log_start, partition_bytes = place
     if replica >= 0 or isolation not in _ISOLATION_LEVELS:
         return None
-    partition = _leader(services, topic_id if uses_ids else topic, index, leader_epoch, uses_ids)
-    if partition is None:
+    uses_ids, sessions = version >= TOPIC_IDS_FROM, services.fetch_sessions
+    key = topic_id if uses_ids else topic
+    wanted = FetchedPartition(key, index, offset, partition_bytes, leader_epoch, last_epoch, log_start)
+    session = known = None
+    if session_epoch != FINAL_EPOCH:
+        session = sessions.continued(session_id, session_epoch, uses_ids)
+        known = None if session is None else session.only_partition
+        if known is None or (names and (known.topic != key or known.partition != index)):
+            return None
+        wanted = wanted if names else known
+    elif session_id != NO_SESSION or not names:
         return None
+    partition = _leader(services, wanted, uses_ids)
     most_bytes = min(max_bytes, services.config.fetch_max_bytes)
-    found = _look(partition, offset, last_epoch, min(most_bytes, partition_max_bytes), isolation)
-    if found is None or most_bytes <= 0:
+    found = None if partition is None else _look(partition, wanted, most_bytes, isolation)
+    if partition is None or found is None or most_bytes <= 0:
         return None
     records, size = found
-    if size < min_bytes and size < most_bytes and (size or min_bytes != 1) and max_wait_ms > 0:
-        return None
-    if not size and (max_wait_ms <= 0 or min_bytes != 1):
+    if size < min(min_bytes, most_bytes) and max_wait_ms > 0 if size else max_wait_ms <= 0 or min_bytes != 1:
         return None
     # From here on nothing steps aside.
-    if session is not None:
-        services.fetch_sessions.resume(session_id, session_epoch, uses_ids, context.now)
-    if names and not (session is None and size):
-        key = topic_id if uses_ids else topic
-        wanted = FetchedPartition(key, index, offset, partition_max_bytes, leader_epoch, last_epoch, log_start)
-        if session is None:
-            known = wanted
-        else:
+    if session is not None and known is not None:
+        sessions.resume(session_id, session_epoch, uses_ids, context.now)
+        if names:
             session.update((wanted,), ())
-    if size and session is None:
-        return _answer(version, NO_SESSION, topic, topic_id, partition, isolation, records)
+        wanted = known
     if size:
-        return _told(version, session, known, partition, isolation, records)
-    known.name = partition.topic
-    attempt = SingleFetchAttempt(services, context, session, known, most_bytes, isolation)
+        return _told(version, session, wanted, partition, isolation, records)
+    wanted.name = partition.topic
+    attempt = SingleFetchAttempt(services, context, session, wanted, most_bytes, isolation)
     return Parked(context.now + max_wait_ms, keys=(partition,), poll=attempt.poll, expire=attempt.answer, yields=True)
 
 
-def _leader(services: Services, topic: Any, index: int, leader_epoch: int, uses_ids: bool) -> Partition | None:
-    """Return an open partition that this node leads in the client's epoch, or None. topic: the id or the name."""
+def _leader(services: Services, wanted: FetchedPartition, uses_ids: bool) -> Partition | None:
+    """Return the partition, if it is open and this node leads it in the client's epoch; else None."""
+    topic, epoch = wanted.topic, wanted.current_leader_epoch
     if uses_ids:
         described = services.image.topics_by_id.get(topic)
         if described is None:
             return None
         topic = described.name
-    partition = services.replicas.open_leader(topic, index)
-    if partition is None or (leader_epoch > NO_EPOCH and leader_epoch != partition.leader_epoch):
+    partition = services.replicas.open_leader(topic, wanted.partition)
+    if partition is None or (epoch > NO_EPOCH and epoch != partition.leader_epoch):
         return None
     return partition
 
 
-def _look(partition: Partition, offset: int, last_epoch: int, max_bytes: int, isolation: int) -> tuple[Any, int] | None:
-    """Return the records from the offset on and their size, 0 where there are none yet; None where a look in the
-    general way has more to tell.
+def _look(partition: Partition, wanted: FetchedPartition, max_bytes: int, isolation: int) -> tuple[Any, int] | None:
+    """Return the records from the wanted offset on and their size, 0 where there are none yet; None where a look in
+    the general way has more to tell.
     """
+    offset, last_epoch = wanted.fetch_offset, wanted.last_fetched_epoch
     log = partition.log
     committed = isolation == _COMMITTED
     try:
         if last_epoch >= 0 and diverging_epoch(log, last_epoch, offset) is not None:
             return None
-        read = log.read(offset, max_bytes, log.last_stable_offset if committed else log.high_watermark)
+        read = log.read(
+            offset, min(max_bytes, wanted.max_bytes), log.last_stable_offset if committed else log.high_watermark
+        )
         if read is None:
             return b"", 0
         if committed and log.aborted_transactions(offset, read.end_offset()):
@@ -129,17 +116,6 @@ def _look(partition: Partition, offset: int, last_epoch: int, max_bytes: int, is
         return (read.records.read() if size <= INLINE_BYTES else read.records), size
     except (ApiError, OSError):
         return None
-
-
-def _answer(
-    version: int, session_id: int, topic: str, topic_id: bytes, partition: Partition, isolation: int, records: Any
-) -> Pieces:
-    log = partition.log
-    high_watermark, stable, start = log.high_watermark, log.last_stable_offset, log.log_start_offset
-    committed = isolation == _COMMITTED
-    return SINGLE_WRITERS[version](
-        session_id, topic, topic_id, partition.number, high_watermark, stable, start, committed, records
-    )
 
 
 def _told(
@@ -151,14 +127,16 @@ def _told(
     records: Any,
 ) -> Pieces:
     """Return the answer with these records, after the session has noted what the client is told."""
-    topic, session_id = wanted.topic, NO_SESSION
+    log, topic, session_id = partition.log, wanted.topic, NO_SESSION
+    high_watermark, start, committed = log.high_watermark, log.log_start_offset, isolation == _COMMITTED
     wanted.name = partition.topic
     if session is not None:
         session_id = session.id
-        wanted.changed(partition.log.high_watermark, partition.log.log_start_offset)
+        wanted.changed(high_watermark, start)
         if len(session.partitions) > 1:  # named by a fetch on another connection
             session.rotate([(topic, wanted.partition)])
-    return _answer(version, session_id, topic, topic, partition, isolation, records)
+    index, stable = partition.number, log.last_stable_offset
+    return SINGLE_WRITERS[version](session_id, topic, topic, index, high_watermark, stable, start, committed, records)
 
 
 class SingleFetchAttempt(FetchAttempt):
@@ -189,13 +167,11 @@ class SingleFetchAttempt(FetchAttempt):
 
     def poll(self, now: int) -> Any:
         wanted = self._partitions[0]
-        partition = _leader(self._services, wanted.topic, wanted.partition, wanted.current_leader_epoch, self._uses_ids)
-        if partition is not None:
-            max_bytes = min(self._max_bytes, wanted.max_bytes)
-            found = _look(partition, wanted.fetch_offset, wanted.last_fetched_epoch, max_bytes, self._isolation)
-            if found is not None:
-                if not found[1]:
-                    return None
-                told = _told(self._version, self._session, wanted, partition, self._isolation, found[0])
-                return WrittenReply(told)
+        partition = _leader(self._services, wanted, self._uses_ids)
+        found = None if partition is None else _look(partition, wanted, self._max_bytes, self._isolation)
+        if partition is not None and found is not None:
+            records, size = found
+            if not size:
+                return None
+            return WrittenReply(_told(self._version, self._session, wanted, partition, self._isolation, records))
         return super().poll(now)

@@ -87,6 +87,11 @@ class FetchSession:
         self.privileged = privileged
         self.watch: SessionWatch | None = None  # of a follower's session
 
+    @property
+    def only_partition(self) -> FetchedPartition | None:
+        """Return the partition of a session that has one, else None."""
+        return next(iter(self.partitions.values())) if len(self.partitions) == 1 else None
+
     def update(self, wanted: Iterable[FetchedPartition], forgotten: Iterable[Key]) -> None:
         """Add or change the wanted partitions, then remove the forgotten ones."""
         for new in wanted:
