@@ -54,7 +54,7 @@ def parser() -> argparse.ArgumentParser:
     command.option("--ready-file FILE", "write HOST:PORT to this file as soon as clients can connect")
     command.option("--ephemeral", "use a temporary data directory and remove it at the end; implies --quick-groups")
     command.option("--quick-groups", "short heartbeat intervals of groups, for tests")
-    command.option("--emulate RELEASE", "answer clients as this release of Kafka does, 0.8 to 4.3")
+    command.option("--emulate RELEASE", "answer clients as this release of Kafka does, 0.8 to 4.4")
     command.option("--strict", "do exactly as Kafka where this broker is otherwise faster or more convenient")
     command.add_argument("--log-level", default="info", choices=("debug", "info", "warning", "error"), help="on stderr")
     command.option("--stop-on-stdin-close", "stop when standard input ends")

@@ -1,0 +1,49 @@
+"""The next release of Kafka beside this broker: in one cluster with 4.3.1 and ours, and on the same data directory.
+
+The answers of both stand in `tests/broker/api/next_release.json`; here their programs meet.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from interop import exchanged
+from interop.cluster_clients import create, leaders
+from interop.cluster_load import PATIENCE_S, Load
+from interop.jars import NEXT_VERSION
+from interop.kafka_cluster import NEXT, OURS, THEIRS, KafkaCluster, Kind
+from interop.real_kafka import RealKafka
+from interop.waiting import eventually
+from pykafka_broker.testing import KafkaBroker
+
+pytestmark = [pytest.mark.java, pytest.mark.ours_only, pytest.mark.slow]
+
+
+@pytest.mark.parametrize("controller", [THEIRS, NEXT, OURS], ids=lambda kind: kind.value)
+def test_one_broker_of_each_in_a_cluster_at_metadata_version_4_3(controller: Kind, tmp_path: Path) -> None:
+    brokers = [OURS, THEIRS, NEXT]
+    with KafkaCluster(tmp_path, controllers=[controller], brokers=brokers) as cluster:
+        create(cluster.bootstrap_servers, "t", 3, 3, min_insync_replicas="2")
+        for node in cluster.brokers:
+            eventually(lambda at=node.address: sorted(leaders(at, "t")), [1, 2, 3], PATIENCE_S)  # type: ignore[misc]
+        with Load(cluster.bootstrap_servers, "t", 3) as load:
+            for node in cluster.brokers:
+                load.wait_for(50)
+                node.restart()
+                cluster.make_whole()
+            load.wait_for(50)
+        load.check()
+
+
+def test_a_directory_of_the_next_release_to_ours_and_back(tmp_path: Path) -> None:
+    written = exchanged.Written()
+    with RealKafka(exchanged.QUICK, directory=tmp_path, release=NEXT_VERSION) as kafka:
+        exchanged.create(kafka.bootstrap_servers, written)
+        exchanged.write(kafka.bootstrap_servers, written)
+    with KafkaBroker(exchanged.QUICK, data_dir=tmp_path / "logs", emulate="4.4") as ours:
+        exchanged.check(ours.bootstrap_servers, written)
+        exchanged.write(ours.bootstrap_servers, written)
+    with RealKafka(exchanged.QUICK, directory=tmp_path, release=NEXT_VERSION) as kafka:
+        exchanged.check(kafka.bootstrap_servers, written)
