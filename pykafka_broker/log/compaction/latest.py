@@ -205,7 +205,12 @@ def marked_places(data: bytes, marks: bytes | bytearray, begin: int = 0) -> list
         value = data[position]
         position += 1
         if value > 127:
-            value, position = _long(data, position, value)
+            second = data[position]
+            if second < 128:  # as in `_long`, whose call would take as long as the rest
+                value = value & 0x7F | second << 7
+                position += 1
+            else:
+                value, position = _long(data, position, value)
         end = position + (value >> 1)
         if mark:
             value = data[position + 1]
