@@ -184,7 +184,7 @@ class RecordCheck:
             if plain:
                 raise CorruptBatch(str(error)) from None
             raise
-        if size > self._limits.max_record_bytes and not plain:
+        if size > self._limits.max_record_bytes and not self._limits.takes_any_size and not plain:
             raise InvalidRecord(f"record {self._index} has {size} bytes, more than max.decompressed.message.bytes")
         if self._in_full and not 0 <= size <= len(self.data) - start:
             if size >= _NO_ROOM and not plain:
