@@ -22,12 +22,13 @@ def test_each_record_comes_until_it_is_accepted(seed: int, keeping: Keeping) -> 
     run_shares(seed, KILLS, keeping=keeping)
 
 
-@pytest.mark.parametrize("failed", [6, 13, 14, 200_055])
+@pytest.mark.parametrize("failed", [6, 13, 14, 200_055, 345_019])
 def test_a_group_begins_where_it_was_put(failed: int) -> None:
     """6: a partition was initialized late, by a request for a member that had left, and the offset that the group had
     been put to since was gone. 13: a leader had asked for a state before the group was put elsewhere, and believed the
     answer when the next member came. 14: a leader with a session that had not ended kept what it knew for good.
-    200055: a request to initialize a state arrived after a copy of it that was sent again.
+    200055: a request to initialize a state arrived after a copy of it that was sent again. 345019: the coordinator of
+    the group did not know a new partition yet, and let the group begin there all the same.
     """
     run_shares(failed, KILLS, trouble_ms=8_000, keeping=form_of(failed))
 

@@ -9,7 +9,8 @@ offset is still to be found, has start offset -1; a group of another kind has no
 (KIP-1226).
 
 Alter: a missing group is created. Partitions begin anew at the given offsets, whatever was delivered before, and -1
-lets share.auto.offset.reset decide again.
+lets share.auto.offset.reset decide again. A partition that the group's coordinator does not know yet is refused, even
+where the share coordinator knows the partition: the group's records would not name it.
 
 Delete: the group must exist. It begins with a deleted topic as if it had never read the topic.
 """
@@ -267,6 +268,8 @@ def _alter(
     for one in wanted.partitions:
         result = AlterShareGroupOffsetsResponsePartition(one.partition_index)
         try:
+            if services.image.partition(wanted.topic_name, one.partition_index) is None:
+                raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             key = ShareKey(group_id, topic_id, one.partition_index)
             yield from services.shares.begin(key, epoch, one.start_offset)
             altered.add(one.partition_index)

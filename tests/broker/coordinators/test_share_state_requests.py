@@ -478,6 +478,13 @@ def test_what_can_not_be_begun_is_told(nodes: Neighbourhood) -> None:
     assert altered(nodes, 0, partition=9) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
+def test_a_partition_that_only_the_keeper_of_states_knows_yet_is_not_begun(nodes: Neighbourhood) -> None:
+    del nodes[3].image.topics["t"].partitions[0]
+    assert 0 in nodes[2].image.topics["t"].partitions
+    assert altered(nodes) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert key(nodes) not in nodes[2].shares.coordinator.states
+
+
 def requests(nodes: Neighbourhood) -> StateRequests:
     return StateRequests(nodes[1].whole.node, nodes[1].shares.other_coordinator)
 
