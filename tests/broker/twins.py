@@ -134,7 +134,7 @@ def _wait_of(pending: PendingReply) -> tuple[Any, ...]:
     future = pending.future
     if not isinstance(future, Parked):
         return (pending.yields,)
-    keys = [(key.topic, key.number) for key in future.keys]  # type: ignore[attr-defined]  # partitions
+    keys = [(key.topic, key.index) for key in future.keys]  # type: ignore[attr-defined]  # partitions
     return pending.yields, future.deadline, keys
 
 

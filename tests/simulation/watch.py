@@ -64,7 +64,7 @@ class Watch:
         for node in self._nodes.values():
             if node.running and node.is_broker:
                 for partition in node.broker.node.replicas.hosted():
-                    self._look_at(node, (partition.topic, partition.number), partition.log, partition.is_leader)
+                    self._look_at(node, (partition.topic, partition.index), partition.log, partition.is_leader)
         self._look_for_standstill()
         self._look_for_lost_partitions()
         self._later()
@@ -149,7 +149,7 @@ class Watch:
         for node in self._nodes.values():
             if node.running and node.is_broker:
                 for partition in node.broker.node.replicas.hosted():
-                    if (partition.topic, partition.number) == key and partition.is_leader:
+                    if (partition.topic, partition.index) == key and partition.is_leader:
                         return partition.log.log_start_offset < start
         return False
 
@@ -249,4 +249,4 @@ class Watch:
     def _log(self, node_id: int, key: Key) -> PartitionLog | None:
         node = self._nodes[node_id]
         hosted = node.broker.node.replicas.hosted()
-        return next((each.log for each in hosted if (each.topic, each.number) == key), None)
+        return next((each.log for each in hosted if (each.topic, each.index) == key), None)

@@ -427,7 +427,7 @@ class TransactionVerification:
 
         Call again when the future is done: `check` knows the verdict once the future is `DONE`.
         """
-        key, version = (partition.topic, partition.number), self._context.api_version
+        key, version = (partition.topic, partition.index), self._context.api_version
         producer_id, epoch, sequence = header.producer_id, header.producer_epoch, header.base_sequence
         host, producers = self._services.transactions, partition.log.producers
         self._verdicts[key] = None
@@ -447,9 +447,9 @@ class TransactionVerification:
         if verdict is ErrorCode.NONE:
             return committed
         error = verification_error(verdict, implicit, self._context.api_version >= ABORTABLE_FROM_PRODUCE)
-        key = partition.topic, partition.number
+        key = partition.topic, partition.index
         if error.code is ErrorCode.INVALID_TXN_STATE:
-            text = error.message or f"{partition.topic}-{partition.number} is not part of the producer's transaction"
+            text = error.message or f"{partition.topic}-{partition.index} is not part of the producer's transaction"
             self._verdicts[key] = NotInTransaction(error.code, text)
         else:
             self._verdicts[key] = RefusedByCoordinator(error.code, error.message)

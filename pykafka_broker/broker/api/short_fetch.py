@@ -135,7 +135,7 @@ def _told(
         wanted.changed(high_watermark, start)
         if len(session.partitions) > 1:  # named by a fetch on another connection
             session.rotate([(topic, wanted.partition)])
-    index, stable = partition.number, log.last_stable_offset
+    index, stable = partition.index, log.last_stable_offset
     return SINGLE_WRITERS[version](session_id, topic, topic, index, high_watermark, stable, start, committed, records)
 
 

@@ -78,7 +78,7 @@ class PartitionVerification(Future[ErrorCode]):
         super().__init__()
         self.asker = asker
         self.until_ms = until_ms  # it may be asked again
-        self.partition: TopicPartition = (partition.topic, partition.number)
+        self.partition: TopicPartition = (partition.topic, partition.index)
         self._since = _last_end(partition, asker[1])
 
     def holds(self, partition: Partition) -> bool:

@@ -275,7 +275,7 @@ class TransactionHost:
         asker = (transactional_id, producer_id, producer_epoch, not implicit)
         if self._other_coordinator(transactional_id) is not None:
             return self._verifications.ask(asker, partition)
-        local = self._add_or_verify_here(asker, (partition.topic, partition.number))
+        local = self._add_or_verify_here(asker, (partition.topic, partition.index))
         if local.verdict in _FINAL and not local.committed.succeeded:
             return self._verifications.settle(asker, partition, local)
         concurrent = local.verdict is ErrorCode.CONCURRENT_TRANSACTIONS

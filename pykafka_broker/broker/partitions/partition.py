@@ -86,9 +86,9 @@ class Partition:
         "_waiting",
         "epoch_start",
         "followers",
+        "index",
         "is_leader",
         "log",
-        "number",
         "state",
         "topic",
     )
@@ -103,7 +103,7 @@ class Partition:
         replication: Replication | None = None,
     ) -> None:
         self.topic = log.topic
-        self.number = log.partition
+        self.index = log.partition
         self.log = log
         self.state = state
         self._node_id = node_id
@@ -116,7 +116,7 @@ class Partition:
         self.update(state, now)
 
     def __repr__(self) -> str:
-        return f"Partition({self.topic}-{self.number}, leader {self.state.leader}, epoch {self.leader_epoch})"
+        return f"Partition({self.topic}-{self.index}, leader {self.state.leader}, epoch {self.leader_epoch})"
 
     # -- role
 

@@ -333,8 +333,8 @@ class Replicas:
             if self.replication is not None:
                 self.replication.changed(partition)
         else:
-            self._close((partition.topic, partition.number), NotLeader(state.leader, state.leader_epoch))
-            self._logs.delete(partition.topic, partition.number, self._clock.now)
+            self._close((partition.topic, partition.index), NotLeader(state.leader, state.leader_epoch))
+            self._logs.delete(partition.topic, partition.index, self._clock.now)
 
     def _delete_moved(self, topic: TopicImage, index: int) -> None:
         """Delete the log of a partition that is not open, if the partition has moved to other nodes."""
@@ -383,7 +383,7 @@ class Replicas:
     def _end(self, partition: Partition, error: ApiError) -> None:
         partition.close(error)
         if self.replication is not None:
-            self.replication.gone((partition.topic, partition.number))
+            self.replication.gone((partition.topic, partition.index))
 
     def _partition_of(self, log: PartitionLog) -> Partition | None:
         partition = self._hosted.get((log.topic, log.partition))

@@ -88,7 +88,7 @@ class PartitionFetchState:
     def __init__(self, partition: Partition) -> None:
         self.partition = partition
         self.log = partition.log
-        self.key = partition.log.topic_id, partition.number
+        self.key = partition.log.topic_id, partition.index
         self.leader_epoch = partition.leader_epoch
         self.resumes_ms = 0  # it is left alone until then
         self.lag = 0  # records that the leader had and this replica had not, by the last answer
@@ -96,7 +96,7 @@ class PartitionFetchState:
         self._told = ""  # of the trouble that it has: the same is not told at every attempt
 
     def __repr__(self) -> str:
-        return f"{self.partition.topic}-{self.partition.number}"
+        return f"{self.partition.topic}-{self.partition.index}"
 
     def wanted(self, max_bytes: int) -> FetchPosition:
         log = self.log
@@ -494,7 +494,7 @@ class ReplicaFetcher:
         peer, follower = self._peer(), self._follower
         if peer is None:
             return
-        wanted = ListOffsetsPartition(followed.partition.number, followed.leader_epoch, timestamp)
+        wanted = ListOffsetsPartition(followed.partition.index, followed.leader_epoch, timestamp)
         topic = ListOffsetsTopic(followed.partition.topic, [wanted])
 
         def on_reply(reply: Message | LinkError) -> None:
@@ -553,7 +553,7 @@ class ReplicaFetcherManager:
 
     def follow(self, partition: Partition) -> None:
         """Fetch a partition from the present leader, unless this node leads."""
-        key, leader = (partition.topic, partition.number), partition.state.leader
+        key, leader = (partition.topic, partition.index), partition.state.leader
         known = self._following.get(key)
         if known is not None:
             if known.followed.partition is partition and known.followed.is_current:

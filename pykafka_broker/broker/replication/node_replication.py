@@ -78,13 +78,13 @@ class AlterPartitionManager:
 
     def submit(self, partition: Partition) -> None:
         """Request the ISR wanted by a partition, as soon as possible."""
-        self._submitted[partition.log.topic_id, partition.number] = partition
+        self._submitted[partition.log.topic_id, partition.index] = partition
         if self.due is None and self._asked is None:
             self.due = self._node.clock.now
 
     def is_pending(self, partition: Partition) -> bool:
         """Return whether the ISR wanted by a partition is in a request, or will be in the next."""
-        key = partition.log.topic_id, partition.number
+        key = partition.log.topic_id, partition.index
         return key in self._submitted or (self._asked is not None and key in self._asked)
 
     def send(self, now: int) -> None:
@@ -167,9 +167,9 @@ class AlterPartitionManager:
         Partitions are looked at from time to time (`Partition.review_isr`).
         """
         if code is ErrorCode.NEW_LEADER_ELECTED:  # it was granted, and a reassignment has ended with it
-            logger.debug("%s-%d has got the ISR %s and another leader", partition.topic, partition.number, list(isr))
+            logger.debug("%s-%d has got the ISR %s and another leader", partition.topic, partition.index, list(isr))
         else:
-            logger.info("%s-%d did not get the ISR %s: %s", partition.topic, partition.number, list(isr), code.name)
+            logger.info("%s-%d did not get the ISR %s: %s", partition.topic, partition.index, list(isr), code.name)
         if code in _REFUSED:
             self._withdraw(partition, epoch, now)
 
@@ -279,7 +279,7 @@ class NodeReplication:
     def changed(self, partition: Partition) -> None:
         """Follow a new partition, or new metadata of a partition."""
         if partition.is_leader:
-            self.fetchers.unfollow((partition.topic, partition.number))
+            self.fetchers.unfollow((partition.topic, partition.index))
         else:
             self.fetchers.follow(partition)
 
@@ -289,7 +289,7 @@ class NodeReplication:
 
     def synced(self, partition: Partition) -> None:
         """Note that the records of a partition are synced."""
-        self.fetchers.synced((partition.topic, partition.number))
+        self.fetchers.synced((partition.topic, partition.index))
 
     def follow(self, delta: MetadataDelta) -> None:
         """React to changes of brokers, and of settings for what is committed."""

@@ -37,7 +37,7 @@ class Throttle:
     def concerns(self, partition: Partition) -> bool:
         """Return whether the node's replica of a partition is throttled."""
         named = self._named(partition)
-        return bool(named) and (named == _ALL or f"{partition.number}:{self._node_id}" in named)
+        return bool(named) and (named == _ALL or f"{partition.index}:{self._node_id}" in named)
 
     def record(self, partition: Partition, size: int, now: int) -> None:
         """Count replicated bytes."""

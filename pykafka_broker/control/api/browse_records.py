@@ -142,7 +142,7 @@ async def scan(
                     return Scanned(records, before, before >= end)
                 budget.records -= 1
                 if wanted.fits(record, header):
-                    records.append(_browsed(partition.number, record, header, outcome, cut_bytes))
+                    records.append(_browsed(partition.index, record, header, outcome, cut_bytes))
                     if len(records) == limit:
                         return Scanned(records, record.offset + 1, record.offset + 1 >= end)
             if header.is_control:
