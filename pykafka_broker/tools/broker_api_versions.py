@@ -27,11 +27,18 @@ async def run(tool: Tool) -> int:
                 tool.result.append({**told, "error": str(error), "apis": []})
                 continue
             known = {each.api_key: each for each in served}
-            listed = sorted({*known, *(key for key, spec in SPECS.items() if "broker" in spec.listeners)})
+            listed = sorted({*known, *_apis_of_brokers()})
             lines = ",\n".join(f"\t{_line(key, known.get(key))}" for key in listed)
             tool.print(f"{head} -> (\n{lines}\n)")
             tool.result.append({**told, "error": None, "apis": [_data(known[key]) for key in sorted(known)]})
     return 0
+
+
+def _apis_of_brokers() -> list[int]:
+    """Return the APIs that a broker of the tool's release may have, without APIs of a later release."""
+    return [
+        k for k, spec in SPECS.items() if "broker" in spec.listeners and spec.min_version <= spec.stable_max_version
+    ]
 
 
 def _line(key: int, served: ApiVersion | None) -> str:

@@ -9,7 +9,9 @@ from pykafka_broker.config.topic import live_keys
 
 
 def test_every_live_key_has_its_attribute() -> None:
-    assert {key.name.replace(".", "_") for key in live_keys(BrokerConfig())} == set(TopicConfig.__annotations__)
+    later = {"max_decompressed_message_bytes"}  # a key of Kafka 4.4 that this broker reads
+    live = {key.name.replace(".", "_") for key in live_keys(BrokerConfig())}
+    assert live | later == set(TopicConfig.__annotations__)
 
 
 @pytest.mark.parametrize(
