@@ -42,7 +42,7 @@ class Shape(NamedTuple):
 
 
 def shapes(partitions: int) -> dict[str, Shape]:
-    """What members read, by name."""
+    """Return the shapes of groups by name: topics, and the topics that each member subscribes to."""
     few = {f"few-{index}": partitions // 100 for index in range(100)}
     many = {f"many-{index}": 1 for index in range(partitions)}
     halves = {"all": partitions // 2, "half": partitions // 2}
@@ -129,7 +129,7 @@ class Group:
 
 
 def life(group: Group, client: RawClient, grows: str, partitions: int) -> Iterator[tuple[str, Callable[[], None]]]:
-    """Of a group, step by step."""
+    """Yield the steps in the life of a group, each by name with the action."""
     yield "join", group.join
 
     def rounds() -> None:

@@ -81,7 +81,7 @@ def as_records(results: DataFrame) -> DataFrame:
 
 
 class Windows:
-    """What is done with a batch."""
+    """The step that adds a batch to the windows."""
 
     def __init__(self, context: Context, database: Database, schema: StructType, checkpoint_id: str) -> None:
         self._spark, self._settings = context.spark, context.settings

@@ -43,7 +43,7 @@ class LedgerNames:
 
 @dataclass(frozen=True)
 class Added:
-    """What became of the events of a batch."""
+    """The result of adding a batch."""
 
     rows: DataFrame | None  # what the table has of the batch; None where the batch has no event
     counts: dict[str, Any]

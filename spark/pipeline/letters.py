@@ -86,7 +86,7 @@ def _length(bytes_or_null: Column) -> Column:
 
 
 def _headers_length(headers: Column) -> Column:
-    """What headers take in a record, at most; 0 where there are none."""
+    """Return the most bytes that headers take in a record; 0 without headers."""
 
     def add(taken: Column, entry: Column) -> Column:
         return taken + F.octet_length(entry["key"]) + _length(entry["value"]) + HEADER_BYTES

@@ -1,4 +1,4 @@
-"""What the jobs should find, computed in plain Python. Rule: nothing here is shared with the jobs but the settings; the
+"""The expected results of the jobs, in plain Python. Rule: nothing here is shared with the jobs but the settings; the
 records are those of another client, and Spark is only asked which offsets a batch ended at.
 """
 
@@ -70,7 +70,7 @@ def by_batch(records: Iterable[Any], batches: Iterable[Mapping[str, Any]]) -> It
 
 
 def expected(records: Iterable[Any], batches: Iterable[Mapping[str, Any]], settings: Settings) -> Expected:
-    """What becomes of the records, if no two with one id are further apart than the watermark."""
+    """Compute the results for records of which no two with one id are further apart than the watermark."""
     result, newest = Expected(), EPOCH
     for batch in by_batch(records, batches):
         bound = newest - timedelta(seconds=seconds(settings.watermark))

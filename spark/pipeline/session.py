@@ -71,13 +71,13 @@ def connector_setting(settings: Settings, given: Mapping[str, str], *, is_submit
 
 
 def submitted_settings() -> dict[str, str]:
-    """What spark-submit and its spark-defaults.conf have set."""
+    """Return the settings that spark-submit and its spark-defaults.conf have made."""
     SparkContext._ensure_initialized()  # the JVM knows: without it, a conf is empty
     return dict(SparkConf().getAll())
 
 
 def launch_settings() -> dict[str, str]:
-    """What spark-defaults.conf and PYSPARK_SUBMIT_ARGS set for a JVM that is not there yet."""
+    """Return the settings of spark-defaults.conf and PYSPARK_SUBMIT_ARGS for a JVM that has not started."""
     folder = os.environ.get("SPARK_CONF_DIR") or Path(
         os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent, "conf"
     )

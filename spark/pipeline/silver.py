@@ -34,7 +34,7 @@ def table_path(settings: Settings) -> str:
 
 
 class Silver:
-    """What is done with a batch."""
+    """The step that writes a batch to the table and to the dead letters."""
 
     def __init__(self, context: Context, schema: StructType, letter_limit: int) -> None:
         settings = context.settings

@@ -1,4 +1,4 @@
-"""What the session sets by itself: nothing that only holds on a laptop reaches a cluster, and what the person has set
+"""Settings of the session itself: nothing that only holds on a laptop reaches a cluster, and what the person has set
 stays as it is.
 """
 

@@ -221,7 +221,7 @@ def test_whose_the_checkpoint_and_the_table_are(
 
 
 def test_a_dead_letter_fits(settings: Settings, make_context: Any, make_topic: Any, make_settings: Any) -> None:
-    """Whatever is too large beside the headers that are added is cut, and the headers say what it was."""
+    """A dead letter is cut to fit beside the added headers, which tell the length and the digest of the original."""
     topic, dead = make_topic(settings.bronze_topic), make_topic(settings.dead_letter_topic, max_message_bytes="200000")
     headers = [("h" * 100, b"v" * 100)] * 400
     records: list[dict[str, Any]] = [

@@ -1,4 +1,4 @@
-"""What brokers answer to clients that ask what to push, and push (KIP-714).
+"""Answers of brokers to clients that ask for subscriptions and push metrics (KIP-714).
 
 Rule: each function is one scenario with subscriptions of its own, which select its clients by their id and are gone at
 its end. Between two requests a millisecond passes at least, since Kafka compares their times.
