@@ -5,6 +5,7 @@ The answers of both stand in `tests/broker/api/next_release.json`; here their pr
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,13 +22,17 @@ from pykafka_broker.testing import KafkaBroker
 pytestmark = [pytest.mark.java, pytest.mark.ours_only, pytest.mark.slow]
 
 
+def _sorted_leaders(address: str) -> list[int]:
+    return sorted(leaders(address, "t"))
+
+
 @pytest.mark.parametrize("controller", [THEIRS, NEXT, OURS], ids=lambda kind: kind.value)
 def test_one_broker_of_each_in_a_cluster_at_metadata_version_4_3(controller: Kind, tmp_path: Path) -> None:
     brokers = [OURS, THEIRS, NEXT]
     with KafkaCluster(tmp_path, controllers=[controller], brokers=brokers) as cluster:
         create(cluster.bootstrap_servers, "t", 3, 3, min_insync_replicas="2")
         for node in cluster.brokers:
-            eventually(lambda at=node.address: sorted(leaders(at, "t")), [1, 2, 3], PATIENCE_S)  # type: ignore[misc]
+            eventually(partial(_sorted_leaders, node.address), [1, 2, 3], PATIENCE_S)
         with Load(cluster.bootstrap_servers, "t", 3) as load:
             for node in cluster.brokers:
                 load.wait_for(50)

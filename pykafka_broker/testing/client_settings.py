@@ -191,7 +191,7 @@ def _token_of_kafka_python(user: str) -> Any:
     except ImportError:  # before 3.0
         from kafka.sasl.oauth import AbstractTokenProvider
 
-    class SyncTokens(AbstractTokenProvider):  # type: ignore[misc]
+    class SyncTokens(AbstractTokenProvider):  # type: ignore[misc]  # the base has no types
         def token(self) -> str:
             return unsecured_token(user)
 
@@ -201,7 +201,7 @@ def _token_of_kafka_python(user: str) -> Any:
 def _token_of_aiokafka(user: str) -> Any:
     from aiokafka.abc import AbstractTokenProvider
 
-    class AsyncTokens(AbstractTokenProvider):  # type: ignore[misc]
+    class AsyncTokens(AbstractTokenProvider):  # type: ignore[misc]  # the base has no types
         async def token(self) -> str:
             return unsecured_token(user)
 
