@@ -12,11 +12,11 @@ import pytest
 from interop.differential.compare import Chance, forgiven
 from interop.differential.granted import Granted
 from interop.differential.hunt import Hunt
-from interop.differential.making import sequence
+from interop.differential.making import AREAS, sequence
 from interop.differential.making.acls import PREPARER
 from interop.differential.pair import CONFIG, Pair
 from interop.differential.recording import RECORDED, RIGHTS, Recording, differences, read
-from interop.differential.steps import Step, prefix_of, step_of
+from interop.differential.steps import Step, prefix_of, step_of, to_message
 from interop.differential.turns import Turns, is_for_all
 from interop.differential.warm import offered, warm_up
 from interop.differential.world import World
@@ -97,6 +97,14 @@ def test_a_seed_is_a_sequence_and_a_sequence_is_json() -> None:
         steps = sequence(seed, versions)
         assert steps == sequence(seed, versions)
         assert [step_of(json.loads(json.dumps(step.to_json()))) for step in steps] == steps
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_steps_name_fields_that_their_messages_have(area: str) -> None:
+    versions = {spec.name: (spec.min_version, spec.max_version) for spec in SPECS.values()}
+    for seed in range(60):
+        for step in sequence(seed, versions, [area]):
+            to_message(step, "d-", lambda _: 0)
 
 
 def test_what_changes_something_for_all_plays_alone() -> None:

@@ -126,7 +126,9 @@ def commit_offsets(maker: Maker) -> list[Step]:
         "topics": [{"name": maker.topic(), "partitions": [asked]}],
     }
     if version >= 3 and maker.often(0.1):
-        fields |= maker.one({"member_id": "nobody"}, {"generation_id": 5}, {"member_id": "nobody", "generation_id": 1})
+        generation = maker.one(None, 1, 5)
+        fields |= {} if generation is None else {"generation_id_or_member_epoch": generation}
+        fields |= {"member_id": "nobody"} if generation != 5 else {}
     return maker.step("TxnOffsetCommit", fields, version=version)
 
 
