@@ -745,7 +745,8 @@ class PartitionLog:
 
         Wherever a crash comes, no old segment and no old snapshot is there beside the new segment: a transaction that
         was open in them would count as open for ever, since its end is not in the log. The recovery point goes back to
-        0 first: a log that ends below that point after a crash would count as one that has lost what was synced.
+        0 first, and stays there until a sync: a log that ends below that point after a crash would count as one that
+        has lost what was synced.
 
         Raises:
             OSError: the caller goes to `storage_error`. The call may be repeated.
@@ -754,9 +755,13 @@ class PartitionLog:
             raise ApiError(ErrorCode.OFFSET_OUT_OF_RANGE, f"{offset} is below the end of {self}")
         self.truncations += 1
         fs, last = self.files.fs, self.segments.active
-        if self.recovery_point > 0:
-            self.recovery_point = 0
-            self.keeper.truncating(self, 0)
+        synced, self.recovery_point = self.recovery_point, 0
+        if synced:
+            try:
+                self.keeper.truncating(self, 0)
+            except OSError:
+                self.recovery_point = synced  # as the disk still has it, and the next call has to try again
+                raise
         forget_snapshots(fs, self.directory)
         # The start moves up before a segment goes: if the disk fails in between, the log starts in a segment it has.
         self.log_start_offset = max(self.log_start_offset, min(last.base_offset, self.log_end_offset))
@@ -773,7 +778,6 @@ class PartitionLog:
         self.log_end_offset = self.log_start_offset = offset
         self.advance_high_watermark(offset)
         self._write_epochs()
-        self.recovery_point = offset
         self.forget_gap()
 
     # -- sync (called by `flush`)

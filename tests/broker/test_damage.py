@@ -6,7 +6,9 @@ of them with `--slow`.
 
 from __future__ import annotations
 
+import errno
 import logging
+import os
 import random
 import shutil
 import struct
@@ -17,7 +19,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.cluster.records import RecordType
-from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.log.filesystem import OsFile, OsFileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.tool.repair import repair
 from pykafka_broker.log.tool.verify import verify
@@ -25,7 +27,7 @@ from pykafka_broker.protocol.stored.consumer_group_member_metadata_key import Co
 from pykafka_broker.protocol.stored.share_snapshot_key import ShareSnapshotKey
 from pykafka_broker.protocol.stored.transaction_log_key import TransactionLogKey
 from pykafka_broker.records.builder import BatchBuilder
-from tests.broker.api.real_broker import RealBroker
+from tests.broker.api.real_broker import RealBroker, UnsyncedFileSystem
 from tests.broker.damaged import DAMAGES, DATA, SETTINGS, Told, copied, files_of, make, told
 
 FS = OsFileSystem()
@@ -196,3 +198,20 @@ def test_a_metadata_record_that_does_not_decode_ends_the_start_in_one_line(world
     assert "log repair" in line
     list(repair(FS, str(directory), 0))
     assert started(directory) == world.known
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO])
+def test_a_disk_that_takes_no_metadata_ends_the_start_with_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    RealBroker(tmp_path).stop()
+    opened = UnsyncedFileSystem.open
+
+    def refused(fs: UnsyncedFileSystem, path: str, *, create: bool = False, writable: bool = True) -> OsFile:
+        if path.endswith("/__cluster_metadata-0/leader-epoch-checkpoint.tmp"):
+            raise OSError(number, os.strerror(number), path)
+        return opened(fs, path, create=create, writable=writable)
+
+    monkeypatch.setattr(UnsyncedFileSystem, "open", refused)
+    with pytest.raises(LogDirectoryError, match="the metadata log can't be written"):
+        RealBroker(tmp_path)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import subprocess
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -310,3 +312,25 @@ class SweptFileSystem(FailingFileSystem):
         if self.count == self._failing_at or (self._dies and self.has_failed):
             self.failed = self.failed or f"{operation} {path}"
             raise OSError(self._errno, os.strerror(self._errno), path)
+
+
+class _Noting(logging.Handler):
+    """A handler that keeps the messages of errors."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.messages: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.messages.append(record.getMessage())
+
+
+@contextmanager
+def errors_of(logger: logging.Logger) -> Iterator[list[str]]:
+    """Yield the list of what is logged as an error meanwhile."""
+    handler = _Noting()
+    logger.addHandler(handler)
+    try:
+        yield handler.messages
+    finally:
+        logger.removeHandler(handler)

@@ -295,6 +295,31 @@ def test_what_a_full_disk_kept_from_beginning_anew_does_so_later(tmp_path: Path,
     assert (reopen(follower).log_start_offset, reopen(follower).log_end_offset) == (100, 101)
 
 
+def test_a_log_that_can_not_begin_anew_on_a_full_disk_has_lost_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The checkpoint still says what was synced, so the log must not lose that while the disk is full."""
+    fs = FailingFileSystem()
+    logs = manager(tmp_path, fs)
+    logs.topic_config = lambda topic: topic_config(segment_bytes=300)
+    logs.start(NOW)
+    log = logs.create("t", 0, TOPIC_ID, NOW)
+    for _ in range(8):
+        log.append(batch(), NOW)
+    logs.flush(log, NOW)
+    logs.on_deadline(NOW + 60_000)
+    fs.failures = {"open": errno.ENOSPC}
+    for _ in range(2):
+        with pytest.raises(OSError, match="No space"):
+            log.restart_at(100, NOW)
+    fs.failures = {}
+    logs.directories[0].release()
+    again = manager(tmp_path)
+    again.start(NOW)
+    assert bounds(again.get("t", 0)) == (0, 8)
+    assert not [each for each in caplog.records if each.levelno >= logging.ERROR]
+
+
 def snapshots(log: PartitionLog) -> list[int]:
     return snapshot_offsets(os.listdir(log.directory))
 

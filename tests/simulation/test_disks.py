@@ -11,7 +11,7 @@ import pytest
 from tests.simulation.faults import break_disk
 from tests.simulation.keeping import form_of
 from tests.simulation.layouts import CLUSTER_ID, cluster
-from tests.simulation.runs import KILLS, ONCE, WIPES, run_changes, run_cluster
+from tests.simulation.runs import EVERYTHING, KILLS, ONCE, WIPES, run_changes, run_cluster
 from tests.simulation.simulation import Simulation
 
 SEEDS = 2
@@ -54,6 +54,15 @@ def test_a_replica_whose_disk_was_replaced_waits_for_another_to_lead() -> None:
     run_changes(162, (break_disk, *KILLS, *WIPES), on_disk=True)
 
 
-def test_a_node_whose_disk_fails_as_it_starts_ends() -> None:
-    """200009: a controller could not write down that it leads, and the run ended with it."""
-    run_cluster(200_009, ONCE, trouble_ms=8_000, keeping=form_of(200_009))
+@pytest.mark.parametrize("failed", [200_009, 360_092])
+def test_a_node_whose_disk_fails_as_it_starts_ends(failed: int) -> None:
+    """200009, 360092: a controller could not write down that it leads, or its epoch, and the run ended with it."""
+    run_cluster(failed, ONCE, trouble_ms=8_000, keeping=form_of(failed))
+
+
+@pytest.mark.parametrize("failed", [360_078, 360_146, 360_163])
+def test_a_disk_that_fails_or_is_full_takes_its_own_logs_along_and_no_more(failed: int) -> None:
+    """360078: the cleaner read a segment's first timestamp from it, and the broker's turn ended with the error. 360146
+    and 360163: a log that could not begin anew tried again, and lost segments that a checkpoint called synced.
+    """
+    run_changes(failed, EVERYTHING, combined=True, trouble_ms=8_000, groups=True, keeping=form_of(failed))

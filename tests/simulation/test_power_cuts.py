@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.simulation.keeping import Keeping
-from tests.simulation.runs import POWER_CUTS, run_cluster
+from tests.simulation.keeping import Keeping, form_of
+from tests.simulation.runs import POWER_CUTS, run_cluster, run_groups
 
 SEEDS = 40
 
@@ -14,3 +14,8 @@ def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping) -> None:
 
 def test_nor_if_one_of_the_brokers_is_the_controller(seed: int, keeping: Keeping) -> None:
     run_cluster(seed, POWER_CUTS, combined=True, keeping=keeping)
+
+
+def test_a_log_that_begins_anew_is_synced_before_it_is_called_so() -> None:
+    """360010: the checkpoint had the new start, and the folder no segment."""
+    run_groups(360_010, POWER_CUTS, trouble_ms=8_000, keeping=form_of(360_010))

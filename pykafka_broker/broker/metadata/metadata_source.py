@@ -101,7 +101,7 @@ class MetadataSource(ABC):
             deliver: takes every change from now on.
 
         Raises:
-            LogDirectoryError: the metadata is damaged, or of a newer release.
+            LogDirectoryError: the metadata is damaged, of a newer release, or on a disk that takes no more records.
         """
         self._deliver = deliver
         logs, clock = self._logs, self._clock
@@ -124,6 +124,8 @@ class MetadataSource(ABC):
             self._begin(directory.path)
         except (MetadataError, DamagedLog) as error:
             raise LogDirectoryError(f"{error}; {remedy(directory.path)}") from error
+        except ApiError as error:
+            raise LogDirectoryError(f"the metadata log can't be written: {error.message}") from error
         return loaded
 
     def _check_metadata_version(self, path: str) -> None:

@@ -25,6 +25,7 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import forget_snapshot
 from pykafka_broker.log.segment import CLEANED, SWAP, LogSegment
 from pykafka_broker.log.segments import Segments
+from pykafka_broker.records.errors import CorruptBatch
 
 if TYPE_CHECKING:
     from pykafka_broker.log.compaction.clean import CleaningProcesses
@@ -302,7 +303,7 @@ class Cleaner:
     def _filthiest(self, tried: set[TopicPartition]) -> LogToClean | None:
         best: LogToClean | None = None
         excluded = self._running.keys() | self._unfinished.keys() | tried
-        for key, log in self._loaded.items():
+        for key, log in list(self._loaded.items()):  # a disk that fails takes its logs away
             if key in excluded or self._is_moving(key) or "compact" not in log.config.cleanup_policy:
                 continue
             if self.uncleanable.get(key) is log:  # another log of that name may be cleanable
@@ -310,7 +311,14 @@ class Cleaner:
             directory = self._where.get(key)
             if directory is None or not directory.online:
                 continue
-            found = candidate(key, log, directory.cleaner_offsets.get(key), self._clock.wall)
+            try:
+                found = candidate(key, log, directory.cleaner_offsets.get(key), self._clock.wall)
+            except OSError as error:
+                log.storage_error(error)
+                continue
+            except CorruptBatch as error:
+                self._leave_alone(key, log, error)
+                continue
             if found is not None and (best is None or found.dirty_ratio > best.dirty_ratio):
                 best = found
         return best
@@ -385,9 +393,12 @@ class Cleaner:
         if any(base not in present for base, _ in request.segments):
             return  # shortened meanwhile
         if isinstance(error, ValueError):
-            self.uncleanable[key] = log
-            logger.error("%s-%d can't be cleaned and is left as it is: %s", *key, error)
+            self._leave_alone(key, log, error)
             return
         logger.warning("The cleaning of %s-%d is tried again: %s", *key, error)
         if isinstance(error, OSError):
             log.storage_error(error)
+
+    def _leave_alone(self, key: TopicPartition, log: PartitionLog, error: ValueError) -> None:
+        self.uncleanable[key] = log
+        logger.error("%s-%d can't be cleaned and is left as it is: %s", *key, error)

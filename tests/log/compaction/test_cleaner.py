@@ -119,6 +119,27 @@ def test_what_is_not_synced_is_not_cleaned(tmp_path: Path) -> None:
     assert found.upper_offset == log.recovery_point
 
 
+@pytest.mark.parametrize("what", ["the disk fails", "the first batch is damaged"])
+def test_a_log_whose_age_can_not_be_read_keeps_no_other_from_being_cleaned(tmp_path: Path, what: str) -> None:
+    logs = started(tmp_path)
+    fill(logs, "bad")
+    logs.shutdown(NOW)
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    bad, good = logs.get("bad", 0), fill(logs, "good")
+    if what == "the disk fails":
+        fs.failures = {"read bad-0": errno.EIO, "open bad-0": errno.EIO}
+    else:
+        (tmp_path / "logs/bad-0" / f"{0:020d}.log").write_bytes(bytes(bad.segments.first.size))
+    for _ in range(4):
+        logs.on_deadline(NOW + BACKOFF)
+    if what == "the disk fails":
+        assert not logs.directories[0].online
+    else:
+        assert list(logs.cleaner.uncleanable) == [("bad", 0)]
+        assert len(records(good)) < 40
+
+
 def test_a_short_lag_rolls_the_segment(tmp_path: Path) -> None:
     log = compacted(tmp_path, max_compaction_lag_ms=500)
     put(log, ("a", "1"))

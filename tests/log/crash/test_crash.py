@@ -5,20 +5,23 @@ from __future__ import annotations
 import contextlib
 import zlib
 
+from pykafka_broker.log import loading
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import check_crc, iter_batches, read_header
 from tests.log.crash.simulator import CrashFileSystem, Seen
 from tests.log.crash.workload import Promises, Workload, open_manager
-from tests.log.support import NOW, batch
+from tests.log.support import NOW, batch, errors_of
 
 SEEDS = 5
 
 
 def check(fs: CrashFileSystem, promises: Promises) -> None:
-    """Start on what the crash left, and compare with the promises."""
+    """Start on what the crash left, and compare with the promises; the recovery misses nothing that was synced."""
     logs = open_manager(fs)
-    logs.start(NOW)
+    with errors_of(loading.logger) as errors:
+        logs.start(NOW)
+    assert not errors
     for directory in logs.directories:
         assert directory.online, directory.error
     found = set(logs.partitions())

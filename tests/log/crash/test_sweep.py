@@ -9,10 +9,8 @@ found no room the process goes on. The short form takes some calls of each scena
 from __future__ import annotations
 
 import errno
-import logging
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -33,33 +31,21 @@ from pykafka_broker.log.partition_log import Origin
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from pykafka_broker.records.header import check_crc, iter_batches
 from pykafka_broker.records.record import iter_records
-from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, SweptFileSystem, batch, manager, marker, topic_config
+from tests.log.support import (
+    NOW,
+    TOPIC_ID,
+    FailingFileSystem,
+    SweptFileSystem,
+    batch,
+    errors_of,
+    manager,
+    marker,
+    topic_config,
+)
 
 SHORT_FORM_CALLS = 5
 OTHER_ID = bytes(reversed(TOPIC_ID))
 CONFIG = {"segment_bytes": 700, "index_interval_bytes": 100, "file_delete_delay_ms": 1000}
-
-
-class _Noting(logging.Handler):
-    """A handler that keeps the messages of errors."""
-
-    def __init__(self) -> None:
-        super().__init__(logging.ERROR)
-        self.messages: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.messages.append(record.getMessage())
-
-
-@contextmanager
-def _errors_of(logger: logging.Logger) -> Iterator[list[str]]:
-    """Yield the list of what is logged as an error meanwhile."""
-    handler = _Noting()
-    logger.addHandler(handler)
-    try:
-        yield handler.messages
-    finally:
-        logger.removeHandler(handler)
 
 
 class GivenUp(Exception):
@@ -86,7 +72,7 @@ class Story:
 
     def restart(self) -> None:
         """Start another process on a disk that is well. Its recovery misses nothing that was synced."""
-        with _errors_of(loading.logger) as errors:
+        with errors_of(loading.logger) as errors:
             self.boot(FailingFileSystem())
         assert not errors
         assert all(directory.online for directory in self.logs.directories)

@@ -132,7 +132,8 @@ class Workload:
                     *[self.produce] * 6,
                     *[self.flush] * 2,
                     *(self.transaction, self.create, self.delete_topic, self.delete_records, self.retain, self.move),
-                    *(self.roll, self.upkeep, self.truncate, self.restart, self.new_epoch, self.power_cut),
+                    *(self.roll, self.upkeep, self.truncate, self.begin_anew, self.restart),
+                    *(self.new_epoch, self.power_cut),
                 ]
             )
             operation()
@@ -253,6 +254,20 @@ class Workload:
         log.truncate_to(end)
         self.promises.cut(key, end)
         self.sequences[key] = next_sequence(log)
+
+    def begin_anew(self) -> None:
+        """Another leader has nothing of what is here."""
+        key, log = self.log()
+        if key in self.logs.moves:
+            return
+        start = log.log_end_offset + self.random.randrange(20)
+        self.promises.synced.pop(key, None)
+        self.promises.start[key] = start  # in the middle of it all, some or nothing may be there
+        log.restart_at(start, self.now)
+        self.promises.appended.pop(key, None)
+        self.sequences[key] = next_sequence(log)
+        if self.random.random() < 0.5:
+            self.upkeep()  # before anything is synced
 
     # -- the life of the broker
 
