@@ -1,7 +1,8 @@
 """Other nodes, as machines without sockets see them.
 
-Rule: every request that a `Peer` has taken gets exactly one call of its `on_reply`, with the answer or with a
-`LinkError`, and never before `send` has returned. An error says whether the peer may have acted on the request.
+Rule: every request that a `Peer` has taken, and that is not taken back, gets exactly one call of its `on_reply`, with
+the answer or with a `LinkError`, and never before `send` has returned. An error says whether the peer may have acted on
+the request.
 
 `server/` has the real thing, `Link`; a simulation has a network of its own.
 """
@@ -78,6 +79,9 @@ class Peer(Protocol):
         versions: the lowest and highest version that the request's fields fit; by default any. copied: the answer's
         `records` stay valid; otherwise they are gone when `on_reply` returns.
         """
+
+    def withdraw(self, request: Message) -> bool:
+        """Take back a request that has not left; return whether it was. Its `on_reply` is not called then."""
 
     def served(self, api_key: int) -> Versions | None:
         """Return the versions of an API served by the peer; None without any, or before the first contact."""

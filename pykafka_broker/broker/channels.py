@@ -4,13 +4,14 @@ Rule: each channel serves one purpose, and its requests are answered in their or
 metadata says that the broker listens for brokers (`inter.broker.listener.name`), in its newest registration. A sender
 asks for the channel whenever there is something to send, since a broker that has moved or come back is another `Peer`.
 Of a `RequestBatcher` one request is open to a broker at a time, and the next one carries all items that have come
-meanwhile. Each item hears its outcome exactly once; whether to try again is decided by its sender.
+meanwhile. Each item hears its outcome exactly once; whether to try again is decided by its sender. What was given up
+before it has left never leaves: a broker that is reached again much later would take it for news.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -72,11 +73,12 @@ W = TypeVar("W")  # an item of a request
 class _Queue(Generic[W]):
     """The items for a broker: in the open request, and after the open request."""
 
-    __slots__ = ("sent", "waiting")
+    __slots__ = ("open", "sent", "waiting")
 
     def __init__(self) -> None:
         self.waiting: list[W] = []
         self.sent: list[W] = []
+        self.open: tuple[Peer, Message] | None = None  # the request, and who has it
 
 
 class RequestBatcher(ABC, Generic[W]):
@@ -118,6 +120,14 @@ class RequestBatcher(ABC, Generic[W]):
             for wanted in (*queue.sent, *queue.waiting):
                 yield broker_id, wanted
 
+    def _choose_anew(self, broker_ids: Iterable[int]) -> None:
+        """Take back the requests to these brokers that have not left, and choose once more what they hold."""
+        for broker_id in broker_ids:
+            queue = self._queues.get(broker_id)
+            if queue is not None and queue.open is not None and queue.open[0].withdraw(queue.open[1]):
+                queue.waiting[:0], queue.sent, queue.open = queue.sent, [], None
+                self._send_next(broker_id, queue)
+
     def _send_next(self, broker_id: int, queue: _Queue[W]) -> None:
         if queue.sent:
             return
@@ -132,6 +142,7 @@ class RequestBatcher(ABC, Generic[W]):
             if peer is None:
                 raise LinkError(f"broker {broker_id} is not known")
             peer.send(request, on_answer, node.config.request_timeout_ms, versions=self.versions)
+            queue.open = peer, request
         except LinkError as error:
             on_answer(error)
 
@@ -149,7 +160,7 @@ class RequestBatcher(ABC, Generic[W]):
             send_again()
 
     def _on_answer(self, broker_id: int, queue: _Queue[W], answer: Message | LinkError) -> None:
-        wanted, queue.sent = queue.sent, []
+        wanted, queue.sent, queue.open = queue.sent, [], None
         self._complete(wanted, answer)
         self._send_next(broker_id, queue)
 

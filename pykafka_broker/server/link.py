@@ -395,6 +395,14 @@ class Link:
         self.send(request, on_reply, timeout_ms, versions=versions, copied=True, unanswered=unanswered)
         return await answer
 
+    def withdraw(self, request: Message) -> bool:
+        """Take back a request that has not left; return whether it was. Its `on_reply` is not called then."""
+        for exchange in self._waiting:
+            if exchange.request is request:
+                self._waiting.remove(exchange)
+                return True
+        return False
+
     def served(self, api_key: int) -> Versions | None:
         """Return the versions of an API served by the peer; None without any, or before the first contact."""
         return self._served.get(api_key)

@@ -64,6 +64,14 @@ class Line:
     ) -> None:
         self.network.sent.append(Sent(self, request, on_reply))
 
+    def withdraw(self, request: Message) -> bool:
+        sent = self.network.sent
+        left = [each for each in sent if each.request is not request]
+        was_there = len(left) < len(sent)
+        sent.clear()
+        sent.extend(left)
+        return was_there
+
     def served(self, api_key: int) -> Versions | None:
         return None
 

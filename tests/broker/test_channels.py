@@ -28,6 +28,9 @@ class Silent:
 
     def send(self, *_: Any, **__: Any) -> None: ...
 
+    def withdraw(self, request: Message) -> bool:
+        return False
+
     def served(self, api_key: int) -> tuple[int, int] | None: ...
 
     def close(self) -> None:
@@ -74,9 +77,15 @@ class Asking(RequestBatcher[str]):
     def __init__(self, nodes: Neighbourhood) -> None:
         super().__init__(nodes[1].whole.node)
         self.heard: list[str] = []
+        self._given_up: set[str] = set()
+
+    def give_up(self, broker_id: int, name: str) -> None:
+        self._given_up.add(name)
+        self._choose_anew([broker_id])
 
     def _choose(self, waiting: list[str]) -> tuple[list[str], list[str]]:
-        return waiting[:2], waiting[2:]
+        wanted = [name for name in waiting if name not in self._given_up]
+        return wanted[:2], wanted[2:]
 
     def _request(self, wanted: list[str]) -> Message:
         return MetadataRequest([MetadataRequestTopic(name=name) for name in wanted])
@@ -115,6 +124,19 @@ def test_a_broken_line_ends_one_request_and_the_next_one_is_tried(nodes: Neighbo
     nodes.network.cut.clear()
     nodes.network.run()
     assert asking.heard == ["no a", "b"]
+
+
+def test_what_is_given_up_before_it_has_left_never_leaves(nodes: Neighbourhood) -> None:
+    asking = Asking(nodes)
+    for name in "abc":
+        asking.send(2, name)
+    nodes.network.step()
+    assert len(nodes.network.sent) == 1, "b and c, which go together"
+    asking.give_up(2, "b")
+    nodes.network.run()
+    asking.give_up(2, "x")
+    assert asking.heard == ["a", "c"]
+    assert [len(request.topics) for *_, request in nodes.network.log] == [1, 1]  # type: ignore[attr-defined]
 
 
 def test_who_is_not_known_is_not_waited_for(nodes: Neighbourhood) -> None:

@@ -412,6 +412,23 @@ def test_no_more_wait_than_may_and_a_closed_link_takes_none() -> None:
     run(scenario)
 
 
+def test_a_request_that_has_not_left_can_be_taken_back() -> None:
+    async def scenario() -> None:
+        async with linked(max_in_flight_requests_per_connection=1) as (link, peer):
+            peer.answer = lambda asked: asked.answer() if asked.api_key == ApiKey.API_VERSIONS else None
+            replies: list[Any] = []
+            sent, waiting = heartbeat(1), heartbeat(2)
+            link.send(sent, replies.append, LATER_MS)
+            link.send(waiting, replies.append, LATER_MS)
+            await until(lambda: peer.heartbeats())
+            assert [link.withdraw(each) for each in (sent, waiting, waiting)] == [False, True, False]
+            link.close()
+            await until(lambda: bool(replies))
+            assert len(replies) == 1
+
+    run(scenario)
+
+
 @pytest.mark.parametrize("asked", [0, 1, 2])
 def test_it_can_be_closed_at_any_time(asked: int) -> None:
     async def scenario() -> None:

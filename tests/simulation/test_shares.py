@@ -22,22 +22,25 @@ def test_each_record_comes_until_it_is_accepted(seed: int, keeping: Keeping) -> 
     run_shares(seed, KILLS, keeping=keeping)
 
 
-@pytest.mark.parametrize("failed", [6, 13, 14, 200_055, 345_019])
+@pytest.mark.parametrize("failed", [6, 13, 14, 200_055, 345_019, 360_005])
 def test_a_group_begins_where_it_was_put(failed: int) -> None:
     """6: a partition was initialized late, by a request for a member that had left, and the offset that the group had
     been put to since was gone. 13: a leader had asked for a state before the group was put elsewhere, and believed the
     answer when the next member came. 14: a leader with a session that had not ended kept what it knew for good.
     200055: a request to initialize a state arrived after a copy of it that was sent again. 345019: the coordinator of
-    the group did not know a new partition yet, and let the group begin there all the same.
+    the group did not know a new partition yet, and let the group begin there all the same. 360005: a node that had been
+    away read the state that another node kept since from its own log.
     """
     run_shares(failed, KILLS, trouble_ms=8_000, keeping=form_of(failed))
 
 
-def test_what_is_told_as_accepted_is_committed() -> None:
+@pytest.mark.parametrize("failed", [200_080, 360_115])
+def test_what_is_told_as_accepted_is_committed(failed: int) -> None:
     """200080: a node waited for the keeper of another partition's state, lost the log that an acknowledgement stood in
-    meanwhile, and told the member that all was well.
+    meanwhile, and told the member that all was well. 360115: a change waited for a connection to a keeper that had
+    died, was made at the next keeper instead, and came to the first one seconds later all the same.
     """
-    run_shares(200_080, KILLS, trouble_ms=8_000, keeping=form_of(200_080))
+    run_shares(failed, KILLS, trouble_ms=8_000, keeping=form_of(failed))
 
 
 def test_replicas_clean_at_different_times() -> None:

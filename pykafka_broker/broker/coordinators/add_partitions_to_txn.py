@@ -158,9 +158,12 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
 
     def forget_moved(self) -> None:
         """End the requests to former coordinators."""
+        former: set[int] = set()
         for broker_id, verification in self._unanswered():
             if self._find(verification.asker[0]) != broker_id:
+                former.add(broker_id)
                 verification.complete(ErrorCode.NOT_COORDINATOR)
+        self._choose_anew(former)
 
     def _choose(
         self, waiting: list[PartitionVerification]

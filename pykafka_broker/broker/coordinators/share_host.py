@@ -127,10 +127,13 @@ class StateRequests(RequestBatcher[_Try]):
 
     def forget_moved(self) -> None:
         """End the requests to former coordinators."""
+        former: set[int] = set()
         for broker_id, one in self._unanswered():
             if not one.given_up and self._find(one.question.key) != broker_id:
                 one.given_up = True
+                former.add(broker_id)
                 self._failed(one.question, ApiError(ErrorCode.NOT_COORDINATOR), is_known=False)
+        self._choose_anew(former)
 
     def _choose(self, waiting: list[_Try]) -> tuple[list[_Try], list[_Try]]:
         """Choose requests of a kind and group, in the order of each share partition."""
@@ -210,10 +213,13 @@ class EndOffsetRequests(RequestBatcher[EndOffset]):
 
     def forget_moved(self) -> None:
         """End the requests to former leaders."""
+        former: set[int] = set()
         for leader, end in self._unanswered():
             state = self._node.image.partition(*end.partition)
             if not end.done and (state is None or state.leader != leader):
+                former.add(leader)
                 end.complete(UNKNOWN)
+        self._choose_anew(former)
 
     def _choose(self, waiting: list[EndOffset]) -> tuple[list[EndOffset], list[EndOffset]]:
         return [end for end in waiting if not end.done], []
@@ -263,13 +269,17 @@ class _Told(NamedTuple):
 
 
 class _Reading:
-    """A request for a state at another node, for a leader epoch. A refusal holds for a while."""
+    """A read of a state, for a leader epoch. A refusal holds for a while.
 
-    __slots__ = ("epoch", "question", "refused_until")
+    told: the answer of the node that keeps the state; of this node, the commit of the read.
+    """
 
-    def __init__(self, epoch: int, question: StateRequest) -> None:
+    __slots__ = ("epoch", "keeper", "refused_until", "told")
+
+    def __init__(self, keeper: int | None, epoch: int, told: Future[Any]) -> None:
+        self.keeper = keeper
         self.epoch = epoch
-        self.question = question
+        self.told = told
         self.refused_until = 1 << 62
 
 
@@ -375,21 +385,31 @@ class ShareHost:
         return self._node.other_leader(SHARE_GROUP_STATE, self._index_of(key)) if self.shards.count else None
 
     def read(self, key: ShareKey, leader_epoch: int) -> Stored:
-        """Return the state, for the leader of the partition. Raises `NotYet`."""
-        if self.other_coordinator(key) is None:
-            self._reading.pop(key, None)
-            return self.read_here(key, leader_epoch)
-        now, reading = self._node.clock.now, self._reading.get(key)
-        if reading is None or reading.epoch != leader_epoch or reading.refused_until <= now:
-            reading = self._reading[key] = _Reading(leader_epoch, self._requests.ask(READ, key, leader_epoch))
-            reading.question.add_done_callback(lambda _: self._node.purgatory.touch(key))
-        if not reading.question.done:
+        """Return the state, for the leader of the partition. Raises `NotYet`.
+
+        A node that was away may take itself for the keeper still, so its own answer counts once the read is committed.
+        """
+        now, reading, keeper = self._node.clock.now, self._reading.get(key), self.other_coordinator(key)
+        wanted = keeper, leader_epoch
+        if reading is None or (reading.keeper, reading.epoch) != wanted or reading.refused_until <= now:
+            told: Future[Any]
+            if keeper is None:
+                self.read_here(key, leader_epoch)
+                told = self.committed([key])
+            else:
+                told = self._requests.ask(READ, key, leader_epoch)
+            reading = self._reading[key] = _Reading(keeper, leader_epoch, told)
+            if not told.done:
+                told.add_done_callback(lambda _: self._node.purgatory.touch(key))
+        if not reading.told.done:
             raise NotYet
-        if reading.question.error is not None:
+        if reading.told.error is not None:
             reading.refused_until = min(reading.refused_until, now + _REFUSED_MS)
-            raise reading.question.error
+            raise reading.told.error
         del self._reading[key]
-        answer = reading.question.result()
+        if keeper is None:
+            return self.apply(self.known(key).read(key, leader_epoch))
+        answer = reading.told.result()
         runs = [StateRun(*(getattr(batch, field) for field in _RUN)) for batch in answer.state_batches]
         return _Told(answer.start_offset, runs, answer.state_epoch)
 
@@ -570,7 +590,7 @@ class ShareHost:
         if delta.changed_partitions or delta.deleted:
             self._requests.forget_moved()
             self._end_offsets.forget_moved()
-            self._reading = {key: reading for key, reading in self._reading.items() if not reading.question.done}
+            self._reading = {key: reading for key, reading in self._reading.items() if not reading.told.done}
         lost = {(of.id, each.partition) for of, each in delta.changed_partitions if each.leader != self._node.id}
         if lost:
             self.partitions.drop_lost(lost)

@@ -79,10 +79,6 @@ class MarkerRequest:
         self.partitions = set(partitions)  # not answered yet
         self.answered = answered
 
-    def drop(self) -> None:
-        """Drop the partitions without an answer: none of them is sent any more."""
-        self.partitions.clear()
-
     def answer(self, partition: TopicPartition, code: ErrorCode) -> None:
         if partition in self.partitions:
             self.partitions.discard(partition)
@@ -100,12 +96,21 @@ class MarkerSender(RequestBatcher[MarkerRequest]):
 
     def forget_moved(self) -> None:
         """Answer for partitions with a new leader, without waiting for the former leader."""
-        image = self._node.image
+        image, former = self._node.image, set[int]()
         for broker_id, request in self._unanswered():
             for each in sorted(request.partitions):
                 state = image.partition(*each)
                 if state is None or state.leader != broker_id:
+                    former.add(broker_id)
                     request.answer(each, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self._choose_anew(former)
+
+    def drop(self, requests: Iterable[MarkerRequest]) -> None:
+        """Send none of the requests any more."""
+        dropped = {*requests}
+        for request in dropped:
+            request.partitions.clear()
+        self._choose_anew({broker_id for broker_id, request in self._unanswered() if request in dropped})
 
     def _choose(self, waiting: list[MarkerRequest]) -> tuple[list[MarkerRequest], list[MarkerRequest]]:
         """Choose one request for each producer: an answer names the producer alone, not the request."""
@@ -249,8 +254,8 @@ class TransactionMarkerManager:
         """Forget the ends of transactions that have a new coordinator: it begins again with their markers."""
         for name in transactional_ids:
             ending = self._endings.pop(name, None)
-            for request in () if ending is None else ending.requests:
-                request.drop()
+            if ending is not None and ending.requests:
+                self._elsewhere.drop(ending.requests)
 
     def follow(self) -> None:
         """Send markers to new leaders now."""

@@ -60,10 +60,14 @@ def nodes(tmp_path: Path) -> Neighbourhood:
     nodes.add(CONSUMER_OFFSETS, 3, replicas=(3, 1))
     nodes.add(SHARE_GROUP_STATE, 2, replicas=(2, 3))
     nodes.add("t", 1)
+    produce_five(nodes)
+    return nodes
+
+
+def produce_five(nodes: Neighbourhood) -> None:
     data = [PartitionProduceData(0, bytes(batch(*(b"%d" % number for number in range(5)))))]
     produced = nodes.call(1, ProduceRequest(None, -1, 1000, [TopicProduceData("t", partition_data=data)]), 11)
     assert not produced.responses[0].partition_responses[0].error_code
-    return nodes
 
 
 def topic_id(nodes: Neighbourhood) -> bytes:
@@ -169,6 +173,31 @@ def test_a_group_reads_where_its_state_says(nodes: Neighbourhood) -> None:
     nodes.settle()
     assert got(answers[0]) == [(2, 4, 1)]
     assert asked(nodes) == [(3, 2, "InitializeShareGroupStateRequest"), (1, 2, "ReadShareGroupStateRequest")]
+
+
+def test_a_node_that_keeps_the_state_itself_reads_it_once_others_have_heard_so(before: Neighbourhood) -> None:
+    """It may have been away, and another node may keep the state."""
+    before.add(SHARE_GROUP_STATE, 1, replicas=(1, 3))
+    produce_five(before)
+    assert altered(before) == ErrorCode.NONE
+    before.change(SHARE_GROUP_STATE, 0, isr=[1, 3])
+    answers = before.asked(1, fetching(before, 0, wait_ms=5_000), 1)
+    before.settle()
+    assert not answers
+    before.change(SHARE_GROUP_STATE, 0, isr=[1])
+    before.settle()
+    assert [got(answer) for answer in answers] == [[(0, 4, 1)]]
+
+
+def test_a_change_that_has_not_left_when_the_keeper_moves_is_not_made_later(nodes: Neighbourhood) -> None:
+    """It would undo what the next keeper was told meanwhile, once the first one keeps the state again."""
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.asked(1, acknowledging(nodes, 1, 0, 2, ACCEPT), 1)
+    assert [sent.line.target for sent in nodes.network.sent if sent.line.source == 1] == [2]
+    nodes.move(SHARE_GROUP_STATE, 0, 3)
+    assert not [sent for sent in nodes.network.sent if type(sent.request).__name__.startswith("WriteShare")]
 
 
 def test_what_is_acknowledged_is_kept_at_the_other_node(nodes: Neighbourhood) -> None:

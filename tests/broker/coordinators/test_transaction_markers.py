@@ -100,7 +100,7 @@ def test_what_was_dropped_does_not_leave(nodes: Neighbourhood, sender: MarkerSen
         lambda place, code: heard.append(("x", place, code)),
     )
     sender.send(2, order)
-    order.drop()
+    sender.drop([order])
     nodes.network.run()
     assert requests(nodes) == [{1: [0]}]
     assert len(heard) == 1

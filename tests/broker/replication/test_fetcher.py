@@ -62,6 +62,9 @@ class Line:
         self.asked.append(request)
         self.versions, self._on_reply = versions, on_reply
 
+    def withdraw(self, request: Message) -> bool:
+        return False
+
     def served(self, api_key: int) -> Versions | None:
         return None
 

@@ -164,6 +164,9 @@ class Line:
     ) -> None:
         self.network.waiting.append((self, request, on_reply))
 
+    def withdraw(self, request: Message) -> bool:
+        return False
+
     def served(self, api_key: int) -> Versions | None:
         return None
 
