@@ -16,7 +16,7 @@ WITH_JARS = set -eo pipefail; where="$$($(BIN)/python -m interop.jars $(JARS))";
 # Not empty where ARGS name tests of tests/ alone, which need neither Java nor Spark: neither is installed for them.
 UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
 
-.PHONY: run test test-all check generate record docs bench matrix interop dist spark-demo clean
+.PHONY: run test test-all check generate record docs bench matrix interop dist spark-demo clean release-of-kafka
 
 run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(or $(ARGS),--ephemeral)
@@ -54,6 +54,10 @@ generate: $(VENV)/.dev
 # What a real Kafka answers, into the files that the tests compare with: all of it, or the recordings that ARGS name.
 record: $(VENV)/.dev
 	$(WITH_JARS) $(BIN)/python -m interop.record $(ARGS)
+
+# A new release of Kafka, tried in a copy of the last commit, with a report: build/release/VERSION/report.md.
+release-of-kafka: $(VENV)/.dev
+	$(WITH_JARS) $(BIN)/python -m interop.new_release $(VERSION) $(ARGS)
 
 # The site in build/site; a warning ends it. `make docs ARGS=serve` shows it at 127.0.0.1:8000, with its search.
 docs: $(VENV)/.docs

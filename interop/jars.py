@@ -15,8 +15,9 @@ from pathlib import Path
 
 from pipeline.jars import fetched, spark_connector_jars
 from pipeline.java import JavaError, java_home
+from pykafka_broker.releases.release import OWN_VERSION
 
-KAFKA_VERSION = "4.3.1"
+KAFKA_VERSION = OWN_VERSION
 NEXT_VERSION = "4.4.0"  # a newer release, which this broker can pass for; fetched when it is asked for
 STREAMS = [f"org.apache.kafka:kafka-streams-examples:{KAFKA_VERSION}"]
 SLF4J = "org.slf4j:slf4j-nop:1.7.36"  # of all that a client of Kafka could log to, nothing

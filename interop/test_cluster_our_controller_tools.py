@@ -15,6 +15,7 @@ import pytest
 from interop.java_tools import JavaTools, Outcome
 from interop.kafka_cluster import OURS, THEIRS, KafkaCluster
 from interop.waiting import eventually
+from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS, SUPPORTED
 from pykafka_broker.tools.frame import main as our_tool
 
 pytestmark = pytest.mark.java
@@ -102,11 +103,12 @@ def test_the_controller_says_who_it_is(asked: Asked) -> None:
 
 
 def test_features_are_seen_and_changed_at_the_controller(asked: Asked) -> None:
+    newest = METADATA_VERSIONS[SUPPORTED[METADATA_VERSION][1]]
     features = asked.lines("kafka-features", "--bootstrap-controller", "K@", "describe")
     assert any(
         line.startswith(
-            "Feature: metadata.version SupportedMinVersion: 3.3-IV3 SupportedMaxVersion: 4.3-IV0 "
-            "FinalizedVersionLevel: 4.3-IV0"
+            f"Feature: metadata.version SupportedMinVersion: 3.3-IV3 SupportedMaxVersion: {newest} "
+            f"FinalizedVersionLevel: {newest}"
         )
         for line in features
     )

@@ -12,6 +12,7 @@ import pytest
 
 from interop.java_tools import JavaTools, Outcome
 from interop.waiting import eventually
+from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS, SUPPORTED
 
 pytestmark = pytest.mark.java
 
@@ -211,7 +212,7 @@ def test_metadata_quorum(sh: Shell, node_id: str) -> None:
 
 def test_features(sh: Shell) -> None:
     levels = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)", sh("kafka-features", "describe").out))
-    assert levels["metadata.version"] == "4.3-IV0"
+    assert levels["metadata.version"] == METADATA_VERSIONS[SUPPORTED[METADATA_VERSION][1]]
     assert levels["group.version"] == "1"
     assert levels["transaction.version"] == "2"
 

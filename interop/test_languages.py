@@ -11,6 +11,7 @@ import pytest
 
 from interop import toolchains
 from interop.conftest import MakeTopic, NewBroker
+from interop.jars import KAFKA_VERSION
 from interop.targets import Target
 
 COMPRESSED = "500 124750"  # records, bytes of their values
@@ -66,7 +67,7 @@ RSKAFKA = {
 FOUR_CODECS, FIVE_CODECS = "none,gzip,snappy,lz4", "none,gzip,snappy,lz4,zstd"
 OLD_JAVA = [("0.9.0.1", FOUR_CODECS), ("0.10.2.2", FOUR_CODECS), ("0.11.0.3", FOUR_CODECS), ("1.1.1", FOUR_CODECS)]
 JAVA = [("2.1.1", FIVE_CODECS), ("2.8.2", FIVE_CODECS), ("3.0.2", FIVE_CODECS), ("3.9.2", FIVE_CODECS)]
-NEW_JAVA = [("4.0.0", FIVE_CODECS), ("4.3.1", FIVE_CODECS)]
+NEW_JAVA = [("4.0.0", FIVE_CODECS), (KAFKA_VERSION, FIVE_CODECS)]
 
 
 def said_by(program: subprocess.Popen[str], on_restart: Callable[[], None]) -> dict[str, str]:

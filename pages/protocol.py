@@ -13,9 +13,9 @@ from pykafka_broker.broker.requests.router import served_versions
 from pykafka_broker.broker.requests.routes import ROUTES, Route
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.releases.release import release
+from pykafka_broker.releases.release import OWN_VERSION, release
 
-_NEWEST = "4.3"
+_NEWEST = release(OWN_VERSION).name
 _NEXT = "4.4"  # emulated alone
 _APIS = f"""# APIs and their versions
 

@@ -35,6 +35,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--lanes", type=int, default=1, help="sequences at the same time on each of these pairs")
     parser.add_argument("--kafka", help="HOST:PORT of a Kafka that runs already, for one job")
     parser.add_argument("--ours", help="HOST:PORT of a broker of ours that runs already, for one job")
+    parser.add_argument("--emulate", default="", help="the release that our brokers pass for")
     parser.add_argument("--acls", action="store_true", help="as a client whose rights change, with the authorizer")
     parser.add_argument("--record", action="store_true", help="write the sequences and Kafka's answers to recorded/")
     return parser.parse_args()
@@ -64,7 +65,10 @@ def recorded(pair: Pair, sequences: Mapping[str, list[Step]]) -> list[Recording]
 def started(chosen: argparse.Namespace, stack: ExitStack) -> list[Pair]:
     """Two brokers, and who plays on them."""
     config = CONFIG | AUTHORIZER if chosen.acls else CONFIG
-    ours = chosen.ours or stack.enter_context(KafkaBroker(config, quick_groups=False)).bootstrap_servers
+    ours = chosen.ours
+    if not ours:
+        broker = KafkaBroker(config, quick_groups=False, emulate=chosen.emulate or None)
+        ours = stack.enter_context(broker).bootstrap_servers
     theirs = chosen.kafka or stack.enter_context(RealKafka(config)).bootstrap_servers
     for address in (ours, theirs):
         warm_up(address)

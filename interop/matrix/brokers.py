@@ -23,10 +23,10 @@ from pykafka_broker.protocol.messages.create_topics_request import (
     CreateTopicsRequest,
 )
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
+from pykafka_broker.releases.release import release
 from pykafka_broker.testing import KafkaBroker
 
 OURS, KAFKA, OLDER = TARGETS = ("ours", "kafka", "older")
-RELEASE_OF_OURS = "4.3"
 LASTING = {"retention.ms": "-1"}  # scenarios write records that are years old
 USER, PASSWORD = "alice", "alice-secret"
 _KNOWN_WITHIN_S = 20
@@ -146,4 +146,4 @@ class Shared:
 
 def release_of(target: str, older: str) -> str:
     """What a client meets: the release that the broker is, or passes for."""
-    return older if target == OLDER else ".".join(KAFKA_VERSION.split(".")[:2]) if target == KAFKA else RELEASE_OF_OURS
+    return older if target == OLDER else release(KAFKA_VERSION).name

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ALL_DIRS = "*"  # in `cordoned.log.dirs`
+_SINCE_4_4 = "streams.task.offset.interval.ms"  # a key of groups, which tells releases before 4.4 from newer ones
 
 # Keys with these prefixes belong to a listener or to a plug-in; no list has them.
 FREE_PREFIXES = (
@@ -73,6 +74,7 @@ class BrokerConfig(BrokerAttributes):
         self.static: Mapping[str, str] = static
         self.dynamic_default: Mapping[str, str] = default
         self.dynamic_broker: Mapping[str, str] = broker
+        self.is_of_4_4 = not self.group_keys[_SINCE_4_4].removed  # behaves as Kafka 4.4 and newer releases
         self._values = {name: key.default for name, key in self.keys.items()} | set_values
         self._topic_defaults: TopicConfig | None = None
         self.topic_cache: dict[frozenset[tuple[str, str]], TopicConfig] = {}  # TopicConfig.resolve's, by overrides

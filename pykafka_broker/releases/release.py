@@ -11,6 +11,8 @@ import os
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+OWN_VERSION = "4.3.1"  # the release that a broker is where it emulates none; the tests compare it with this Kafka
+
 Versions = tuple[int, int]
 Feature = tuple[int, int, int]  # lowest and highest level, and the level of a new cluster
 Definition = tuple[str, str | None]  # type and default of a config key, as texts
@@ -102,4 +104,4 @@ def _definitions(texts: dict[str, list[str | None]]) -> dict[str, Definition]:
 
 
 def _number(text: str) -> tuple[int, ...]:
-    return tuple(map(int, text.split(".")))
+    return tuple(map(int, text.partition("-")[0].split(".")))  # a candidate, "4.5.0-rc1", has its release's number

@@ -18,7 +18,7 @@ from pykafka_broker.protocol.stored_keys import (
     SHARE_RECORDS,
     TRANSACTION_RECORDS,
 )
-from pykafka_broker.releases.release import release
+from pykafka_broker.releases.release import OWN_VERSION, release
 from tests.protocol.values import SCHEMAS, messages
 
 UNION = {
@@ -52,8 +52,8 @@ def test_versions_above_the_stable_maximum_are_marked_by_kafka_or_of_a_release_i
     assert {name: above[name] for name in ahead} == ahead
 
 
-def test_what_is_spoken_ends_where_4_3_ends() -> None:
-    served = release("4.3").apis
+def test_what_is_spoken_ends_where_the_own_release_ends() -> None:
+    served = release(OWN_VERSION).apis
     for key in map(ApiKey, release("4.4").apis):
         assert SPECS[key].stable_max_version == served.get(key, (0, -1))[1], key
 

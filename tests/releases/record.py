@@ -97,7 +97,7 @@ SERVED_FROM = {"0": 3}
 
 
 def number(release: str) -> tuple[int, ...]:
-    return tuple(map(int, release.split(".")))
+    return tuple(map(int, release.partition("-")[0].split(".")))  # a candidate counts as its release
 
 
 def fetch(release: str, folder: Path) -> None:
@@ -188,16 +188,13 @@ def write(recorded: dict[str, Any]) -> None:
 def add(release: str) -> None:
     """Record one more release, the newest, behind those that are recorded; a second run records it anew."""
     recorded = {name: facts for name, facts in json.loads(DATA.read_bytes()).items() if number(name) < number(release)}
-    before: dict[str, dict[str, Any]] = {"apis": {}, "broker": {}, "topic": {}}
-    for facts in recorded.values():
-        for part, known in before.items():
-            known |= facts[part]
+    before = facts_of(recorded, next(reversed(recorded)))
     with tempfile.TemporaryDirectory() as folder:
         print_pages(release_jars(release), Path(folder))
         pages = {page: (Path(folder) / f"{page}.html").read_text() for page in PAGES}
     apis, features = asked(release)
     now: dict[str, dict[str, Any]] = {"apis": apis} | {part: definitions(pages[part]) for part in ("broker", "topic")}
-    facts = {part: changes(now[part], without_gone(before[part])) for part in ("apis", "broker", "topic")}
+    facts = {part: changes(now[part], before[part]) for part in ("apis", "broker", "topic")}
     recorded[release] = {
         "last_error": last_error(pages["errors"]),
         **facts,
@@ -206,8 +203,16 @@ def add(release: str) -> None:
     write(recorded)
 
 
-def without_gone(facts: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in facts.items() if value is not None}
+def facts_of(recorded: dict[str, Any], release: str) -> dict[str, dict[str, Any]]:
+    """Return all APIs, config keys and features of a recorded release, with those that older releases had too."""
+    found: dict[str, dict[str, Any]] = {"apis": {}, "broker": {}, "topic": {}}
+    for version, facts in recorded.items():
+        for part, known in found.items():
+            known |= facts[part]
+        if version == release:
+            break
+    held = {part: {name: fact for name, fact in known.items() if fact is not None} for part, known in found.items()}
+    return held | {"features": recorded[release].get("features", {})}
 
 
 def asked(release: str) -> tuple[dict[str, list[int]], dict[str, list[int]]]:

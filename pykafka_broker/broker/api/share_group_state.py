@@ -102,6 +102,8 @@ def initialize_state(
     services: Services, context: RequestContext, request: InitializeShareGroupStateRequest
 ) -> Answer[initialized.InitializeShareGroupStateResponse]:
     def act(key: ShareKey, asked: Any) -> initialized.PartitionResult:
+        if asked.state_epoch < 0 and services.config.is_of_4_4:
+            raise ApiError(ErrorCode.INVALID_REQUEST, "The state epoch cannot be a negative number.")
         services.shares.initialize(key, asked.state_epoch, asked.start_offset)
         return initialized.PartitionResult(key.partition)
 

@@ -161,16 +161,12 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
 
     def _find_joining(self, group: ConsumerGroup, claim: Claim, result: CoordinatorResult[Any]) -> ConsumerGroupMember:
         member_id, instance_id = claim.member_id, claim.instance_id
-        existing = None if instance_id is None else group.static_member(instance_id)
+        existing = group.static_member(instance_id)
         if existing is None:
             member = group.members.get(member_id)
             return ConsumerGroupMember(member_id) if member is None else member
         if not claim.is_classic and existing.classic is None and existing.epoch != LEAVE_STATIC_EPOCH:
-            raise ApiError(
-                ErrorCode.UNRELEASED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {instance_id} cannot join the group because the instance "
-                f"id is owned by {existing.member_id} member.",
-            )
+            raise group.unreleased(member_id, existing)
         if existing.member_id == member_id:
             return existing
         return self._replace(group, existing, member_id, result)
@@ -226,6 +222,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
                     result.records.append(regex_record(group_id, pattern, None))
         new_hash = self._table.read.hash(group.names_read(leaving, (), group.regexes))
         result.records.append(group.records.epoch(group_id, group.epoch + 1, new_hash))
+        self.target_of_none(group, leaving, result)
 
     # Time
 
@@ -377,10 +374,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
             self.records.append(partition_metadata_tombstone(group.group_id))
 
     def _members(self) -> list[ConsumerGroupMember]:
-        instance_id = self.member.instance_id
-        return self._group.with_change(
-            self.member, None if instance_id is None else self._group.static_member(instance_id)
-        )
+        return self._group.with_change(self.member, self._group.static_member(self.member.instance_id))
 
     # Patterns
 

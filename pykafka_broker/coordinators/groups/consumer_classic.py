@@ -282,7 +282,7 @@ class ClassicMembers(Migration):
             subscription = read_subscription(join.protocols[0][1])
         except DecodeError as error:
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, f"Malformed embedded consumer protocol: {error}") from None
-        existing = None if instance_id is None else group.static_member(instance_id)
+        existing = group.static_member(instance_id)
         if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
             group.claimed_member(member_id, instance_id)
         before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.result)

@@ -23,8 +23,6 @@ from pykafka_broker.coordinators.groups.group import (
 from pykafka_broker.coordinators.groups.subscriptions import Subscriptions
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, hash_order
 from pykafka_broker.coordinators.record import CoordinatorRecord
-from pykafka_broker.errors import ApiError
-from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_describe_response import (
     Assignment,
     DescribedGroup,
@@ -133,7 +131,6 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
 
     def __init__(self, group_id: str) -> None:
         super().__init__(group_id)
-        self.static_members: dict[str, str] = {}  # instance id -> member id
         self.regexes: dict[str, ResolvedRegex] = {}
         self.subscriptions = Subscriptions()
         self.classic_count = 0  # members that speak the classic protocol
@@ -162,27 +159,6 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
 
     # Members
 
-    def static_member(self, instance_id: str) -> ConsumerGroupMember | None:
-        member_id = self.static_members.get(instance_id)
-        return None if member_id is None else self.members.get(member_id)
-
-    def claimed_member(self, member_id: str, instance_id: str | None) -> ConsumerGroupMember:
-        """Return the member, a static member by the instance id.
-
-        Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for another member's instance id.
-        """
-        if instance_id is None:
-            return self.member(member_id)
-        existing = self.static_member(instance_id)
-        if existing is None:
-            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
-        if existing.member_id != member_id:
-            raise ApiError(
-                ErrorCode.FENCED_INSTANCE_ID,
-                f"Static member {member_id} with instance id {instance_id} was fenced by member {existing.member_id}.",
-            )
-        return existing
-
     def replaced_by(self, member: ConsumerGroupMember) -> list[ConsumerGroupMember]:
         """Return the members in whose place `member` comes: the one of the same id, and of the same instance id."""
         same_instance = None if member.instance_id is None else self.static_members.get(member.instance_id)
@@ -202,13 +178,6 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         patterns = self.subscriptions.patterns_after(gone, come)
         behind = [regexes[pattern].topics for pattern in patterns if pattern in regexes]
         return names.union(*behind) if names or len(behind) != 1 else behind[0]
-
-    def target_of(self, member: ConsumerGroupMember) -> Target:
-        """Return the member's target; a returning static member takes over the predecessor's target."""
-        member_id = member.member_id
-        if member_id not in self.targets and member.instance_id is not None:
-            member_id = self.static_members.get(member.instance_id, member_id)
-        return self.targets.get(member_id, {})
 
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Whether a member names a topic of `topics`, which need not exist."""
@@ -241,16 +210,12 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
         for owned in (member.assigned, member.revoking):
             for topic_id, partitions in owned.items():
                 self.partition_epochs.setdefault(topic_id, {}).update(dict.fromkeys(partitions, member.epoch))
-        if member.instance_id is not None:
-            self.static_members[member.instance_id] = member.member_id
 
     def remove_member(self, member_id: str) -> None:
-        member = self.members.pop(member_id, None)
-        if member is None:
-            return
-        self._release(member)
-        if member.instance_id is not None and self.static_members.get(member.instance_id) == member_id:
-            del self.static_members[member.instance_id]
+        member = self.members.get(member_id)
+        super().remove_member(member_id)
+        if member is not None:
+            self._release(member)
 
     def _release(self, member: ConsumerGroupMember) -> None:
         """Take back what `set_member` has noted of a member."""

@@ -537,7 +537,72 @@ class EpochGroup(ABC, Generic[M, T]):
 
 
 class ReconciledGroup(EpochGroup[R, T]):
-    """A group of members with exclusive ownership, which commit offsets."""
+    """A group of members with exclusive ownership, which commit offsets.
+
+    A static member has an instance id, under which the member leaves for a while and comes back as another member.
+    """
+
+    NO_TARGET: ClassVar[Any] = {}
+
+    def __init__(self, group_id: str) -> None:
+        super().__init__(group_id)
+        self.static_members: dict[str, str] = {}  # instance id -> member id
+
+    # Static members
+
+    def static_member(self, instance_id: str | None) -> R | None:
+        """Return the member with the instance id, if any."""
+        member_id = None if instance_id is None else self.static_members.get(instance_id)
+        return None if member_id is None else self.members.get(member_id)
+
+    def claimed_member(self, member_id: str, instance_id: str | None) -> R:
+        """Return the member, a static member by the instance id.
+
+        Raises UNKNOWN_MEMBER_ID, or FENCED_INSTANCE_ID for another member's instance id.
+        """
+        if instance_id is None:
+            return self.member(member_id)
+        existing = self.static_member(instance_id)
+        if existing is None:
+            raise ApiError(ErrorCode.UNKNOWN_MEMBER_ID, f"Instance id {instance_id} is unknown.")
+        if existing.member_id != member_id:
+            raise ApiError(
+                ErrorCode.FENCED_INSTANCE_ID,
+                f"Static member {member_id} with instance id {instance_id} was fenced by member {existing.member_id}.",
+            )
+        return existing
+
+    def unreleased(self, member_id: str, existing: R) -> ApiError:
+        """Return UNRELEASED_INSTANCE_ID for a member that joins under the instance id of a member still there."""
+        return ApiError(
+            ErrorCode.UNRELEASED_INSTANCE_ID,
+            f"Static member {member_id} with instance id {existing.instance_id} cannot join the group because the "
+            f"instance id is owned by {existing.member_id} member.",
+        )
+
+    def target_of(self, member: R) -> T:
+        """Return the member's target; a returning static member takes over the predecessor's target."""
+        member_id = member.member_id
+        if member_id not in self.targets and member.instance_id is not None:
+            member_id = self.static_members.get(member.instance_id, member_id)
+        target: T = self.targets.get(member_id, self.NO_TARGET)
+        return target
+
+    def set_member(self, member: R) -> None:
+        super().set_member(member)
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def remove_member(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if (
+            member is not None
+            and member.instance_id is not None
+            and self.static_members.get(member.instance_id) == member_id
+        ):
+            del self.static_members[member.instance_id]
+
+    # Progress
 
     def progress(self) -> str:
         """Return the state of a group with members and something to assign."""
@@ -654,6 +719,11 @@ class EpochProtocol(ABC, Generic[G]):
     @abstractmethod
     def fence(self, group: G, leaving: list[Any], result: CoordinatorResult[Any], now: int) -> None:
         """Remove members; the other members share everything from the next epoch on."""
+
+    def target_of_none(self, group: G, leaving: list[Any], result: CoordinatorResult[Any]) -> None:
+        """Record that a group without members has reached the next epoch, which a release before 4.4 leaves open."""
+        if self._table.config.is_of_4_4 and len(leaving) == len(group.members):
+            result.records.append(group.records.target_epoch(group.group_id, group.epoch + 1, 0))
 
     def keep_alive(self, group: EpochGroup[Any, Any], member_id: str, deadline: int) -> None:
         """Start the member's session anew."""

@@ -478,6 +478,7 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         left = [member for member in group.members.values() if member not in leaving]
         new_hash = self._table.hashes.of_group(self._read(left))
         result.records.append(RECORDS.epoch(group.group_id, group.epoch + 1, new_hash))
+        self.target_of_none(group, leaving, result)
 
     def session_ms(self, group: ShareGroup, member: ShareGroupMember) -> int:
         return self._table.group_settings(group.group_id).share_session_timeout_ms

@@ -190,6 +190,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
     protocol_type = "streams"
     member_type = StreamsGroupMember
     records = RECORDS
+    NO_TARGET = NOTHING
 
     def __init__(self, group_id: str, topics: ClusterTopics) -> None:
         super().__init__(group_id)
@@ -231,13 +232,12 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
 
     # Members
 
-    def target_of(self, member_id: str) -> TasksTuple:
-        return self.targets.get(member_id, NOTHING)
-
     def with_change(
         self, member: StreamsGroupMember, replaced: StreamsGroupMember | None = None
     ) -> list[StreamsGroupMember]:
-        """Return the members after a change of `member`, in the same order."""
+        """Return the members after a change of `member`, in the same order; a new member comes last."""
+        if replaced is not None and replaced.member_id != member.member_id:
+            return super().with_change(member, replaced)
         return list((self.members | {member.member_id: member}).values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
@@ -347,7 +347,7 @@ def _describe_member(group: StreamsGroup, member: StreamsGroupMember) -> Member:
         else DescribedEndpoint(member.endpoint.host, member.endpoint.port),
         client_tags=[KeyValue(key, value) for key, value in member.client_tags.items()],
         assignment=_describe_assignment(*member.assigned),
-        target_assignment=_describe_assignment(*group.target_of(member.member_id)),
+        target_assignment=_describe_assignment(*group.target_of(member)),
     )
 
 

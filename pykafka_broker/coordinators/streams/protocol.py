@@ -2,11 +2,11 @@
 
 Rule: a heartbeat works on a copy of its member, and its changes become records; most heartbeats make none. The caller
 creates missing internal topics: `missing_topics` of the result names them. The order of the checks and the words of
-errors are Kafka's, and what Kafka 4.3 does not support yet is refused in the same way: static members, patterns as
-source topics, task offsets, warm-up tasks. A member first gives back the tasks that are not in its target; only then
-does it follow the group to the new epoch. An active task comes when no member has it active any more, and no task comes
-to a process that still has the task in another role: a state directory can be open once only. The group coordinator
-alone reads this file, which is the streams protocol as a whole.
+errors are Kafka's, and what Kafka does not support yet is refused in the same way: patterns as source topics, and
+before 4.4 static members, task offsets and warm-up tasks. A member first gives back the tasks that are not in its
+target; only then does it follow the group to the new epoch. An active task comes when no member has it active any more,
+and no task comes to a process that still has the task in another role: a state directory can be open once only. The
+group coordinator alone reads this file, which is the streams protocol as a whole.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         """Decide a StreamsGroupHeartbeat: with epoch 0 a member joins, with epoch -1 it leaves, else it stays."""
         result = StreamsResult(request.group_id)
         try:
-            check_heartbeat(request)
+            check_heartbeat(request, self._table.config.is_of_4_4)
             group = self._table.groups.get(request.group_id)
             if request.member_epoch < JOIN_EPOCH:
                 group = self._table.of_kind(request.group_id, StreamsGroup)
@@ -110,7 +110,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
                     _ask_for_shutdown(group, request.member_id)
                 member_id, epoch = request.member_id, request.member_epoch
                 result.reply = StreamsGroupHeartbeatResponse(member_id=member_id, member_epoch=epoch, status=[])
-                self.fence(group, [group.member(member_id)], result, now)
+                self._leave(group, group.claimed_member(member_id, request.instance_id), epoch, result, now)
             elif isinstance(group, StreamsGroup):
                 self._heartbeat(group, request, caller, result, now)
             else:
@@ -145,9 +145,9 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         if joins:
             # A member that comes back to a full group needs room too.
             group.check_room(self._table.config.group_streams_max_size)
-            before = group.members.get(request.member_id) or StreamsGroupMember(request.member_id)
+            before = self._joining(group, request.member_id, request.instance_id, result)
         else:
-            before = group.member(request.member_id)
+            before = group.claimed_member(request.member_id, request.instance_id)
             group.check_epoch(before, request.member_epoch, lambda: _has_only(request, before.assigned))
         change = StreamsMemberChange(self._table, group, before, result, now)
         member = change.member
@@ -170,7 +170,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             _ask_for_shutdown(group, member.member_id)
         result.missing_topics = change.configured.missing
         reply = result.reply = self._reply(group, change, settings.streams_heartbeat_interval_ms)
-        if not self._table.config.group_keys[_TASK_OFFSET_INTERVAL].removed:
+        if self._table.config.is_of_4_4:
             reply.task_offset_interval_ms = settings.streams_task_offset_interval_ms
             if caller.version >= _RECOVERY_LAG_FROM:
                 reply.acceptable_recovery_lag = settings.streams_acceptable_recovery_lag
@@ -205,7 +205,48 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             status=statuses,
         )
 
+    # Static members
+
+    def _joining(
+        self, group: StreamsGroup, member_id: str, instance_id: str | None, result: CoordinatorResult[Any]
+    ) -> StreamsGroupMember:
+        """Return the member that joins: a new one, or one that comes back, under a new id if it is static.
+
+        Raises UNRELEASED_INSTANCE_ID: the static member has not left.
+        """
+        existing = group.static_member(instance_id)
+        if existing is None:
+            return group.members.get(member_id) or StreamsGroupMember(member_id)
+        if existing.epoch != LEAVE_STATIC_EPOCH:
+            raise group.unreleased(member_id, existing)
+        if existing.member_id == member_id:
+            return existing
+        member = existing.copy()
+        member.member_id = member_id
+        member.epoch = member.previous_epoch = 0
+        result.records += group.records.member_tombstones(group.group_id, existing.member_id)
+        result.records += [
+            member_record(group.group_id, member),
+            target_record(group.group_id, member_id, group.target_of(existing)),
+            assignment_record(group.group_id, member),
+        ]
+        return member
+
     # Leaving
+
+    def _leave(
+        self, group: StreamsGroup, member: StreamsGroupMember, epoch: int, result: CoordinatorResult[Any], now: int
+    ) -> None:
+        """Remove a member with epoch -1; with epoch -2 keep the place of a static member for a session."""
+        if epoch != LEAVE_STATIC_EPOCH:
+            self.fence(group, [member], result, now)
+            return
+        away = member.copy()
+        away.epoch = LEAVE_STATIC_EPOCH
+        active = {name: dict.fromkeys(partitions, 0) for name, partitions in member.assigned.active.items()}
+        away.assigned, away.revoking = member.assigned._replace(active=active), away.NOTHING
+        result.records.append(assignment_record(group.group_id, away))
+        self._timers.cancel(TimerKey(self._rebalance, group.group_id, member.member_id))
 
     def fence(
         self, group: StreamsGroup, leaving: list[StreamsGroupMember], result: CoordinatorResult[Any], now: int
@@ -222,6 +263,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
                 group.assignment_configs,
             )
         )
+        self.target_of_none(group, leaving, result)
 
     # Time
 
@@ -267,6 +309,8 @@ def _is_subset(some: Tasks, tasks: Tasks) -> bool:
 
 def _apply_request(member: StreamsGroupMember, request: StreamsGroupHeartbeatRequest, caller: Caller) -> None:
     """Apply the request to the member; fields without a value stay."""
+    if request.instance_id is not None:
+        member.instance_id = request.instance_id
     if request.rack_id is not None:
         member.rack_id = request.rack_id
     if request.rebalance_timeout_ms != -1:
@@ -296,9 +340,14 @@ def _task_ids(tasks: Mapping[str, Iterable[int]]) -> list[AssignedTasks]:
 # Checks of a heartbeat alone
 
 
-def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
+def check_heartbeat(request: StreamsGroupHeartbeatRequest, is_of_4_4: bool) -> None:
     """Check the request alone. Raises INVALID_REQUEST, or STREAMS_INVALID_TOPOLOGY."""
-    _check_supported(request)
+    if not is_of_4_4:
+        _check_supported_by_4_3(request)
+    if request.topology is not None and any(
+        subtopology.source_topic_regex for subtopology in request.topology.subtopologies
+    ):
+        raise _invalid("Regular expressions for source topics are not supported yet.")
     names = ("MemberId", "GroupId", "InstanceId", "RackId")
     values = (request.member_id, request.group_id, request.instance_id, request.rack_id)
     for name, value in zip(names, values, strict=True):
@@ -318,7 +367,7 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest) -> None:
         raise _invalid("Topology can only be provided when (re-)joining.")
 
 
-def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
+def _check_supported_by_4_3(request: StreamsGroupHeartbeatRequest) -> None:
     if request.instance_id is not None:
         raise _invalid("Static membership is not yet supported.")
     if request.task_offsets is not None:
@@ -327,10 +376,6 @@ def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
         raise _invalid("TaskEndOffsets are not supported yet.")
     if request.warmup_tasks:
         raise _invalid("WarmupTasks are not supported yet.")
-    if request.topology is not None and any(
-        subtopology.source_topic_regex for subtopology in request.topology.subtopologies
-    ):
-        raise _invalid("Regular expressions for source topics are not supported yet.")
 
 
 def _check_join(request: StreamsGroupHeartbeatRequest) -> None:
@@ -382,7 +427,6 @@ def _invalid(message: str) -> ApiError:
 
 
 STANDBYS = "num.standby.replicas"
-_TASK_OFFSET_INTERVAL = "streams.task.offset.interval.ms"  # since 4.4; members of older releases are told no interval
 _RECOVERY_LAG_FROM = 1
 
 
@@ -399,9 +443,7 @@ def next_targets(
 
     While the topology does not fit, no member has a task.
     """
-    specs = {
-        member.member_id: TaskMemberSpec(member.process_id, group.target_of(member.member_id)) for member in members
-    }
+    specs = {member.member_id: TaskMemberSpec(member.process_id, group.target_of(member)) for member in members}
     task_counts = configured.task_counts if configured.is_ready else {}
     targets = assign_tasks(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
     for member_id, target in targets.items():
@@ -432,7 +474,10 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
 
     def take_over(self, request: StreamsGroupHeartbeatRequest) -> None:
         """Record the member, and the topology if the group has none yet."""
-        if self.member.metadata() != self.before.metadata() or self.member.member_id not in self._group.members:
+        is_new = self._group.static_member(self.member.instance_id) is None and (
+            self.member.member_id not in self._group.members
+        )
+        if is_new or self.member.metadata() != self.before.metadata():
             self.records.append(member_record(self._group.group_id, self.member))
             self._begins_epoch = True
         self.topology = self._take_topology(request)
@@ -487,18 +532,22 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
 
     def retarget(self, configs: dict[str, str], is_delayed: bool, interval_ms: int) -> tuple[int, TasksTuple]:
         """Return epoch and target of the member; assign anew if the group epoch is ahead and no delay runs."""
-        group, member_id = self._group, self.member.member_id
+        group = self._group
         if is_delayed:
             self._note_delay("initial rebalance delay")
             return group.assignment_epoch, NOTHING
         if self.group_epoch <= group.assignment_epoch:
-            return group.assignment_epoch, group.target_of(member_id)
+            return group.assignment_epoch, group.target_of(self.member)
         if not group.may_retarget(interval_ms, self._now):
             self._note_delay("assignment interval")
-            return group.assignment_epoch, group.target_of(member_id)
-        members = group.with_change(self.member)
+            return group.assignment_epoch, group.target_of(self.member)
+        members = self.members()
         targets = next_targets(group, members, self.configured, configs, self.group_epoch, self._now, self.records)
-        return self.group_epoch, targets[member_id]
+        return self.group_epoch, targets[self.member.member_id]
+
+    def members(self) -> list[StreamsGroupMember]:
+        """Return the members after the change; a static member that has come back is in its predecessor's place."""
+        return self._group.with_change(self.member, self._group.static_member(self.member.instance_id))
 
     def _note_delay(self, what: str) -> None:
         self.statuses.append(Status(ASSIGNMENT_DELAYED, f"Assignment delayed due to the configured {what}."))
@@ -650,7 +699,7 @@ def partitions_by_endpoint(
     Raises:
         UNKNOWN_SERVER_ERROR: The topics do not fit the topology.
     """
-    listed = [(member, member.endpoint) for member in group.with_change(change.member) if member.endpoint is not None]
+    listed = [(member, member.endpoint) for member in change.members() if member.endpoint is not None]
     problem = change.configured.problem
     if listed and problem is not None and problem.status != MISSING_INTERNAL_TOPICS:
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -14,6 +14,7 @@ from typing import Any
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableTopic,
@@ -30,8 +31,15 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
+from pykafka_broker.protocol.messages.initialize_share_group_state_request import (
+    InitializeShareGroupStateRequest,
+    InitializeStateData,
+)
+from pykafka_broker.protocol.messages.initialize_share_group_state_request import PartitionData as InitializedPartition
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
     StreamsGroupHeartbeatRequest,
@@ -50,7 +58,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from pykafka_broker.protocol.messages.unregister_controller_request import UnregisterControllerRequest
-from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message
+from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message, uuid_text
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from pykafka_broker.records.record import BatchRecord
@@ -84,6 +92,9 @@ class Talk:
         self._transactional_offsets()
         self._groups()
         self._streams_groups()
+        self._static_streams_members()
+        self._empty_groups()
+        self._share_states()
         self._configs()
         self._bombs()
         return self.told
@@ -227,6 +238,74 @@ class Talk:
             self._tell(f"describe a topology: {group_id!r} {member_id!r} {epoch}", update, 0)
         self._tell("a streams member leaves", StreamsGroupHeartbeatRequest("s1", "m", member_epoch=-1), 1)
         self._tell("delete a streams group", DeleteGroupsRequest(["s1"]), 3)
+
+    def _static_streams_members(self) -> None:
+        """Let threads with instance ids come, leave for a while, return under another member id, and go."""
+
+        def beat(asked: str, member_id: str, epoch: int, instance_id: str | None, group_id: str = "static") -> int:
+            request = StreamsGroupHeartbeatRequest(group_id, member_id, member_epoch=epoch, instance_id=instance_id)
+            if epoch == 0:
+                request.rebalance_timeout_ms, request.process_id = 60_000, f"of {instance_id}"
+                request.topology = Topology(0, [Subtopology("0", source_topics=["lines"])])
+                request.active_tasks, request.standby_tasks, request.warmup_tasks = [], [], []
+            told = self._tell(f"static streams members: {asked}", request, 1)
+            self._tell(f"static streams members, after: {asked}", StreamsGroupDescribeRequest([group_id]), 1)
+            return int(told.member_epoch)
+
+        beat("an instance id without characters", "m", 0, "")
+        beat("an unknown instance stays", "m", 3, "i", "missing")
+        beat("an unknown instance leaves a missing group", "m", -2, "i", "missing")
+        epoch = beat("one joins", "m", 0, "i")
+        beat("one joins again", "m", 0, "i")
+        beat("another member under its instance id", "n", 0, "i")
+        beat("stays", "m", epoch, "i")
+        beat("stays and names no instance", "m", epoch, None)
+        beat("stays under another instance id", "m", epoch, "j")
+        beat("another member stays under its instance id", "n", epoch, "i")
+        beat("an unknown instance stays in the group", "n", epoch, "k")
+        beat("another member leaves under its instance id", "n", -2, "i")
+        beat("leaves for good without naming the instance", "o", -1, None)
+        beat("leaves for a while without naming the instance", "m", -2, None)
+        beat("leaves for a while", "m", -2, "i")
+        beat("stays although away", "m", epoch, "i")
+        beat("leaves for a while once more", "m", -2, "i")
+        second = beat("a dynamic member joins while one is away", "d", 0, None)
+        beat("the dynamic member joins as an instance", "d", 0, "d")
+        beat("the dynamic member leaves for a while", "d", -2, "d")
+        epoch = beat("returns as another member", "n", 0, "i")
+        beat("the member that was there before stays", "m", second, "i")
+        beat("the member that was there before stays, without an instance id", "m", second, None)
+        beat("stays after its return", "n", epoch, "i")
+        beat("leaves for good", "n", -1, "i")
+        beat("the other instance leaves for good", "d", -1, "d")
+        beat("comes as a new member", "p", 0, "i")
+
+    def _empty_groups(self) -> None:
+        """Describe groups before and after their last member has gone."""
+        consumer = ConsumerGroupHeartbeatRequest("e", "m", 0, rebalance_timeout_ms=1000, topic_partitions=[])
+        share = ShareGroupHeartbeatRequest("es", "m", 0)
+        consumer.subscribed_topic_names = share.subscribed_topic_names = ["lines"]
+        for join in (consumer, share):
+            self._until(join, 1, lambda answer: answer.error_code)
+        self.ask(ConsumerGroupHeartbeatRequest("e", "m", -1), 1)
+        self._tell("a consumer group without members", ConsumerGroupDescribeRequest(["e"]), 1)
+        self.ask(ShareGroupHeartbeatRequest("es", "m", -1), 1)
+        [group] = self.ask(ShareGroupDescribeRequest(["es"]), 1).groups  # its epoch depends on time
+        self.told["a share group without members has reached its epoch"] = group.assignment_epoch == group.group_epoch
+
+    def _share_states(self) -> None:
+        """Initialize and write the state of share partitions with epochs that no group has."""
+        topic_id = next(each for each, name in self._ids.items() if name == "the id of lines")
+        find = FindCoordinatorRequest(key_type=2, coordinator_keys=[f"y:{uuid_text(topic_id)}:0"])
+        self._until(find, 6, lambda answer: answer.coordinators[0].error_code)
+
+        def initialize(epoch: int, start: int) -> InitializeShareGroupStateRequest:
+            partition = InitializedPartition(0, epoch, start)
+            return InitializeShareGroupStateRequest("y", [InitializeStateData(topic_id, [partition])])
+
+        self._until(initialize(0, 0), 0, lambda answer: answer.results[0].partitions[0].error_code)
+        for epoch, start in ((-1, 0), (-2, 0), (0, -1), (0, -2), (-1, -2), (1, 5)):
+            self._tell(f"share state of epoch {epoch} from {start} on", initialize(epoch, start), 0)
 
     def _configs(self) -> None:
         kinds = {

@@ -81,7 +81,7 @@ def headers(log: PartitionLog) -> list[tuple[int, int, int]]:
 
 @pytest.mark.parametrize("topic", ["tombstones", "zipped", "idempotent", "transactional"])
 def test_the_result_is_kafkas(tmp_path: Path, topic: str) -> None:
-    with tarfile.open(DATA / "compaction-4.3.1.tar.gz") as archive:
+    with tarfile.open(DATA / "compaction.tar.gz") as archive:
         archive.extractall(tmp_path, filter="data")
     before, after = tmp_path / "before" / f"{topic}-0", tmp_path / "after" / f"{topic}-0"
     now = NOW

@@ -1,7 +1,7 @@
 """Makes the archives beside this file with a real Apache Kafka 4.3.1: `python make.py DIRECTORY_OF_JARS`.
 
-`kafka-4.3.1.tar.gz` is a data directory after a clean shutdown: several codecs, idempotent and transactional producers,
-one transaction left open, and a compacted topic. `compaction-4.3.1.tar.gz` holds folders before and after one round of
+`kafka.tar.gz` is a data directory after a clean shutdown: several codecs, idempotent and transactional producers,
+one transaction left open, and a compacted topic. `compaction.tar.gz` holds folders before and after one round of
 Kafka's cleaner.
 """
 
@@ -122,7 +122,7 @@ def data_directory(jars: str, work: Path) -> None:
                 plain.flush()
         plain.flush()
         time.sleep(8)
-    with tarfile.open(HERE / "kafka-4.3.1.tar.gz", "w:gz") as archive:
+    with tarfile.open(HERE / "kafka.tar.gz", "w:gz") as archive:
         for path in sorted(logs.iterdir()):
             archive.add(path, path.name)
 
@@ -164,7 +164,7 @@ def before_and_after(jars: str, work: Path) -> None:
     shutil.copytree(logs, work / "before")
     with kafka(jars, work, log_cleaner_backoff_ms="300"):
         time.sleep(10)
-    with tarfile.open(HERE / "compaction-4.3.1.tar.gz", "w:gz") as archive:
+    with tarfile.open(HERE / "compaction.tar.gz", "w:gz") as archive:
         for name in names:
             archive.add(work / "before" / f"{name}-0", f"before/{name}-0")
             for path in sorted((logs / f"{name}-0").iterdir()):

@@ -1,7 +1,9 @@
 // Prints one line for each golden batch: its name and its bytes in hex. Runs against Kafka 4.3.1, see README.md.
 
+import java.lang.reflect.Constructor;
 import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 import java.util.List;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
@@ -18,7 +20,6 @@ import org.apache.kafka.common.record.internal.DefaultRecordBatch;
 import org.apache.kafka.common.record.internal.EndTransactionMarker;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
-import org.apache.kafka.common.utils.ByteBufferOutputStream;
 
 public class MakeBatches {
     static final long TIME = 1_700_000_000_000L;
@@ -43,9 +44,16 @@ public class MakeBatches {
     static MemoryRecordsBuilder builder(int magic, CompressionType codec, TimestampType type, long producerId, int epoch,
             int sequence, boolean transactional, boolean control, int leaderEpoch, long deleteHorizonMs) {
         long appendTime = type == TimestampType.LOG_APPEND_TIME ? APPEND_TIME : -1;
-        return new MemoryRecordsBuilder(new ByteBufferOutputStream(1 << 10), (byte) magic, Compression.of(codec).build(),
-            type, 100, appendTime, producerId, (short) epoch, sequence, transactional, control, leaderEpoch, 1 << 20,
-            deleteHorizonMs);
+        try { // the stream's class has moved with 4.4, so its name must not stand here
+            Constructor<?> whole = Arrays.stream(MemoryRecordsBuilder.class.getConstructors())
+                .filter(each -> each.getParameterCount() == 14).findFirst().orElseThrow();
+            Object stream = whole.getParameterTypes()[0].getConstructor(int.class).newInstance(1 << 10);
+            return (MemoryRecordsBuilder) whole.newInstance(stream, (byte) magic, Compression.of(codec).build(),
+                type, 100L, appendTime, producerId, (short) epoch, sequence, transactional, control, leaderEpoch, 1 << 20,
+                deleteHorizonMs);
+        } catch (ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     static MemoryRecordsBuilder plain(int magic, CompressionType codec, TimestampType type) {
