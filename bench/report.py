@@ -158,6 +158,8 @@ METRICS: dict[str, tuple[str, list[Goal]]] = {
     "cluster_many_start_s": ("start with them, s", [most(5)]),
     "cluster_many_mb": ("memory of all nodes then, MB", []),
     "spark_batch_ms": ("Spark: ack to foreachBatch, ms", [most(0.25, "kafka")]),
+    "spark_realtime_p50_ms": ("Spark, real time: ack to the other topic, p50 ms", [most(1.0, "kafka")]),
+    "spark_realtime_p99_ms": ("its p99, ms", []),
     "spark_pipeline_mb_s": ("Spark: 1 M records bronze -> silver, MB/s", [least(1.0, "kafka")]),
 }
 

@@ -250,6 +250,13 @@ def spark_pipeline(run: Running, sizes: Sizes) -> Figures:
     return {"spark_pipeline_mb_s": mb_per_s(run.bootstrap, sizes.pipeline_records)}
 
 
+def spark_realtime(run: Running, sizes: Sizes) -> Figures:
+    """The pipeline's job from topic to topic, in Spark's real-time mode."""
+    from bench.spark_realtime import realtime_latency
+
+    return realtime_latency(run.bootstrap)
+
+
 def acls(run: Running, sizes: Sizes) -> Figures:
     """A thousand of them against none."""
     with Running(PEERS[run.name]) as without:
@@ -305,6 +312,7 @@ WORKLOADS: dict[str, Callable[[Running, Sizes], Figures]] = {
         tls,
         spark,
         spark_pipeline,
+        spark_realtime,
         acls,
         cluster,
         failover,

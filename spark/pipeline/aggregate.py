@@ -23,6 +23,7 @@ from pipeline.ledger import Ledger, LedgerNames
 from pipeline.offsets import claim_table, ensure_tables, owner_of, store_owner
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
+from pipeline.steps import Steps
 
 JOB = "aggregate"
 TABLE = "windows"
@@ -135,7 +136,8 @@ def ensure_table(database: Database) -> None:
 def run(context: Context) -> dict[str, Any]:
     settings = context.settings
     schema = events.event_schema(context.spark, settings)
-    events.require_group_and_value(schema, settings)
+    steps = Steps(context, schema)
+    events.require_group_and_value(steps.schema, settings)
     checkpoint = settings.path(f"checkpoints/{JOB}")
     claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
     checkpoints.check_output(context, claim.id, ledger_path(settings))
@@ -149,9 +151,9 @@ def run(context: Context) -> dict[str, Any]:
         checkpoints.take_output(context, claim.id, ledger_path(settings))
         records = topics.read_stream(context.spark, settings, settings.bronze_topic)
         frame = events.observe_read(events.parse(records, schema, settings), schema).drop(*RAW)
-        process, output = Windows(context, database, schema, claim.id), settings.windows_topic
+        process, output = Windows(context, database, steps.schema, claim.id), settings.windows_topic
         try:
-            batches = run_stream(context, JOB, frame, process, checkpoint, output=output)
+            batches = run_stream(context, JOB, frame, process, checkpoint, output=output, steps=steps)
         finally:
             process.ledger.close()
     finally:

@@ -10,6 +10,7 @@ import json
 import uuid
 from dataclasses import dataclass
 
+from pipeline import source
 from pipeline.context import Context
 from pipeline.errors import CheckpointError
 from pipeline.files import Files
@@ -40,8 +41,14 @@ class Claim:
 def claim(context: Context, job: str, topic: str, path: str) -> Claim:
     """The checkpoint at `path`, if it is this job's or nobody's."""
     files = Files(context.spark)
-    mine = {"job": job, "topic": topic, "cluster": context.kafka.cluster_id()}
-    topic_id = context.kafka.remember(topic)
+    options = context.settings.source
+    mine = {"job": job, "topic": source.name_of(options, topic), "cluster": context.kafka.cluster_id()}
+    if "subscribePattern" in options:  # every topic is remembered for the run; a checkpoint keeps no list of their ids
+        for matching in context.kafka.matching(source.pattern(options)):
+            context.kafka.remember(matching)
+        topic_id = ""
+    else:
+        topic_id = context.kafka.remember(topic)
     text = files.read(f"{path}/{OWNER_FILE}")
     if text is None:
         if files.exists(f"{path}/offsets") or files.exists(f"{path}/metadata"):

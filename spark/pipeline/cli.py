@@ -10,10 +10,11 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from pipeline.errors import JobFailed, PipelineError
+from pipeline import source
+from pipeline.errors import JobFailed, PipelineError, UnknownTopic
 from pipeline.settings import Settings, add_arguments, load
 
 WORDS = {
@@ -22,11 +23,16 @@ WORDS = {
     "silver": "a topic to a Parquet table, bad records to a dead-letter topic",
     "aggregate": "windows of event time to a table and a compacted topic",
     "store": "a topic into SQLite or PostgreSQL, exactly once",
+    "sessions": "what a user did without a long pause, to a Parquet table",
+    "route": "good records to another topic, bad ones to dead letters, in real time",
     "replay": "a bounded part of a topic once more",
     "compacted": "the latest value of every key of a topic as a table",
     "report": "an HTML page with plots of a run",
+    "flows": "several jobs at once, as the settings file names them",
+    "new": "a project of your own, with tests, in the folder --output",
     "demo": "all of it on a broker of its own, checked against plain Python",
 }
+WITHOUT_KAFKA = ("generate", "new")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -66,10 +72,9 @@ def stop_at_signals() -> threading.Event:
 
 
 def start(job: str, settings: Settings, stop: threading.Event) -> dict[str, Any]:
-    if job == "generate":
-        from pipeline import generate
-
-        return generate.write(settings)
+    if job in WITHOUT_KAFKA:
+        summary: dict[str, Any] = importlib.import_module(f"pipeline.{job}").write(settings)
+        return summary
     from confluent_kafka import KafkaException
 
     from pipeline import kafka
@@ -93,16 +98,26 @@ def with_kafka(job: str, settings: Settings, stop: threading.Event) -> dict[str,
             getattr(module, name)(settings)
     kafka = Kafka(settings)
     kafka.check_reachable()
-    for topic in module.reads(settings) if hasattr(module, "reads") else ():
-        kafka.partitions(topic)
+    require_topics(module.reads(settings) if hasattr(module, "reads") else (), settings, kafka)
     if job == "report":
-        summary: dict[str, Any] = module.write(settings, kafka)
-        return summary
+        written: dict[str, Any] = module.write(settings, kafka)
+        return written
     for topic in module.writes(settings) if hasattr(module, "writes") else ():
         kafka.check_writable(topic)
     if settings.metrics_topic:
         kafka.ensure_topic(settings.metrics_topic)
     return with_spark(module.run, job, settings, kafka, stop)
+
+
+def require_topics(topics: Iterable[str], settings: Settings, kafka: Any) -> None:
+    """Make sure that what a job reads is there: the topics, or one at least that the pattern matches."""
+    if "subscribePattern" in settings.source:
+        pattern = source.pattern(settings.source)
+        if not kafka.matching(pattern):
+            raise UnknownTopic(f"there is no topic that matches {pattern.pattern} at {settings.bootstrap_servers}")
+        return
+    for topic in topics:
+        kafka.partitions(topic)
 
 
 def with_spark(

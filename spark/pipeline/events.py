@@ -74,8 +74,9 @@ def source_id() -> Column:
     return F.concat_ws("/", F.col("topic"), F.col("partition"), F.col("offset"))
 
 
-def parse(records: DataFrame, schema: StructType, settings: Settings) -> DataFrame:
-    """Kafka's columns as `_key`, `_value`, ..., the event's columns, and the reason why it is none (or null)."""
+def parse(records: DataFrame, schema: StructType, settings: Settings, *, with_headers: bool = False) -> DataFrame:
+    """Kafka's columns as `_key`, `_value`, ..., the event's columns, and the reason why it is none (or null).
+    `with_headers`: keep the headers of good events, too; those of refused records are always there."""
     read = records.select(
         F.col("key").alias("_key"),
         F.col("value").alias("_value"),
@@ -97,7 +98,7 @@ def parse(records: DataFrame, schema: StructType, settings: Settings) -> DataFra
     )
     reason = _with_bounds(reason, event[settings.time_column], settings)
     columns = [event[field.name].alias(field.name) for field in schema.fields]
-    headers = F.when(F.col(REASON).isNotNull(), F.col("_headers")).alias("_headers")  # nobody asks for an event's
+    headers = F.when(F.col(REASON).isNotNull() | F.lit(with_headers), F.col("_headers")).alias("_headers")
     return read.select("*", reason.alias(REASON)).select(
         "_key", "_value", headers, *ORIGIN, "_timestamp", SOURCE_ID, REASON, *columns
     )

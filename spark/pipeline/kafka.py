@@ -4,6 +4,7 @@ the topics that it needs are there; before a job writes what it has read, the to
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
@@ -71,7 +72,7 @@ class Kafka:
         self._settings = settings
         self._timeout_s = settings.connect_timeout_s
         quiet: dict[str, Any] = {"error_cb": _quiet, "log_level": 0}
-        self._config = {**quiet, "bootstrap.servers": settings.bootstrap_servers, **settings.client}
+        self._config = {**quiet, "bootstrap.servers": settings.bootstrap_servers, **settings.client_config}
         self._admin = AdminClient(self._config)
         self._outsiders: dict[str, Consumer] = {}
         self._topic_ids: dict[str, str] = {}
@@ -96,6 +97,10 @@ class Kafka:
         if found is None or found.error is not None:
             raise UnknownTopic(f"there is no topic {topic} at {self._settings.bootstrap_servers}")
         return sorted(found.partitions)
+
+    def matching(self, pattern: re.Pattern[str]) -> list[str]:
+        """Return the topics whose whole name matches."""
+        return sorted(topic for topic in self._metadata().topics if pattern.fullmatch(topic))
 
     def topic_id(self, topic: str) -> str:
         """What tells a topic from a later one of its name; empty where the brokers are too old to have ids."""

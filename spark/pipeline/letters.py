@@ -9,6 +9,8 @@ rest.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -44,8 +46,9 @@ def limit(settings: Settings, kafka: Kafka) -> int:
     return known[name]
 
 
-def dead_letters(rejected: DataFrame, limit_bytes: int) -> DataFrame:
-    """The records as they came, or what fits of them; the reason and where they are from are added to their headers."""
+def dead_letters(rejected: DataFrame, limit_bytes: int, keep: Sequence[str] = ()) -> DataFrame:
+    """The records as they came, or what fits of them; the reason and where they are from are added to their headers.
+    `keep`: columns to keep beside those of the letter."""
     room = limit_bytes - BATCH_BYTES - RECORD_BYTES - OWN_BYTES
     key, value, headers = F.col("_key"), F.col("_value"), F.col("_headers")
     fits = _length(key) + _length(value) + _headers_length(headers) <= room
@@ -70,6 +73,7 @@ def dead_letters(rejected: DataFrame, limit_bytes: int) -> DataFrame:
         F.when(_length(value) > rest, value.substr(F.lit(1), rest)).otherwise(value).alias("value"),
         F.concat(topics.with_headers(F.col("_kept"), own), said).alias("headers"),
         events.SOURCE_ID,
+        *keep,
     )
 
 

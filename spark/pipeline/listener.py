@@ -37,7 +37,9 @@ def metrics_of(progress: Metrics, job: str, output: str, counts: Metrics | None 
     end, latest = offsets_of(source.get("endOffset")), offsets_of(source.get("latestOffset"))
     read = progress.get("observedMetrics", {}).get("read") or {}
     counts = counts or {}
-    events = read.get("rows", 0) - read.get("rejected", 0)
+    dropped = sum(operator.get("numRowsDroppedByWatermark", 0) for operator in progress.get("stateOperators", ()))
+    rejected = read.get("rejected", 0) + counts.get("quarantined", 0)
+    events = read.get("rows", 0) - rejected
     return {
         "job": job,
         "output": output,
@@ -48,9 +50,12 @@ def metrics_of(progress: Metrics, job: str, output: str, counts: Metrics | None 
         "duration_ms": progress.get("durationMs", {}).get("triggerExecution", 0),
         "rows": progress["numInputRows"],
         "rows_per_second": progress.get("processedRowsPerSecond", 0.0),
-        "rejected": read.get("rejected", 0),
+        "rejected": rejected,
+        "quarantined": counts.get("quarantined", 0),
+        "rules": counts.get("rules", {}),
         "accepted": counts.get("accepted", events),
-        "late": counts.get("late", 0),
+        "late": counts.get("late", 0) + dropped,
+        "sessions": counts.get("sessions", 0),
         "duplicates": counts.get("duplicates", 0),
         "null_rates": {
             name.removeprefix(NULL_PREFIX): round(count / events, 6) if events else 0.0

@@ -33,6 +33,7 @@ class Totals:
         self._labels = f'{{job="{job}"}}'
         self._job = job
         self._counts: Counter[str] = Counter()
+        self._rules: Counter[str] = Counter()
 
     def text(self, metrics: dict[str, Any]) -> str:
         for name in COUNTERS:
@@ -44,6 +45,12 @@ class Totals:
         for name, words in GAUGES.items():
             lines += [f"# HELP pipeline_{name} {words}", f"# TYPE pipeline_{name} gauge"]
             lines.append(f"pipeline_{name}{self._labels} {metrics[name]}")
+        self._rules.update(metrics["rules"])
+        if self._rules:
+            words = "Events that break a rule of quality"
+            lines += [f"# HELP pipeline_quarantined_total {words}", "# TYPE pipeline_quarantined_total counter"]
+        for rule, count in sorted(self._rules.items()):
+            lines.append(f'pipeline_quarantined_total{{job="{self._job}",rule="{escaped(rule)}"}} {count}')
         lines += ["# HELP pipeline_null_rate Share of events without the column", "# TYPE pipeline_null_rate gauge"]
         for column, rate in sorted(metrics["null_rates"].items()):
             lines.append(f'pipeline_null_rate{{job="{self._job}",column="{escaped(column)}"}} {rate}')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from pipeline.context import Context
 from pipeline.errors import (
@@ -24,9 +26,12 @@ from pipeline.errors import (
     UnknownTopic,
 )
 from pipeline.listener import Metrics, MetricsListener
+from pipeline.settings import REALTIME
+from pipeline.steps import Steps
 
 Process = Callable[[DataFrame, int], dict[str, Any] | None]
 POLL_S = 0.1
+REALTIME_BATCH = "10 seconds"
 TOLD_TIMEOUT_S = 10.0
 RECORDS_ARE_GONE = (
     "records were removed from the topic (retention, deletion, a new topic of its name) before they were read; "
@@ -76,27 +81,46 @@ def run_stream(
     checkpoint: str | None,
     *,
     output: str,
+    steps: Steps | None = None,
 ) -> list[Metrics]:
     """Run until there is no more (available-now), or until `context.stop`; the metrics of the batches.
 
     `process` may return what it counted in the batch, for the metrics. `output` is the name of what it writes: it
-    tells runs of the same job apart.
+    tells runs of the same job apart. `steps` come before `process`.
     """
     failure: list[PipelineError] = []
 
     def on_batch(batch: DataFrame, batch_id: int) -> None:
         try:
-            listener.counts[batch_id] = process(batch, batch_id) or {}
+            listener.counts[batch_id] = _after(steps, batch, batch_id, process)
         except PipelineError as error:
             failure.append(error)
             raise
 
     listener = MetricsListener(context.settings, context.kafka, job, output)
+    writer = frame.writeStream.foreachBatch(on_batch)
+    try:
+        return run_query(context, job, writer, checkpoint, output=output, listener=listener)
+    except PipelineError as error:
+        raise (failure[0] if failure else error) from error
+
+
+def run_query(
+    context: Context,
+    job: str,
+    writer: DataStreamWriter,
+    checkpoint: str | None,
+    *,
+    output: str,
+    listener: MetricsListener | None = None,
+) -> list[Metrics]:
+    """Run a query as `run_stream` does, with whatever sink it has."""
+    listener = listener or MetricsListener(context.settings, context.kafka, job, output)
     name = f"{job}-{context.settings.path('')}"
     listener.watch(name)
     context.spark.streams.addListener(listener)
     try:
-        writer = _with_trigger(frame.writeStream.foreachBatch(on_batch).queryName(name), context.settings.trigger)
+        writer = _with_trigger(writer.queryName(name), context.settings.trigger)
         writer = writer.option("checkpointLocation", checkpoint) if checkpoint else writer
         query = writer.start()
         try:
@@ -105,10 +129,22 @@ def run_stream(
             query.stop()
             listener.wait_until_told(TOLD_TIMEOUT_S)
     except (StreamingQueryException, Py4JJavaError, PySparkException) as error:
-        raise (failure[0] if failure else _reason(context, error)) from error
+        raise _reason(context, error) from error
     finally:
         context.spark.streams.removeListener(listener)
     return listener.batches
+
+
+def _after(steps: Steps | None, batch: DataFrame, batch_id: int, process: Process) -> dict[str, Any]:
+    """Process a batch after the steps; return what both counted."""
+    if steps is None or steps.are_none:
+        return process(batch, batch_id) or {}
+    batch.persist()
+    try:
+        after, counts = steps.applied(batch)
+        return counts | (process(after, batch_id) or {})
+    finally:
+        batch.unpersist()
 
 
 def _reason(context: Context, error: Exception) -> PipelineError:
@@ -125,6 +161,8 @@ def _reason(context: Context, error: Exception) -> PipelineError:
 
 
 def _with_trigger(writer: Any, trigger: str) -> Any:
+    if trigger.startswith(REALTIME):
+        return writer.trigger(realTime=trigger.removeprefix(REALTIME).strip() or REALTIME_BATCH)
     if trigger == "available-now":
         return writer.trigger(availableNow=True)
     if trigger == "asap":
@@ -137,8 +175,19 @@ def _wait(query: StreamingQuery, context: Context) -> None:
         if query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # it takes parts of seconds, too
             return
     deadline = time.monotonic() + context.settings.stop_timeout_s
+    if context.settings.is_realtime:  # a batch is always under way: what it has written counts when it ends
+        last = _last_batch(query)
+        while query.isActive and _last_batch(query) == last and time.monotonic() < deadline:
+            time.sleep(POLL_S / 10)
+        return
     while query.isActive and query.status["isTriggerActive"] and time.monotonic() < deadline:
         time.sleep(POLL_S / 10)
+
+
+def _last_batch(query: StreamingQuery) -> int:
+    """Return the number of the last batch that has ended; -1 before the first."""
+    progress = query.lastProgress
+    return -1 if progress is None else int(progress["batchId"])
 
 
 def totals(batches: list[Metrics]) -> dict[str, Any]:
@@ -146,4 +195,8 @@ def totals(batches: list[Metrics]) -> dict[str, Any]:
     sums = {
         name: sum(batch[name] for batch in batches) for name in ("rows", "accepted", "rejected", "late", "duplicates")
     }
-    return {"batches": len(batches), **sums}
+    broken = Counter[str]()
+    for batch in batches:
+        broken.update(batch["rules"])
+    quarantined = {"quarantined": sum(batch["quarantined"] for batch in batches), "rules": dict(broken)}
+    return {"batches": len(batches), **sums, **(quarantined if broken else {})}

@@ -21,6 +21,7 @@ from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.sql import SparkSession
 
 from pipeline.connector import connector_jars
+from pipeline.security import REDACTED_OPTIONS
 from pipeline.settings import Settings, is_local
 
 # For small jobs, which are mostly compilation: the quick compiler, and no code made per query.
@@ -110,6 +111,7 @@ def defaults(settings: Settings, master: str, *, is_submitted: bool) -> dict[str
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.stopTimeout": "30000",
+        "spark.sql.redaction.options.regex": REDACTED_OPTIONS,
     }
     if not is_submitted:
         everywhere |= QUIET

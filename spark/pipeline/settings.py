@@ -8,6 +8,8 @@ topic_partitions = 6            in the file of --config: at its top, or in the t
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import os
 import re
 import tomllib
@@ -16,18 +18,29 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from pipeline import source
 from pipeline.errors import SettingsError
+from pipeline.security import check as check_security
+from pipeline.security import java_config, librdkafka_config
 
 ENVIRONMENT_PREFIX = "PIPELINE_"
 EVENT_SCHEMA = (
     "event_id STRING, event_time TIMESTAMP, user_id STRING, kind STRING, product STRING, country STRING, amount DOUBLE"
 )
-JOBS = ("generate", "ingest", "silver", "aggregate", "store", "replay", "compacted", "report", "demo")
+JOBS = (
+    *("generate", "ingest", "silver", "aggregate", "store", "sessions", "route", "replay", "compacted", "report"),
+    *("flows", "new", "demo"),
+)
+RULE_KEYS = ("column", "min", "max", "in", "matches", "not_null")
 TABLE_NAME = re.compile(r"\w+")  # it is also part of a path
 OWN_TABLES = ("windows", "pipeline_offsets", "pipeline_progress")
 INTERVAL = re.compile(r"(\d+) (millisecond|second|minute|hour|day)s?")
 UNITS_S = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
+REALTIME = "realtime"  # also with the length of its batches: realtime 30 seconds
+SHORTEST_REALTIME_S = 5
 MOST_WATERMARK_S = 3650 * 86400
+READERS = "silver aggregate store sessions route"  # the jobs that run a stream of events
+STREAMS = f"{READERS} flows"
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -53,6 +66,10 @@ class Settings:
     client: dict[str, str] = field(
         default_factory=dict, metadata=about("a config of the driver's own (librdkafka) client")
     )
+    security: dict[str, str] = field(
+        default_factory=dict,
+        metadata=about("protocol, mechanism, username, password, ca_file, ... of all clients; ${NAME}: a variable"),
+    )
     connect_timeout_s: float = setting(10.0, "how long the brokers may take to answer the first request")
     data_dir: str = setting("pipeline-data", "where tables, checkpoints and the SQLite file go; any path of Hadoop's")
     master: str = setting("", "Spark's master; none: what spark-submit says, otherwise local[*]")
@@ -63,49 +80,66 @@ class Settings:
     shuffle_partitions: int = setting(4, "partitions of a shuffle")
 
     # Topics
-    bronze_topic: str = setting("events", "the raw events", "ingest silver aggregate store replay demo")
-    dead_letter_topic: str = setting("events.dead-letter", "records that don't parse", "silver demo")
+    bronze_topic: str = setting("events", "the raw events", f"ingest {READERS} replay demo")
+    dead_letter_topic: str = setting("events.dead-letter", "records that don't parse", "silver route demo")
     windows_topic: str = setting("events.windows", "results of the aggregation, compacted", "aggregate compacted demo")
-    metrics_topic: str = setting("", "metrics of every batch; none: not written", "silver aggregate store report")
-    create_topics: bool = setting(True, "whether topics that a job writes to are created", "ingest silver aggregate")
-    topic_partitions: int = setting(3, "partitions of topics that are created", "ingest silver aggregate replay")
+    metrics_topic: str = setting("", "metrics of every batch; none: not written", f"{STREAMS} report")
+    create_topics: bool = setting(
+        True, "whether topics that a job writes to are created", "ingest silver aggregate route"
+    )
+    topic_partitions: int = setting(3, "partitions of topics that are created", "ingest silver aggregate route replay")
 
     # What an event is
-    schema: str = setting(EVENT_SCHEMA, "columns of an event as DDL", "ingest silver aggregate store replay")
-    id_column: str = setting("event_id", "tells events apart: text, whole number or time", "silver aggregate replay")
-    time_column: str = setting("event_time", "when an event happened", "silver aggregate store replay")
+    schema: str = setting(EVENT_SCHEMA, "columns of an event as DDL", f"ingest {READERS} replay")
+    id_column: str = setting("event_id", "tells events apart: text, whole number or time", f"{READERS} replay")
+    time_column: str = setting("event_time", "when an event happened", f"{READERS} replay")
     date_column: str = setting("date", "what tables are partitioned by: the event's date", "silver replay")
     max_ahead: str = setting(
-        "1 day", "an event further ahead of its record's timestamp is refused", "silver aggregate store replay"
+        "1 day", "an event further ahead of its record's timestamp is refused", f"{READERS} replay"
     )
     max_behind: str = setting(
-        "18250 days", "an event further behind its record's timestamp is refused", "silver aggregate store replay"
+        "18250 days", "an event further behind its record's timestamp is refused", f"{READERS} replay"
     )
-    key_column: str = setting("user_id", "key of the records", "ingest")
+    key_column: str = setting("user_id", "key of the records; whose sessions they are", "ingest sessions")
     group_column: str = setting("country", "windows are counted per value of this column", "aggregate")
     value_column: str = setting("amount", "the number that windows add up", "aggregate")
 
+    # What is done with events on their way
+    transform: str = setting("", "a step of your own, package.module:function, DataFrame to DataFrame", STREAMS)
+    rules: dict[str, Any] = field(
+        default_factory=dict,
+        metadata=about("rules of quality by name: column, and min, max, in, matches or not_null", STREAMS),
+    )
+    flows: dict[str, Any] = field(
+        default_factory=dict, metadata=about("flows by name: job, and settings of the job", "flows")
+    )
+
     # Streams
     trigger: str = setting(
-        "available-now", "available-now, asap, or an interval: '5 seconds'", "silver aggregate store"
+        "available-now", "available-now, asap, an interval: '5 seconds', or for route realtime", STREAMS
     )
-    max_offsets_per_trigger: int = setting(100_000, "records of a batch at most, 0: no limit", "silver aggregate store")
+    max_offsets_per_trigger: int = setting(100_000, "records of a batch at most, 0: no limit", STREAMS)
     starting_offsets: str = setting(
-        "earliest", "where a first run begins", choices=("earliest", "latest"), jobs="silver aggregate store"
+        "earliest", "where a first run begins", choices=("earliest", "latest"), jobs=STREAMS
+    )
+    source: dict[str, str] = field(
+        default_factory=dict,
+        metadata=about("an option of Spark's Kafka source, such as minPartitions=12", f"{READERS} replay"),
     )
     watermark: str = setting(
         "1 day",
         "an event further behind the newest counts as late; ids are looked for as far around",
-        "silver aggregate",
+        "silver aggregate sessions",
     )
+    gap: str = setting("30 minutes", "the pause that ends a session", "sessions")
     window: str = setting("5 minutes", "length of a window", "aggregate")
-    fail_on_data_loss: bool = setting(True, "end when records are gone before they were read", "silver aggregate store")
+    fail_on_data_loss: bool = setting(True, "end when records are gone before they were read", STREAMS)
     isolation_level: str = setting(
-        "read_committed", "of readers", choices=("read_committed", "read_uncommitted"), jobs="silver aggregate store"
+        "read_committed", "of readers", choices=("read_committed", "read_uncommitted"), jobs=STREAMS
     )
-    group: str = setting("", "commit the offsets of every finished batch to this group", "silver aggregate store")
-    prometheus_file: str = setting("", "metrics for Prometheus' textfile collector", "silver aggregate store")
-    stop_timeout_s: float = setting(30.0, "how long a running batch may take after SIGTERM", "silver aggregate store")
+    group: str = setting("", "commit the offsets of every finished batch to this group", STREAMS)
+    prometheus_file: str = setting("", "metrics for Prometheus' textfile collector", STREAMS)
+    stop_timeout_s: float = setting(30.0, "how long a running batch may take after SIGTERM", STREAMS)
 
     # Single jobs
     input: str = setting("", "a file or folder", "ingest")
@@ -123,9 +157,9 @@ class Settings:
     to_offsets: str = setting("", "the same for the end, exclusive", "replay")
     from_timestamp: str = setting("", "ISO 8601, by the records' timestamps", "replay")
     to_timestamp: str = setting("", "ISO 8601, exclusive", "replay")
-    to_topic: str = setting("", "replay into this topic", "replay")
+    to_topic: str = setting("", "replay into this topic; where route's good records go", "replay route")
     to_path: str = setting("", "replay into this table of Parquet files; none: DATA_DIR/replay", "replay")
-    output: str = setting("", "the file to write", "generate report")
+    output: str = setting("", "the file to write, or the folder of a new project", "generate report new")
     events: int = setting(20_000, "how many events", "generate demo")
     seed: int = setting(7, "same seed, same events", "generate demo")
     users: int = setting(500, "how many users; few of them make most events", "generate demo")
@@ -144,6 +178,21 @@ class Settings:
             )
         path = self.path(name)
         return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
+
+    @property
+    def is_realtime(self) -> bool:
+        """Whether Spark's real-time mode is asked for."""
+        return self.trigger.startswith(REALTIME)
+
+    @property
+    def java_config(self) -> dict[str, str]:
+        """Configs of Spark's Kafka clients."""
+        return java_config(self.security) | self.kafka
+
+    @property
+    def client_config(self) -> dict[str, str]:
+        """Configs of the driver's own Kafka client."""
+        return librdkafka_config(self.security) | self.client
 
     @property
     def database_url(self) -> str:
@@ -166,8 +215,9 @@ def add_arguments(parser: argparse.ArgumentParser, job: str) -> None:
     parser.add_argument("--config", metavar="FILE", help="settings as TOML")
     for f in fields_of(job):
         option = "--" + f.name.replace("_", "-")
-        if TYPES[f.name] == dict[str, str]:
-            parser.add_argument(option, dest=f.name, action="append", metavar="KEY=VALUE", help=f.metadata["help"])
+        if get_origin(TYPES[f.name]) is dict:
+            words = "NAME=JSON" if TYPES[f.name] == dict[str, Any] else "KEY=VALUE"
+            parser.add_argument(option, dest=f.name, action="append", metavar=words, help=f.metadata["help"])
         else:
             default = f" [{f.default}]" if f.default not in ("", EVENT_SCHEMA) else ""
             parser.add_argument(option, dest=f.name, metavar="VALUE", help=f.metadata["help"] + default)
@@ -184,8 +234,15 @@ def load(
     if file_name:
         values.update(_from_file(Path(file_name), job))
     values.update(_from_environment(environment))
-    values.update({name: _convert(name, value, "--" + name.replace("_", "-")) for name, value in given.items()})
-    return _checked(Settings(**values))
+    values.update({name: converted(name, value, "--" + name.replace("_", "-")) for name, value in given.items()})
+    settings = checked(Settings(**values), environment)
+    require_trigger(job, settings)
+    return settings
+
+
+def require_trigger(job: str, settings: Settings) -> None:
+    if settings.is_realtime and job not in ("route", "flows"):
+        raise SettingsError(f"trigger is {settings.trigger!r}: real-time mode is for the job route alone")
 
 
 def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
@@ -193,7 +250,7 @@ def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     for f in fields(Settings):
         name = ENVIRONMENT_PREFIX + f.name.upper()
         if name in environment:
-            found[f.name] = _convert(f.name, environment[name], name)
+            found[f.name] = converted(f.name, environment[name], name)
     return found
 
 
@@ -204,21 +261,27 @@ def _from_file(path: Path, job: str) -> dict[str, Any]:
         raise SettingsError(f"the settings in {path} can't be read: {error.strerror}") from error
     except tomllib.TOMLDecodeError as error:
         raise SettingsError(f"{path} is not TOML: {error}") from error
-    tables = {name: value for name, value in content.items() if name in JOBS and isinstance(value, dict)}
+    tables = {
+        name: value for name, value in content.items() if name in JOBS and name not in TYPES and isinstance(value, dict)
+    }
     common = {name: value for name, value in content.items() if name not in tables}
     values = {}
-    for source in (common, tables.get(job, {})):
-        for name, value in source.items():
+    for given in (common, tables.get(job, {})):
+        for name, value in given.items():
             if name not in TYPES:
                 raise SettingsError(f"{path}: there is no setting {name}")
-            values[name] = _convert(name, value, f"{path}: {name}")
+            values[name] = converted(name, value, f"{path}: {name}")
     return values
 
 
-def _convert(name: str, value: Any, where: str) -> Any:
-    """Text or a value of TOML as the type of the setting; `where` is for the message."""
+def converted(name: str, value: Any, where: str) -> Any:
+    """Return text or a value of TOML as the type of the setting; `where` is for the message."""
+    if name not in TYPES:
+        raise SettingsError(f"{where}: there is no such setting")
     wanted = TYPES[name]
     try:
+        if wanted == dict[str, Any]:
+            return _tables(value)
         if get_origin(wanted) is dict:
             return _pairs(value)
         if wanted is bool:
@@ -227,8 +290,18 @@ def _convert(name: str, value: Any, where: str) -> Any:
             raise ValueError(f"not {wanted.__name__}")
         return wanted(value)
     except ValueError as error:
-        kind = "KEY=VALUE" if get_args(wanted) else wanted.__name__
+        kind = "NAME={...}" if wanted == dict[str, Any] else "KEY=VALUE" if get_args(wanted) else wanted.__name__
         raise SettingsError(f"{where}: {value!r} is not of the form {kind}") from error
+
+
+def _tables(value: Any) -> dict[str, Any]:
+    """Return tables by name; on the command line and in the environment they are JSON."""
+    found = json.loads(value) if isinstance(value, str) else value
+    if isinstance(value, list):
+        found = {name: json.loads(text) for name, _, text in (item.partition("=") for item in value)}
+    if not isinstance(found, dict) or not all(isinstance(item, dict) for item in found.values()):
+        raise ValueError(value)
+    return found
 
 
 def _truth(value: Any) -> bool:
@@ -247,7 +320,28 @@ def _pairs(value: Any) -> dict[str, str]:
     return dict(text.split("=", 1) for text in texts)
 
 
-def _checked(settings: Settings) -> Settings:
+VARIABLE = re.compile(r"\$\{(\w+)\}")
+
+
+def with_variables(text: str, where: str, environment: Mapping[str, str]) -> str:
+    """Return the text with `${NAME}` replaced by the variable: secrets stand in no file and on no command line."""
+
+    def value_of(match: re.Match[str]) -> str:
+        if match[1] not in environment:
+            raise SettingsError(f"{where} needs the variable {match[1]}, and the environment has none")
+        return environment[match[1]]
+
+    return VARIABLE.sub(value_of, text)
+
+
+def checked(settings: Settings, environment: Mapping[str, str]) -> Settings:
+    """Return the settings with the environment's secrets, once all of it can be used."""
+    security = {key: with_variables(value, f"security: {key}", environment) for key, value in settings.security.items()}
+    database = with_variables(settings.database, "database", environment)
+    settings = dataclasses.replace(settings, security=security, database=database)
+    check_security(security)
+    written = (settings.dead_letter_topic, settings.windows_topic, settings.metrics_topic)
+    source.check(settings.source, settings.bronze_topic, written)
     for f in fields(Settings):
         choices, value = f.metadata["choices"], getattr(settings, f.name)
         if choices and value not in choices:
@@ -258,9 +352,14 @@ def _checked(settings: Settings) -> Settings:
     for name in ("late_share", "broken_share", "duplicate_share"):
         if not 0 <= getattr(settings, name) < 1:
             raise SettingsError(f"{name} has to be at least 0 and below 1")
-    if settings.trigger not in ("available-now", "asap"):
-        _require_interval(settings.trigger, "trigger", "available-now, asap, or an interval like '5 seconds'")
-    for name in ("watermark", "window", "max_ahead", "max_behind"):
+    if settings.trigger not in ("available-now", "asap", REALTIME):
+        length = settings.trigger.removeprefix(f"{REALTIME} ")
+        _require_interval(length, "trigger", "available-now, asap, realtime, or an interval like '5 seconds'")
+        if settings.is_realtime and seconds_of(length) < SHORTEST_REALTIME_S:
+            raise SettingsError(
+                f"trigger is {settings.trigger!r}, and a batch of real-time mode takes 5 seconds at least"
+            )
+    for name in ("watermark", "window", "gap", "max_ahead", "max_behind"):
         _require_interval(getattr(settings, name), name, "an interval like '5 minutes'")
     if seconds_of(settings.watermark) > MOST_WATERMARK_S:
         raise SettingsError("watermark has to be at most 3650 days: ids are looked for as far around")
@@ -269,9 +368,27 @@ def _checked(settings: Settings) -> Settings:
     if settings.table.lower() in OWN_TABLES:
         raise SettingsError(f"table is {settings.table!r}, and {', '.join(OWN_TABLES)} are the pipeline's own")
     _require_different_topics(settings)
+    for name, rule in settings.rules.items():
+        _check_rule(name, rule)
     if settings.max_offsets_per_trigger < 0:
         raise SettingsError("max_offsets_per_trigger has to be at least 0")
     return settings
+
+
+def _check_rule(name: str, rule: Mapping[str, Any]) -> None:
+    for key in rule:
+        if key not in RULE_KEYS:
+            raise SettingsError(f"rule {name}: there is no {key}; there are {', '.join(RULE_KEYS)}")
+    if not isinstance(rule.get("column"), str) or len(rule) < 2:
+        raise SettingsError(f"rule {name} needs a column, and one at least of {', '.join(RULE_KEYS[1:])}")
+    if not isinstance(rule.get("in", []), list):
+        raise SettingsError(f"rule {name}: in has to be a list")
+    if not isinstance(rule.get("not_null", True), bool):
+        raise SettingsError(f"rule {name}: not_null has to be true or false")
+    try:
+        re.compile(rule.get("matches", ""))
+    except (re.error, TypeError) as error:
+        raise SettingsError(f"rule {name}: matches is no regular expression: {error}") from error
 
 
 def _require_different_topics(settings: Settings) -> None:

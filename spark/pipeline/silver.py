@@ -11,12 +11,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipeline import checkpoints, events, letters, topics
+from pipeline import checkpoints, events, letters, rules, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
 from pipeline.ledger import BATCH, Ledger, LedgerNames
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
+from pipeline.steps import Steps
 
 JOB = "silver"
 
@@ -52,7 +53,9 @@ class Silver:
         try:
             found = batch.where(F.col(events.REASON).isNull()).select(*self._columns, "_timestamp", *events.ORIGIN)
             added = self.ledger.add(found, batch_id)
-            rejected = batch.where(F.col(events.REASON).isNotNull())
+            if self._settings.rules:
+                rules.quarantine(self._context, batch, batch_id, is_first=self._first)
+            rejected = batch.where(F.col(events.REASON).isNotNull() & ~rules.breaks_rules())
             if not rejected.isEmpty():
                 self._write_dead_letters(rejected)
         finally:
@@ -87,8 +90,9 @@ def check_table(context: Context, schema: StructType) -> None:
 def run(context: Context) -> dict[str, Any]:
     settings = context.settings
     schema = events.event_schema(context.spark, settings)
-    events.require_free(schema, [settings.date_column, BATCH], "the table is partitioned by (see date_column)")
-    check_table(context, schema)
+    steps = Steps(context, schema)
+    events.require_free(steps.schema, [settings.date_column, BATCH], "the table is partitioned by (see date_column)")
+    check_table(context, steps.schema)
     checkpoint = settings.path(f"checkpoints/{JOB}")
     claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
     checkpoints.check_output(context, claim.id, table_path(settings))
@@ -98,9 +102,9 @@ def run(context: Context) -> dict[str, Any]:
     checkpoints.take_output(context, claim.id, table_path(settings))
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     frame = events.observe_read(events.parse(records, schema, settings), schema)
-    process = Silver(context, schema, letter_limit)
+    process = Silver(context, steps.schema, letter_limit)
     try:
-        batches = run_stream(context, JOB, frame, process, checkpoint, output=table_path(settings))
+        batches = run_stream(context, JOB, frame, process, checkpoint, output=table_path(settings), steps=steps)
     finally:
         process.ledger.close()
     return {**totals(batches), "table": table_path(settings), "batches_metrics": batches}

@@ -19,6 +19,7 @@ from pipeline.database import SQLITE, Database, open_database
 from pipeline.offsets import JOB, STRATEGIES, Strategy, begin, ensure_tables, require_same_topic, store_offsets
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
+from pipeline.steps import Steps
 
 SOURCE = ["source_topic", "source_partition", "source_offset"]
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
@@ -84,7 +85,8 @@ class Writer:
 def run(context: Context) -> dict[str, Any]:
     settings = context.settings
     schema = events.event_schema(context.spark, settings)
-    events.require_free(schema, SOURCE, "the table has for the record's place")
+    steps = Steps(context, schema)
+    events.require_free(steps.schema, SOURCE, "the table has for the record's place")
     STRATEGIES[settings.offsets].check(context)
     database = open_database(settings.database_url)
     try:
@@ -92,12 +94,12 @@ def run(context: Context) -> dict[str, Any]:
         topic_id = context.kafka.remember(settings.bronze_topic)
         require_same_topic(database, settings.table, settings.bronze_topic, topic_id)
         strategy = STRATEGIES[settings.offsets](context, database)
-        ensure_event_tables(database, settings.table, schema)
+        ensure_event_tables(database, settings.table, steps.schema)
         starting = begin(context, database, strategy, topic_id)
         records = topics.read_stream(context.spark, settings, settings.bronze_topic, starting)
         frame = events.observe_read(events.parse(records, schema, settings), schema)
-        writer = Writer(context, database, strategy, schema, topic_id)
-        batches = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table)
+        writer = Writer(context, database, strategy, steps.schema, topic_id)
+        batches = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table, steps=steps)
     finally:
         database.close()
     return {**totals(batches), "table": settings.table, "offsets": settings.offsets, "batches_metrics": batches}

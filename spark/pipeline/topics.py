@@ -10,11 +10,16 @@ from collections.abc import Mapping
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline import source
 from pipeline.kafka import Kafka
 from pipeline.settings import Settings
 
 ID_HEADER = "pipeline-id"
 HEADERS = "array<struct<key: string, value: binary>>"
+RECORD = (
+    "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT, timestamp TIMESTAMP, timestampType INT, "
+    f"headers {HEADERS}"
+)
 EARLIEST = -2
 # Kafka's admin client, which Spark asks for offsets, sticks to a leader that has died until its call is over: 60 s by
 # default. Here a call is over after 15 s, and is repeated for as long as before: 12 times and not 3.
@@ -22,16 +27,15 @@ FAILOVER_TIMEOUTS = ("request.timeout.ms", "default.api.timeout.ms")
 FAILOVER = {"fetchOffset.numRetries": "12", **{f"kafka.{name}": "15000" for name in FAILOVER_TIMEOUTS}}
 
 
-def _options(settings: Settings, topic: str) -> dict[str, str]:
+def _options(settings: Settings) -> dict[str, str]:
     return {
         "kafka.bootstrap.servers": settings.bootstrap_servers,
-        "subscribe": topic,
         "failOnDataLoss": str(settings.fail_on_data_loss).lower(),
         "kafka.isolation.level": settings.isolation_level,
         "groupIdPrefix": "pipeline",
         "includeHeaders": "true",
         **({} if settings.kafka.keys() & FAILOVER_TIMEOUTS else FAILOVER),
-        **{f"kafka.{key}": value for key, value in settings.kafka.items()},
+        **{f"kafka.{key}": value for key, value in settings.java_config.items()},
     }
 
 
@@ -39,12 +43,7 @@ def read_stream(
     spark: SparkSession, settings: Settings, topic: str, starting: Mapping[int, int] | None = None
 ) -> DataFrame:
     """`starting` are offsets by partition, and wins over the setting; a checkpoint wins over both."""
-    options = _options(settings, topic)
-    options["startingOffsets"] = (
-        settings.starting_offsets
-        if starting is None
-        else json.dumps({topic: {str(partition): offset for partition, offset in starting.items()}})
-    )
+    options = _options(settings) | source.stream_options(settings.source, topic, settings.starting_offsets, starting)
     if settings.max_offsets_per_trigger:
         options["maxOffsetsPerTrigger"] = str(settings.max_offsets_per_trigger)
     return spark.readStream.format("kafka").options(**options).load()
@@ -54,9 +53,14 @@ def read_range(spark: SparkSession, settings: Settings, topic: str, ranges: Mapp
     """A batch of exactly these offsets, the ends exclusive."""
     first = {str(partition): begin for partition, (begin, _) in ranges.items()}
     ends = {str(partition): end for partition, (_, end) in ranges.items()}
-    options = _options(settings, topic)
+    options = _options(settings) | source.read_options(settings.source) | {"subscribe": topic}
     options |= {"startingOffsets": json.dumps({topic: first}), "endingOffsets": json.dumps({topic: ends})}
     return spark.read.format("kafka").options(**options).load()
+
+
+def no_records(spark: SparkSession) -> DataFrame:
+    """Return a frame with the columns of a topic, and without rows."""
+    return spark.createDataFrame([], RECORD)
 
 
 def header(name: str, value: Column) -> Column:
@@ -72,15 +76,16 @@ def with_headers(present: Column, own: list[Column]) -> Column:
     return F.concat(F.coalesce(present, F.array().cast(HEADERS)), F.array(*own))
 
 
+def sink_options(settings: Settings) -> dict[str, str]:
+    """Return what every sink needs."""
+    clients = {f"kafka.{key}": value for key, value in settings.java_config.items()}
+    return {"kafka.bootstrap.servers": settings.bootstrap_servers, **clients}
+
+
 def append(frame: DataFrame, settings: Settings, topic: str) -> None:
     """Write `key`, `value` and, if there are any, `headers`."""
-    options = {
-        "kafka.bootstrap.servers": settings.bootstrap_servers,
-        "topic": topic,
-        "includeHeaders": str("headers" in frame.columns).lower(),
-        **{f"kafka.{key}": value for key, value in settings.kafka.items()},
-    }
-    frame.write.format("kafka").options(**options).save()
+    own = {"topic": topic, "includeHeaders": str("headers" in frame.columns).lower()}
+    frame.write.format("kafka").options(**sink_options(settings), **own).save()
 
 
 def with_id_header(frame: DataFrame, id_column: str) -> DataFrame:

@@ -77,7 +77,7 @@ def test_brokers_that_refuse() -> None:
         (
             ["silver", "--trigger", "at times"],
             2,
-            "trigger is 'at times', and can be available-now, asap, or an interval",
+            "trigger is 'at times', and can be available-now, asap, realtime, or an interval",
         ),
         (["silver", "--watermark", "late"], 2, "watermark is 'late', and can be an interval like '5 minutes'"),
         (["store", "--starting-offsets", "middle"], 2, "starting_offsets is 'middle', and can be earliest, latest"),

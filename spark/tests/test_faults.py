@@ -141,9 +141,9 @@ def test_a_topic_that_was_made_anew(
 
 def test_a_call_to_a_dead_leader_ends_soon(settings: Settings) -> None:
     """Kafka's clients refuse one of the two limits without the other, so a limit of the person's replaces both."""
-    ours = topics._options(settings, "orders")
+    ours = topics._options(settings)
     assert {ours["kafka.request.timeout.ms"], ours["kafka.default.api.timeout.ms"]} == {"15000"}
-    theirs = topics._options(dataclasses.replace(settings, kafka={"request.timeout.ms": "40000"}), "orders")
+    theirs = topics._options(dataclasses.replace(settings, kafka={"request.timeout.ms": "40000"}))
     assert (theirs["kafka.request.timeout.ms"], "kafka.default.api.timeout.ms" in theirs) == ("40000", False)
     assert "fetchOffset.numRetries" not in theirs
 

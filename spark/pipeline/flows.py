@@ -1,0 +1,143 @@
+"""Many flows in one driver. Rule: a flow is a job with settings of its own, and what it would do alone it does here.
+One session serves all of them. When one fails, the others end after their batch, and the run ends with its words.
+
+[flows.orders]                      # in the settings file
+job = "silver"
+bronze_topic = "orders"
+schema = "order_id STRING, at TIMESTAMP, amount DOUBLE"
+[flows.orders.rules.amount]
+column = "amount"
+min = 0
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import os
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import ModuleType
+from typing import Any
+
+from pyspark import inheritable_thread_target
+
+from pipeline.context import Context
+from pipeline.errors import PipelineError, SettingsError
+from pipeline.kafka import Kafka
+from pipeline.settings import Settings, checked, converted, require_trigger
+
+JOBS = ("silver", "aggregate", "store", "sessions", "route")
+NAME = re.compile(r"\w[\w.-]*")  # a folder of data_dir, too
+
+
+@dataclasses.dataclass(frozen=True)
+class Flow:
+    """A job that the file names, with its settings."""
+
+    name: str
+    job: str
+    settings: Settings
+
+    @property
+    def module(self) -> ModuleType:
+        return importlib.import_module(f"pipeline.{self.job}")
+
+
+def flows_of(settings: Settings) -> list[Flow]:
+    """Return the flows of the settings.
+
+    A flow has the settings of the file's top, and its own. What two flows must not share is named after the flow or
+    its topic where nothing is said: the folder, the table, the topics of dead letters and windows.
+
+    Raises:
+        SettingsError: there are none, or one has a name, a job or a setting that can't be.
+    """
+    if not settings.flows:
+        raise SettingsError("there are no flows: the settings file has them as tables, [flows.NAME]")
+    return [_flow(name, dict(table), settings) for name, table in settings.flows.items()]
+
+
+def _flow(name: str, table: dict[str, Any], settings: Settings) -> Flow:
+    job = table.pop("job", "silver")
+    if not NAME.fullmatch(name):
+        raise SettingsError(f"flow {name!r}: a name has letters, digits, dots, dashes and underscores")
+    if job not in JOBS:
+        raise SettingsError(f"flow {name}: job is {job!r}, and can be {', '.join(JOBS)}")
+    own = {key: converted(key, value, f"flow {name}: {key}") for key, value in table.items()}
+    topic = own.get("bronze_topic", settings.bronze_topic)
+    defaults = {
+        "data_dir": settings.path(name),
+        "dead_letter_topic": f"{topic}.dead-letter",
+        "windows_topic": f"{topic}.windows",
+        "table": re.sub(r"\W", "_", name),
+    }
+    try:
+        changed = dataclasses.replace(settings, flows={}, **(defaults | own))
+        changed = checked(changed, os.environ)
+        require_trigger(job, changed)
+        return Flow(name, job, changed)
+    except SettingsError as error:
+        raise SettingsError(f"flow {name}: {error}") from error
+
+
+def check(settings: Settings) -> None:
+    for flow in flows_of(settings):
+        for name in ("check", "reads"):
+            if hasattr(flow.module, name):
+                getattr(flow.module, name)(flow.settings)
+    _require_places_of_their_own(flows_of(settings))
+
+
+def _require_places_of_their_own(flows: list[Flow]) -> None:
+    taken: dict[str, str] = {}
+    for flow in flows:
+        place = f"{flow.job} in {flow.settings.data_dir}"
+        if flow.job == "store":
+            place = f"table {flow.settings.table} of {flow.settings.database_url}"
+        if place in taken:
+            raise SettingsError(f"flows {taken[place]} and {flow.name} are both {place}")
+        taken[place] = flow.name
+
+
+def reads(settings: Settings) -> Iterator[str]:
+    for flow in flows_of(settings):
+        if "subscribePattern" not in flow.settings.source:
+            yield from flow.module.reads(flow.settings)
+
+
+def writes(settings: Settings) -> Iterator[str]:
+    for flow in flows_of(settings):
+        if hasattr(flow.module, "writes"):
+            yield from flow.module.writes(flow.settings)
+
+
+def run(context: Context) -> dict[str, Any]:
+    flows = flows_of(context.settings)
+    stop = threading.Event()  # of the flows: that of the run, or set by the first that fails
+    failed: list[tuple[str, BaseException]] = []
+
+    def run_flow(flow: Flow) -> dict[str, Any]:
+        try:
+            summary: dict[str, Any] = flow.module.run(Context(context.spark, flow.settings, Kafka(flow.settings), stop))
+        except BaseException as error:
+            failed.append((flow.name, error))
+            stop.set()
+            raise
+        return {"job": flow.job} | {key: value for key, value in summary.items() if key != "batches_metrics"}
+
+    with ThreadPoolExecutor(len(flows), "flow") as threads:
+        target = inheritable_thread_target(context.spark)(run_flow)
+        running = {flow.name: threads.submit(target, flow) for flow in flows}
+        while not all(future.done() for future in running.values()):
+            if context.stop.wait(0.1):
+                stop.set()
+                break
+    if failed:
+        name, error = failed[0]
+        if isinstance(error, PipelineError):
+            raise type(error)(f"flow {name}: {error}") from error
+        raise error
+    return {"flows": {name: future.result() for name, future in running.items()}}

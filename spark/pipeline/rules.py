@@ -1,0 +1,108 @@
+"""Rules of quality. Rule: an event that breaks rules is refused with the names of all of them, counted for each, and
+kept: by silver in the table `quarantine`, by store in the table of refused records, by route as a dead letter.
+
+A rule is about one column. Only `not_null` minds that the value is missing: `{column = "amount", min = 0}` is kept by
+an event without an amount.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from pipeline.context import Context
+from pipeline.errors import SchemaError
+from pipeline.events import ORIGIN, REASON, as_text
+from pipeline.files import Files
+from pipeline.settings import Settings
+
+BREAKS = "breaks the rules: "  # begins the reason of an event that is no broken record
+SEPARATOR = ", "
+
+
+def quarantine_path(settings: Settings) -> str:
+    return settings.path("quarantine")
+
+
+def require_columns(rules: Mapping[str, Mapping[str, Any]], schema: StructType) -> None:
+    """Refuse rules about columns that no event has.
+
+    Raises:
+        SchemaError: a rule names such a column.
+    """
+    for name, rule in rules.items():
+        if rule["column"] not in schema.names:
+            raise SchemaError(f"rule {name}: there is no column {rule['column']}; there are {', '.join(schema.names)}")
+
+
+def is_broken(rule: Mapping[str, Any]) -> Column:
+    """Return whether an event breaks the rule; never null."""
+    value = F.col(f"`{rule['column']}`")
+    checks = []
+    if "min" in rule:
+        checks.append(value < F.lit(rule["min"]))
+    if "max" in rule:
+        checks.append(value > F.lit(rule["max"]))
+    if "in" in rule:
+        checks.append(~value.isin(list(rule["in"])))
+    if "matches" in rule:
+        checks.append(~value.cast("string").rlike(rf"\A(?:{rule['matches']})\z"))
+    if rule.get("not_null"):
+        checks.append(value.isNull())
+    broken = F.lit(False)
+    for check in checks:
+        broken = broken | F.coalesce(check, F.lit(False))
+    return broken
+
+
+def judged(frame: DataFrame, rules: Mapping[str, Mapping[str, Any]]) -> DataFrame:
+    """Return the frame with a reason for every event that breaks rules."""
+    if not rules:
+        return frame
+    names = F.array(*(F.when(is_broken(rule), F.lit(name)) for name, rule in rules.items()))
+    broken = F.array_compact(names)
+    words = F.when(F.size(broken) > 0, F.concat(F.lit(BREAKS), F.array_join(broken, SEPARATOR)))
+    return frame.withColumn(REASON, F.coalesce(F.col(REASON), words))
+
+
+def breaks_rules() -> Column:
+    return F.coalesce(F.col(REASON).startswith(BREAKS), F.lit(False))
+
+
+def counts(frame: DataFrame, rules: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return how many events broke rules, and how many broke each."""
+    names = list(rules)
+    broken = [F.count(F.when(breaks_rules() & is_broken(rules[name]), 1)) for name in names]
+    row = frame.agg(F.count(F.when(breaks_rules(), 1)), *broken).collect()[0]
+    return {"quarantined": row[0], "rules": dict(zip(names, row[1:], strict=True))}
+
+
+def quarantine(context: Context, batch: DataFrame, batch_id: int, *, is_first: bool) -> None:
+    """Write the events of the batch that break rules, in the place of what an earlier attempt wrote.
+
+    Args:
+        context: of the job.
+        batch: judged events.
+        batch_id: the number of the batch in its checkpoint; a folder of the table.
+        is_first: whether the batch is the first of a run, and so may have been begun before.
+    """
+    files, table = Files(context.spark), quarantine_path(context.settings)
+    path, unfinished = f"{table}/batch={batch_id}", f"{table}/_unfinished"
+    if is_first:
+        files.recover_folder(path)
+    broken = batch.where(breaks_rules())
+    if broken.isEmpty():
+        if is_first:  # rules may have changed since the earlier attempt
+            files.delete(path)
+        return
+    names = F.split(F.substring(REASON, len(BREAKS) + 1, 2**31 - 1), re.escape(SEPARATOR))
+    columns = [name for name in batch.columns if not name.startswith("_")]
+    rows = broken.select(names.alias("rules"), *columns, as_text("_value").alias("value"), "_timestamp", *ORIGIN)
+    files.delete(unfinished)
+    rows.write.parquet(unfinished)
+    files.replace_folder(unfinished, path)

@@ -1,0 +1,85 @@
+"""Sessions: what a user did without a long pause. Rule: a session is written once, when it is over for certain, and a
+batch that is repeated writes the same sessions in the place of its own earlier ones.
+
+A session ends `--gap` after its last event, and is over when the watermark has passed its end. The open sessions, and
+the ids of events, are Spark's state, in the checkpoint. An event further behind than `--watermark` comes too late for
+its session: it is counted as `late`, and silver has it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from pipeline import checkpoints, events, topics
+from pipeline.context import Context
+from pipeline.errors import SchemaError
+from pipeline.files import Files
+from pipeline.runner import run_stream, totals
+from pipeline.settings import Settings
+
+JOB = "sessions"
+
+
+def reads(settings: Settings) -> list[str]:
+    return [settings.bronze_topic]
+
+
+def table_path(settings: Settings) -> str:
+    return settings.path(JOB)
+
+
+def sessions(accepted: DataFrame, settings: Settings) -> DataFrame:
+    """Return a row for each session of each key: start, end, number of events, time of the last."""
+    once = accepted.withWatermark(settings.time_column, settings.watermark)
+    once = once.dropDuplicatesWithinWatermark([settings.id_column])
+    span = F.session_window(settings.time_column, settings.gap).alias("session")
+    found = once.groupBy(span, F.col(settings.key_column)).agg(
+        F.count(F.lit(1)).alias("events"), F.max(settings.time_column).alias("last_event")
+    )
+    times = [F.col("session.start").alias("session_start"), F.col("session.end").alias("session_end")]
+    return found.select(settings.key_column, *times, "last_event", "events")
+
+
+class Writer:
+    """The step that writes the sessions of a batch as one folder of the table."""
+
+    def __init__(self, context: Context) -> None:
+        self._kafka, self._files = context.kafka, Files(context.spark)
+        self._table = table_path(context.settings)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> dict[str, Any]:
+        path, unfinished = f"{self._table}/batch={batch_id}", f"{self._table}/_unfinished"
+        self._files.recover_folder(path)
+        batch = batch.persist()
+        try:
+            count = batch.count()
+            if count:
+                self._files.delete(unfinished)
+                batch.coalesce(1).write.parquet(unfinished)
+                self._kafka.require_same_topics()
+                self._files.replace_folder(unfinished, path)
+        finally:
+            batch.unpersist()
+        return {"sessions": count}
+
+
+def run(context: Context) -> dict[str, Any]:
+    settings = context.settings
+    schema = events.event_schema(context.spark, settings)
+    if settings.key_column not in schema.names:
+        raise SchemaError(f"schema has no column {settings.key_column}, which key_column names")
+    checkpoint = settings.path(f"checkpoints/{JOB}")
+    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
+    checkpoints.check_output(context, claim.id, table_path(settings))
+    claim.take()
+    checkpoints.take_output(context, claim.id, table_path(settings))
+    records = topics.read_stream(context.spark, settings, settings.bronze_topic)
+    parsed = events.observe_read(events.parse(records, schema, settings), schema)
+    accepted = parsed.where(F.col(events.REASON).isNull()).select(*schema.names)
+    frame, process = sessions(accepted, settings), Writer(context)
+    batches = run_stream(context, JOB, frame, process, checkpoint, output=table_path(settings))
+    written = {"sessions": sum(batch["sessions"] for batch in batches), "table": table_path(settings)}
+    return {**totals(batches), **written, "batches_metrics": batches}
