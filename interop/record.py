@@ -103,6 +103,7 @@ RECORDINGS: dict[str, Recording] = {
     "next": module("interop.next_release"),
     "requests": lambda: python("tests/broker/api/recorder/record.py", kafka_jars()),
     "produced": module("tests.broker.produced.record"),
+    "next-produced": module("tests.broker.produced.record", NEXT_VERSION, "answers_next.json"),
     "controller": module("tests.cluster.recorder.record"),
     "names": module("tests.security.tls.record_names"),
     "groups": scenarios("groups", groups.CONFIG),

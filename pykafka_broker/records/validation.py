@@ -54,10 +54,11 @@ class RecordLimits(NamedTuple):
     append_time: bool  # records get the log's append time
     key_required: bool
     max_record_bytes: int = ANY_SIZE  # of a record that is decompressed, without its length
+    is_measured: bool = False  # a decompressed record whose length makes no sense is refused, as since Kafka 4.4
 
     @property
     def takes_any_size(self) -> bool:
-        return self.max_record_bytes >= ANY_SIZE
+        return self.max_record_bytes >= ANY_SIZE and not self.is_measured
 
     def allow(self, timestamp: int) -> bool:
         """Return whether a timestamp is allowed, in the int64 arithmetic of Java."""
@@ -121,7 +122,7 @@ class RecordCheck:
         header, keyed = self._header, self._limits.key_required
         high = NEVER
         looks, read = _LOOKS_A_STEP, 0
-        each = header.codec != NONE and not self._limits.takes_any_size  # the size of each record counts
+        each = header.codec != NONE and self._limits.max_record_bytes < ANY_SIZE  # also the size of each common record
         while self._index < self._end:
             if not each:
                 self._position, self._index, high, looks = pass_common(
@@ -184,7 +185,7 @@ class RecordCheck:
             if plain:
                 raise CorruptBatch(str(error)) from None
             raise
-        if size > self._limits.max_record_bytes and not self._limits.takes_any_size and not plain:
+        if not plain and not self._limits.takes_any_size and not 0 <= size <= self._limits.max_record_bytes:
             raise InvalidRecord(f"record {self._index} has {size} bytes, more than max.decompressed.message.bytes")
         if self._in_full and not 0 <= size <= len(self.data) - start:
             if size >= _NO_ROOM and not plain:

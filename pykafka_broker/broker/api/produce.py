@@ -215,6 +215,7 @@ class Production:
                     target.partition.log.config,
                     wall,
                     validate=self._services.own.validate_records,
+                    is_measured=self._services.config.is_of_4_4,
                 )
                 answer = PartitionProduceResponse(data.index)
                 if isinstance(checked, Prepared):

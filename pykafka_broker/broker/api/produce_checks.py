@@ -87,11 +87,18 @@ def read_batch(records: Buffer | None, version: int) -> tuple[Buffer, BatchHeade
 
 
 def check_batch(
-    records: Buffer, header: BatchHeader | None, config: TopicConfig, now: int, *, validate: bool = True
+    records: Buffer,
+    header: BatchHeader | None,
+    config: TopicConfig,
+    now: int,
+    *,
+    validate: bool = True,
+    is_measured: bool = False,
 ) -> Prepared | BatchCheck | MessageSetCheck:
     """Check a batch or a message set for a topic; return the batch to append, or a check in steps.
 
-    validate: False leaves out checks of records that the topic does not ask for. Raises ApiError as Kafka does.
+    validate: False leaves out checks of records that the topic does not ask for. is_measured: lengths of decompressed
+    records have to make sense. Raises ApiError as Kafka does.
     """
     try:
         limits = RecordLimits(
@@ -101,6 +108,7 @@ def check_batch(
             config.message_timestamp_type == "LogAppendTime",
             "compact" in config.cleanup_policy,
             config.max_decompressed_message_bytes,
+            is_measured,
         )
         if header is None:
             return MessageSetCheck(records, config, limits)
