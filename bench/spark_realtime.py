@@ -19,7 +19,7 @@ from pipeline.kafka import Kafka
 from pipeline.settings import Settings
 
 RECORDS, UNCOUNTED = 200, 40
-PATIENCE_S = 60
+PATIENCE_S = 180  # a cold JVM on a busy machine takes a minute to its first record
 EVENT = '{{"event_id": "{}", "event_time": "2024-05-01T00:00:00Z", "user_id": "u", "country": "de", "amount": 1.5}}'
 
 

@@ -192,13 +192,17 @@ class ByStore(_WithoutCheckpoint):
 def begin(context: Context, database: Database, strategy: Strategy, topic_id: str) -> Offsets | None:
     """Where a run begins, None for the start of the topic.
 
-    What `latest` means is settled by the first run, for every partition: a later one that asked again would leave out
-    what came in between.
+    What `latest`, or a time, means is settled by the first run, for every partition: a later one that asked again
+    would leave out what came in between.
     """
     settings, topic = context.settings, context.settings.bronze_topic
+    time_ms = settings.source.get("startingTimestamp")
     known = strategy.starting()
-    if known is None and settings.starting_offsets == "latest":
-        known = {partition: end for partition, (_, end) in context.kafka.ranges(topic).items()}
+    if known is None and (time_ms or settings.starting_offsets == "latest"):
+        if time_ms:
+            known = context.kafka.offsets_at(topic, int(time_ms))
+        else:
+            known = {partition: end for partition, (_, end) in context.kafka.ranges(topic).items()}
         strategy.after_commit(known)
         with database.transaction():
             store_offsets(database, settings.table, topic, topic_id, known)

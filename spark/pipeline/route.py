@@ -79,7 +79,7 @@ def run(context: Context) -> dict[str, Any]:
     rules.require_columns(settings.rules, schema)
     if settings.is_realtime:
         require_cores(context)
-        settings = dataclasses.replace(settings, max_offsets_per_trigger=0)  # with a limit, no record ever comes
+        settings = dataclasses.replace(settings, max_offsets_per_trigger=0)  # Spark refuses a limit there
     checkpoint = settings.path(f"checkpoints/{JOB}")
     claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
     for topic in writes(settings):

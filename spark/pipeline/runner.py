@@ -23,6 +23,7 @@ from pipeline.errors import (
     PipelineError,
     SchemaError,
     SettingsError,
+    StoreError,
     UnknownTopic,
 )
 from pipeline.listener import Metrics, MetricsListener
@@ -44,6 +45,8 @@ MEANINGS: list[tuple[str, type[PipelineError], str]] = [
         DataLoss,
         RECORDS_ARE_GONE,
     ),
+    (r"psycopg\.\w", StoreError, "the database refused what a task copied"),
+    (r"No module named 'psycopg'", StoreError, "store needs the package psycopg on every executor, too"),
     (r"RecordTooLarge", JobFailed, "a record is larger than the topic or the producer takes (kafka: max.request.size)"),
     (r"MALFORMED_RECORD|Malformed records|CSV header does not conform", SchemaError, "a file is not of the schema"),
     (r"UnknownTopicOrPartition|UNKNOWN_TOPIC", UnknownTopic, "a topic of the job is gone"),

@@ -11,6 +11,7 @@ import argparse
 import os
 import re
 import shlex
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,8 @@ def build_session(settings: Settings, name: str) -> SparkSession:
     ours = {
         key: value for key, value in defaults(settings, master, is_submitted=is_submitted).items() if key not in given
     }
+    if master.startswith("local"):  # tasks that run Python run this one: PySpark alone takes any python3 of the path
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     for key, value in (ours | settings.spark | connector_setting(settings, given, is_submitted=is_submitted)).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

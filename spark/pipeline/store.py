@@ -1,27 +1,31 @@
 """A topic into a database, exactly once. Rule: the rows of a batch and the offsets that they reach are one transaction,
 so however the job ends, the table and its offsets tell the same story.
 
-A batch passes through the driver (a database has one writer per transaction), so `max_offsets_per_trigger` is also its
-limit of memory.
+PostgreSQL's rows are copied by the tasks that read them, into a table that the driver's transaction moves (see
+`staging.py`). A SQLite file is the driver's alone: rows pass through it, a partition at a time.
 """
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType, TimestampType
 
-from pipeline import events, topics
+from pipeline import events, source, topics
 from pipeline.context import Context
-from pipeline.database import SQLITE, Database, open_database
+from pipeline.database import POSTGRESQL, SQLITE, Database, open_database
+from pipeline.errors import SettingsError
 from pipeline.offsets import JOB, STRATEGIES, Strategy, begin, ensure_tables, require_same_topic, store_offsets
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
+from pipeline.staging import Staging
 from pipeline.steps import Steps
 
 SOURCE = ["source_topic", "source_partition", "source_offset"]
+ROWS_AT_ONCE = 10_000
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
 
 
@@ -29,16 +33,33 @@ def reads(settings: Settings) -> list[str]:
     return [settings.bronze_topic]
 
 
+def check(settings: Settings) -> None:
+    """Refuse sources whose beginning the table of offsets could not settle."""
+    for name in ("subscribePattern", *source.STARTING):
+        if name in settings.source and name != "startingTimestamp":
+            raise SettingsError(f"source: store knows its offsets by topic and partition, and can't take {name}")
+
+
 def rejected_table(table: str) -> str:
     return f"{table}_rejected"
 
 
-def ensure_event_tables(database: Database, table: str, schema: StructType) -> None:
+def source_kinds(database: Database) -> dict[str, str]:
     integer = "INTEGER" if database.dialect == SQLITE else "BIGINT"
-    source = dict(zip(SOURCE, ("TEXT", integer, integer), strict=True))
-    event = {field.name: database.type_of(field.dataType) for field in schema.fields}
-    database.ensure_table(table, source | event, SOURCE)
-    database.ensure_table(rejected_table(table), source | {"reason": "TEXT", "value": "TEXT"}, SOURCE)
+    return dict(zip(SOURCE, ("TEXT", integer, integer), strict=True))
+
+
+def rejected_kinds(database: Database) -> dict[str, str]:
+    return source_kinds(database) | {"reason": "TEXT", "value": "TEXT"}
+
+
+def event_kinds(database: Database, schema: StructType) -> dict[str, str]:
+    return {field.name: database.type_of(field.dataType) for field in schema.fields}
+
+
+def ensure_event_tables(database: Database, table: str, schema: StructType) -> None:
+    database.ensure_table(table, source_kinds(database) | event_kinds(database, schema), SOURCE)
+    database.ensure_table(rejected_table(table), rejected_kinds(database), SOURCE)
 
 
 class Writer:
@@ -47,23 +68,29 @@ class Writer:
     def __init__(
         self, context: Context, database: Database, strategy: Strategy, schema: StructType, topic_id: str
     ) -> None:
+        settings = context.settings
         self._kafka, self._topic_id = context.kafka, topic_id
-        self._table, self._topic = context.settings.table, context.settings.bronze_topic
+        self._table, self._topic = settings.table, settings.bronze_topic
         self._database, self._strategy, self._schema = database, strategy, schema
         self._names = [field.name for field in schema.fields]
+        self._staging: Staging | None = None
+        if database.dialect == POSTGRESQL:
+            kinds = {**rejected_kinds(database), **event_kinds(database, schema)}
+            self._staging = Staging(database, settings.database_url, settings.table, kinds, SOURCE)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
         if self._strategy.is_done(batch_id):
             return
-        rows = batch.select(*events.ORIGIN, events.REASON, events.as_text("_value"), *self._columns()).collect()
-        offsets: dict[int, int] = {}
-        for row in rows:
-            offsets[row[1]] = max(offsets.get(row[1], 0), row[2] + 1)
-        self._kafka.require_same_topics()
+        rows = batch.select(*events.ORIGIN, events.REASON, events.as_text("_value"), *self._columns())
+        if self._staging is not None:
+            self._staging.load(rows)
         with self._database.transaction():
-            self._insert(rows)
+            offsets = self._insert(rows)
+            self._kafka.require_same_topics()
             store_offsets(self._database, self._table, self._topic, self._topic_id, offsets)
             self._strategy.in_transaction(batch_id)
+        if self._staging is not None:
+            self._staging.drop()
         self._strategy.after_commit(offsets)
 
     def _columns(self) -> list[Any]:
@@ -74,12 +101,24 @@ class Writer:
             for field in self._schema.fields
         ]
 
-    def _insert(self, rows: list[Row]) -> None:
-        accepted = [(*row[:3], *row[5:]) for row in rows if row[3] is None]
-        rejected = [tuple(row[:5]) for row in rows if row[3] is not None]
+    def _insert(self, rows: DataFrame) -> dict[int, int]:
+        """Insert the rows; return the offset after the last of them, by partition."""
+        accepted, rejected = [*SOURCE, *self._names], [*SOURCE, "reason", "value"]
         conflict = self._strategy.on_conflict
-        self._database.insert(self._table, [*SOURCE, *self._names], accepted, conflict)
-        self._database.insert(rejected_table(self._table), [*SOURCE, "reason", "value"], rejected, conflict)
+        if self._staging is not None:
+            self._staging.move(self._table, accepted, "reason IS NULL", conflict)
+            self._staging.move(rejected_table(self._table), rejected, "reason IS NOT NULL", conflict)
+            return self._staging.next_offsets()
+        offsets: dict[int, int] = {}
+        left = rows.toLocalIterator()  # the file is the driver's; a partition at a time is in its memory
+        while part := list(islice(left, ROWS_AT_ONCE)):
+            for row in part:
+                offsets[row[1]] = max(offsets.get(row[1], 0), row[2] + 1)
+            good = [(*row[:3], *row[5:]) for row in part if row[3] is None]
+            self._database.insert(self._table, accepted, good, conflict)
+            refused = [tuple(row[:5]) for row in part if row[3] is not None]
+            self._database.insert(rejected_table(self._table), rejected, refused, conflict)
+        return offsets
 
 
 def run(context: Context) -> dict[str, Any]:

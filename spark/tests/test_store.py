@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from pipeline import store
-from pipeline.database import open_database
-from pipeline.errors import CheckpointError, PipelineError, SchemaError, StoreError
+from pipeline import staging, store
+from pipeline.database import Database, open_database
+from pipeline.errors import CheckpointError, PipelineError, SchemaError, SettingsError, StoreError
 from pipeline.events import NOT_OF_SCHEMA, NOT_TEXT
 from pipeline.offsets import JOB, STRATEGIES, store_offsets, stored_offsets
 from pipeline.settings import EVENT_SCHEMA, Settings
@@ -194,6 +194,78 @@ def test_what_latest_means_is_settled_once(
     assert store.run(context)["rows"] == 2
     assert rows(settings) == [("e10",), ("e11",), ("e12",)]
     assert offsets(settings) == {0: 4, 1: 3}
+
+
+def test_a_time_to_begin_with_is_settled_once(
+    strategy: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any
+) -> None:
+    """A partition without records after the time begins at its end, in later runs, too."""
+    settings = make_settings(offsets=strategy, source={"startingTimestamp": "2000000"}, max_ahead="36500 days")
+    make_topic(settings.bronze_topic, 2)
+    records = [{"value": event(n), "partition": n % 2, "timestamp": 1_000_000 * (1 + n)} for n in range(2)]
+    put(settings.bronze_topic, [*records, {"value": event(3), "partition": 1, "timestamp": 1_500_000}])
+    assert store.run(make_context(settings))["rows"] == 2
+    put(settings.bronze_topic, [{"value": event(4), "partition": 0, "timestamp": 5_000_000}])
+    assert store.run(make_context(settings))["rows"] == 1
+    assert rows(settings) == [("e1",), ("e3",), ("e4",)]
+
+
+@pytest.mark.parametrize("name", ["subscribePattern", "startingOffsets"])
+def test_sources_that_it_can_not_take(name: str) -> None:
+    with pytest.raises(SettingsError, match=f"store knows its offsets by topic and partition, and can't take {name}"):
+        store.check(Settings(source={name: "x"}))
+
+
+def test_tasks_write_and_not_the_driver(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
+    new_postgresql_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """PostgreSQL: each task copies its rows, here twice, as after an executor's death; nothing else is left there."""
+    inserted = []
+
+    def insert(self: Database, table: str, *arguments: Any) -> None:
+        inserted.append(table)
+        original(self, table, *arguments)
+
+    def twice(url: str, table: str) -> Callable[[Any], None]:
+        copy_rows = copying(url, table)
+
+        def copy_twice(rows: Any) -> None:
+            kept = list(rows)
+            copy_rows(kept)
+            copy_rows(kept)
+
+        return copy_twice
+
+    original, copying = Database.insert, staging.copying
+    monkeypatch.setattr(Database, "insert", insert)
+    monkeypatch.setattr(staging, "copying", twice)
+    settings = make_settings(database=new_postgresql_database(), max_offsets_per_trigger=20)
+    make_topic(settings.bronze_topic, 2)
+    put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(50)] + [{"value": b"{"}])
+    with monkeypatch.context() as patch:
+        patch.setattr(staging.Staging, "drop", pull_the_plug)  # so a table is left
+        with pytest.raises(PipelineError, match="the plug was pulled"):
+            store.run(make_context(settings))
+    store.run(make_context(settings))
+    assert (len(rows(settings)), len(rejected(settings))) == (50, 1)
+    assert not set(inserted) & {settings.table, store.rejected_table(settings.table)}
+    database = open_database(settings.database_url)
+    assert database.execute("SELECT tablename FROM pg_tables WHERE tablename LIKE 'pipeline_staging%'") == []
+    database.close()
+
+
+def test_what_a_task_is_refused(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
+    new_postgresql_database: Callable[[], str], monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    settings = make_settings(database=new_postgresql_database())
+    put(make_topic(settings.bronze_topic), [event(1)])
+    copying = staging.copying
+    monkeypatch.setattr(staging, "copying", lambda url, _: copying(url, "nowhere"))
+    with pytest.raises(StoreError, match="the database refused what a task copied"):
+        store.run(make_context(settings))
+    assert rows(settings) == []
 
 
 def test_a_refused_run_leaves_nothing(
