@@ -21,6 +21,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from pykafka_broker.broker.membership.preloading import preload
 from pykafka_broker.cluster.bootstrap import SECURITY_PROTOCOLS
 from pykafka_broker.cluster.controller import CORDONED_FROM
 from pykafka_broker.cluster.features import METADATA_VERSION, abilities
@@ -342,7 +343,7 @@ class BrokerStartup:
         listeners: Iterable[BoundEndpoint],
         drive: Callable[[Timed], None],
     ) -> None:
-        """Register, and go on as the answers come.
+        """Import what clients will ask for, register, and go on as the answers come.
 
         Args:
             services: starts its coordinators when the broker serves.
@@ -350,6 +351,7 @@ class BrokerStartup:
             listeners: the broker's, for clients and other brokers.
             drive: takes what has deadlines.
         """
+        preload()
         self._services, self._publisher = services, publisher
         config = self._node.config
         self._lifecycle = lifecycle = BrokerLifecycle(
