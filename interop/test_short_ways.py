@@ -14,6 +14,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
+from interop import toolchains
 from interop.java import java_command, kafka_classpath
 from pykafka_broker.testing import KafkaBroker
 from tests.control.api.test_metrics import Metrics
@@ -84,7 +85,11 @@ def java(bootstrap: str, topic: str) -> None:
     run("ConsumerPerformance", "--topic", topic, "--bootstrap-server", bootstrap, "--messages", str(RECORDS), *some)
 
 
-@pytest.mark.parametrize("traffic", [kafka_python, confluent, aiokafka, java], ids=lambda each: each.__name__)
+def franz_go(bootstrap: str, topic: str) -> None:
+    subprocess.run([*toolchains.go("plain"), bootstrap, topic, str(RECORDS)], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("traffic", [kafka_python, confluent, aiokafka, java, franz_go], ids=lambda each: each.__name__)
 def test_nearly_all_that_a_plain_client_asks_goes_the_short_way(traffic: Traffic) -> None:
     with KafkaBroker() as broker:
         broker.create_topic("plain")

@@ -171,26 +171,29 @@ class _Search:
                     raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # as with Kafka
                 partition = leader(topic, index, wanted.current_leader_epoch)
                 log = partition.log
-                end = log.last_stable_offset if committed else log.high_watermark
                 if is_follower:
-                    end = log.log_end_offset
-                elif timestamp == LATEST and (refusal := self._unknown_end(partition)) is not None:
-                    raise refusal
-                if timestamp >= 0 or timestamp == MAX_TIMESTAMP or (version == 0 and timestamp != EARLIEST):
-                    beyond = None if is_follower else self._unknown_end(partition)
-                    steps = _timed_answer(log, wanted, end, version, beyond)
-                    self._begin(steps, index, answers)
+                    end, unknown = log.log_end_offset, None
                 else:
-                    answers.append(_answer(log, wanted, end, version))
+                    end = log.last_stable_offset if committed else log.high_watermark
+                    unknown = None if partition.knows_committed else self._unknown_end()
+                if timestamp >= 0 or timestamp == MAX_TIMESTAMP or (version == 0 and timestamp != EARLIEST):
+                    if timestamp == LATEST and unknown is not None:
+                        raise unknown
+                    self._begin(_timed_answer(log, wanted, end, version, unknown), index, answers)
+                elif timestamp == LATEST:
+                    if unknown is not None:
+                        raise unknown
+                    epoch = log.leader_epoch if version >= _LEADER_EPOCHS_FROM else _NONE
+                    answers.append(ListOffsetsPartitionResponse(index, 0, _NO_OFFSETS, _NONE, end, epoch))
+                else:
+                    answers.append(_answer(log, wanted, version))
             except ApiError as error:
                 answers.append(ListOffsetsPartitionResponse(index, error.code))
             except OSError:
                 answers.append(ListOffsetsPartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR))
 
-    def _unknown_end(self, partition: Partition) -> ApiError | None:
+    def _unknown_end(self) -> ApiError:
         """Return the refusal of a question about the end while a new leader can't know the committed end."""
-        if partition.knows_committed:
-            return None
         knows_error = self._context.api_version >= _NOT_AVAILABLE_FROM
         return ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if knows_error else ErrorCode.LEADER_NOT_AVAILABLE)
 
@@ -241,15 +244,13 @@ def _repeated(topic: ListOffsetsTopic) -> set[int]:
     return {index for index, count in times.items() if count > 1}
 
 
-def _answer(log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int) -> ListOffsetsPartitionResponse:
-    """Return the answer to a negative timestamp, the name of an offset."""
+def _answer(log: PartitionLog, wanted: ListOffsetsPartition, version: int) -> ListOffsetsPartitionResponse:
+    """Return the answer to the name of an offset that is not the end."""
     timestamp = wanted.timestamp
     if version == 0:
         offsets = [log.log_start_offset] if wanted.max_num_offsets > 0 else []
         return ListOffsetsPartitionResponse(wanted.partition_index, 0, offsets)
-    if timestamp == LATEST:
-        offset, leader_epoch = end, log.leader_epoch
-    elif timestamp in (EARLIEST, EARLIEST_LOCAL):
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         offset = log.log_start_offset
         leader_epoch = log.leader_epoch if offset == log.log_end_offset else log.epoch_at(offset)
     else:

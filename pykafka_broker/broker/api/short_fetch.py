@@ -1,4 +1,4 @@
-"""The short way of Fetch: a consumer that reads one partition and gets records at once, or waits for them, v4-v18.
+"""The short way of Fetch: a consumer that reads one partition and gets an answer at once, or waits for records, v4-v18.
 
 Rule: a request that anything makes unusual gets None before anything is changed, and goes the general way
 (`fetch.py`): a replica, a rack, two partitions, a session that begins or ends, a partition that is led elsewhere or not
@@ -29,7 +29,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import IsolationLevel
 from pykafka_broker.protocol.messages.fetch_request import SINGLE_READERS
-from pykafka_broker.protocol.messages.fetch_response import SINGLE_WRITERS
+from pykafka_broker.protocol.messages.fetch_response import SINGLE_WRITERS, FetchResponse
 from pykafka_broker.protocol.runtime import Pieces
 
 _ISOLATION_LEVELS = frozenset(IsolationLevel)
@@ -66,7 +66,8 @@ def fetch_shortly(services: Services, context: RequestContext, frame: Any, body:
     if partition is None or found is None or most_bytes <= 0:
         return None
     records, size = found
-    if size < min(min_bytes, most_bytes) and max_wait_ms > 0 if size else max_wait_ms <= 0 or min_bytes != 1:
+    enough = max_wait_ms <= 0 or size >= min(min_bytes, most_bytes)
+    if not enough and (size or min_bytes != 1):
         return None
     # From here on nothing steps aside.
     if session is not None and known is not None:
@@ -74,7 +75,7 @@ def fetch_shortly(services: Services, context: RequestContext, frame: Any, body:
         if names:
             session.update((wanted,), ())
         wanted = known
-    if size:
+    if enough:
         return _told(version, session, wanted, partition, isolation, records)
     wanted.name = partition.topic
     attempt = SingleFetchAttempt(services, context, session, wanted, most_bytes, isolation)
@@ -126,13 +127,18 @@ def _told(
     isolation: int,
     records: Any,
 ) -> Pieces:
-    """Return the answer with these records, after the session has noted what the client is told."""
+    """Return the answer with these records, after the session has noted what the client is told. A session's answer
+    without news names no partition.
+    """
     log, topic, session_id = partition.log, wanted.topic, NO_SESSION
     high_watermark, start, committed = log.high_watermark, log.log_start_offset, isolation == _COMMITTED
     wanted.name = partition.topic
     if session is not None:
         session_id = session.id
-        wanted.changed(high_watermark, start)
+        if not (wanted.changed(high_watermark, start) or len(records)):
+            pieces: Pieces = [b""]
+            FetchResponse(session_id=session_id).write(version, pieces.append)
+            return pieces
         if len(session.partitions) > 1:  # named by a fetch on another connection
             session.rotate([(topic, wanted.partition)])
     index, stable = partition.index, log.last_stable_offset
