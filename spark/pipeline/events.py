@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable
 
 from pyspark.errors import AnalysisException, ParseException
@@ -9,6 +10,7 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import (
     ArrayType,
+    BooleanType,
     DateType,
     IntegralType,
     NumericType,
@@ -27,7 +29,8 @@ REASON = "_reason"
 SOURCE_ID = "_source_id"  # topic/partition/offset
 ORIGIN = ["_topic", "_partition", "_offset"]
 PLACE = ["_timestamp", "_partition", "_offset"]  # the order of records with one id: the first of them counts
-WRAPPER, END = "_record", "_end"
+NONCE = secrets.token_hex(8)  # drawn for each run, so no record can name the two columns that follow
+WRAPPER, END = f"_record_{NONCE}", f"_end_{NONCE}"
 OWN = [*ORIGIN, "_key", "_value", "_timestamp", "_headers", "_event", SOURCE_ID, REASON, CORRUPT, WRAPPER, END]
 ID_TYPES = (StringType, IntegralType, TimestampType, DateType)
 NOT_OF_SCHEMA = "not one JSON object of the schema"
@@ -87,7 +90,7 @@ def parse(records: DataFrame, schema: StructType, settings: Settings, *, with_he
         _wrapped(schema).alias("_event"),
     )
     objects = F.col(f"_event.{WRAPPER}")
-    event, is_alone = objects[0], (F.size(objects) == 2) & (objects[1][END] == _end("_value"))
+    event, is_alone = F.get(objects, F.lit(0)), (F.size(objects) == 2) & F.get(objects, F.lit(1))[END].isNotNull()
     is_one = F.col("_event").isNotNull() & F.col(f"_event.{CORRUPT}").isNull() & event.isNotNull() & is_alone
     reason = (
         F.when(F.coalesce(F.length("_value"), F.lit(0)) == 0, EMPTY)
@@ -108,18 +111,14 @@ def _wrapped(schema: StructType) -> Column:
     """Parse the value as the first of two elements of a JSON array.
 
     Spark's parser stops where the first JSON value ends, and what follows is lost without a word. Here an object of
-    ours follows; where it is not the second element, there was something else beside the event. What it says depends
-    on the value, so no value can have it.
+    ours follows; where it is not the second element, there was something else beside the event. A value may close the
+    array and go on in the object around it, but only who knows the array's key could repeat it, or our object's.
     """
-    element = StructType([*schema.fields, StructField(END, StringType())])
+    element = StructType([*schema.fields, StructField(END, BooleanType())])
     target = StructType([StructField(WRAPPER, ArrayType(element)), StructField(CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false"}
-    value, last = F.col("value").cast("string"), F.concat(F.lit(f',{{"{END}":"'), _end("value"), F.lit('"}]}'))
+    value, last = F.col("value").cast("string"), F.lit(f',{{"{END}":true}}]}}')
     return F.from_json(F.concat(F.lit(f'{{"{WRAPPER}":['), value, last), target, options)
-
-
-def _end(value: str) -> Column:
-    return F.xxhash64(value).cast("string")
 
 
 def _is_utf8(value: Column) -> Column:

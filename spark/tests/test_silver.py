@@ -87,6 +87,11 @@ def test_reasons(
         event(2) + b"}": NOT_OF_SCHEMA,
         event(2) + b"]": NOT_OF_SCHEMA,
         b"[" + event(2) + b"]": NOT_OF_SCHEMA,
+        # what closes the array that the parser sees, and begins it again
+        event(2) + b'],"_record":[' + event(3): NOT_OF_SCHEMA,
+        b'],"_record":[' + event(2): NOT_OF_SCHEMA,
+        b"]": NOT_OF_SCHEMA,
+        event(2) + b'],"more":[' + event(3): NOT_OF_SCHEMA,
         # what is no text
         b"\xff\xfe": NOT_TEXT,
         event(2).replace(b"e2", b"e\xff2"): NOT_TEXT,
