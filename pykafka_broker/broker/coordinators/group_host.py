@@ -11,7 +11,7 @@ Imported by `Services` with the first request for a group, so that a broker with
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, overload
 
@@ -118,17 +118,17 @@ class GroupHost:
     def loaded(self, index: int, epoch: int) -> None:
         """Begin the sessions of the shard's members."""
         if self._node.setup.leader_epoch >= 0:
-            for group_id in self._groups_of(index):
+            for group_id in self._groups_of({index}):
                 self.coordinator.disconnected.on_loaded(self.coordinator.groups[group_id], self._node.clock.now)
-        self._apply_unasked(self.coordinator.on_loaded(self._groups_of(index), self._node.clock.now))
+        self._apply_unasked(self.coordinator.on_loaded(self._groups_of({index}), self._node.clock.now))
 
-    def unload(self, index: int) -> None:
+    def unload(self, indexes: Collection[int]) -> None:
         """Send waiting members to another node."""
-        self._apply_unasked(self.coordinator.unload(self._groups_of(index)))
+        self._apply_unasked(self.coordinator.unload(self._groups_of(indexes)))
 
-    def _groups_of(self, index: int) -> list[str]:
+    def _groups_of(self, indexes: Collection[int]) -> list[str]:
         index_of = self.shards.index_of
-        return [group_id for group_id in self.coordinator.groups if index_of(group_id) == index]
+        return [group_id for group_id in self.coordinator.groups if index_of(group_id) in indexes]
 
     def _replay_marker(self, index: int, producer_id: int, committed: bool) -> None:
         index_of = self.shards.index_of

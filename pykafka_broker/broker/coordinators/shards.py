@@ -15,7 +15,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from pykafka_broker.broker.coordinators.coordinator_log import SenselessRecord, as_its_coordinator_tells, partition_for
@@ -48,8 +48,8 @@ class ShardHost(Protocol):
     def loaded(self, index: int, epoch: int) -> None:
         """Speak for a shard from now on. A shard without records is not loaded before."""
 
-    def unload(self, index: int) -> None:
-        """Forget a shard: another node leads, or the partition is gone."""
+    def unload(self, indexes: Collection[int]) -> None:
+        """Forget shards: another node leads, or the partitions are gone."""
 
 
 class Shard:
@@ -307,17 +307,17 @@ class CoordinatorShards:
             else:
                 self._begin(shard)
 
-    def _drop(self, shard: Shard) -> None:
-        del self._shards[shard.index]
-        if shard in self._loading:
-            self._loading.remove(shard)
-        if shard.ready or shard.loading is not None:
-            self._host.unload(shard.index)
+    def _drop(self, *shards: Shard) -> None:
+        for shard in shards:
+            del self._shards[shard.index]
+            if shard in self._loading:
+                self._loading.remove(shard)
+        if known := {shard.index for shard in shards if shard.ready or shard.loading is not None}:
+            self._host.unload(known)
 
     def drop_all(self) -> None:
         """Drop all shards."""
-        for shard in list(self._shards.values()):
-            self._drop(shard)
+        self._drop(*self._shards.values())
         self._count = 0
 
     # -- load
@@ -389,7 +389,7 @@ class CoordinatorShards:
             self._loading.remove(shard)
         if shard.loading is not None or shard.ready:
             shard.loading, shard.ready = None, False
-            self._host.unload(shard.index)
+            self._host.unload({shard.index})
         shard.problem, shard.for_good = error, for_good
         if not for_good:
             self._retry_at = self._node.clock.now + _RETRY_MS

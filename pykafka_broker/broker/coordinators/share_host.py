@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -339,9 +339,9 @@ class ShareHost:
     def loaded(self, index: int, epoch: int) -> None:
         """Do nothing: share partitions come up at the first read."""
 
-    def unload(self, index: int) -> None:
-        """Forget the states of a shard on another node."""
-        for key in [key for key in self.coordinator.states if self._index_of(key) == index]:
+    def unload(self, indexes: Collection[int]) -> None:
+        """Forget the states of shards on other nodes."""
+        for key in [key for key in self.coordinator.states if self._index_of(key) in indexes]:
             del self.coordinator.states[key]
             self.partitions.drop(key)
 

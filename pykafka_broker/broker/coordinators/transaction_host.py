@@ -12,7 +12,7 @@ Imported by `Services` with the first transaction, so that a broker without tran
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
@@ -111,11 +111,12 @@ class TransactionHost:
         self._markers.write_due(index, coordinator)
         self._await(coordinator.next_deadline())
 
-    def unload(self, index: int) -> None:
-        """Forget the transactions of a shard on another node."""
-        coordinator = self._coordinators.pop(index, None)
-        if coordinator is not None:
-            self._markers.forget(coordinator.transactions)
+    def unload(self, indexes: Collection[int]) -> None:
+        """Forget the transactions of shards on other nodes."""
+        for index in indexes:
+            coordinator = self._coordinators.pop(index, None)
+            if coordinator is not None:
+                self._markers.forget(coordinator.transactions)
 
     def _new_coordinator(self, epoch: int) -> TransactionCoordinator:
         next_id, now = self._node.producer_ids.next_id, self._node.clock.now

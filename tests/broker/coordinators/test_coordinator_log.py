@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,7 +54,7 @@ class Host:
     def loaded(self, number: int, epoch: int) -> None:
         pass
 
-    def unload(self, number: int) -> None:
+    def unload(self, indexes: Collection[int]) -> None:
         pass
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -52,9 +52,10 @@ class Host:
         if self.refuses_loaded:
             raise KeyError("what was read does not fit together")
 
-    def unload(self, number: int) -> None:
-        self.heard.append(("unload", number))
-        self.known.pop(number, None)
+    def unload(self, indexes: Collection[int]) -> None:
+        for number in indexes:
+            self.heard.append(("unload", number))
+            self.known.pop(number, None)
 
 
 @pytest.fixture
