@@ -2,9 +2,10 @@
 
 Rule: the system's clocks are read here and nowhere else below `cli/`. A turn begins with a tick of the clock, so that
 everything in one turn happens at one time, and ends with `settle`; what the turn has answered leaves after that. Many
-sockets that are ready cost the event loop one callback. Nobody is starved: a turn serves a bounded number of sockets
-and gives each its share of requests; the next turn goes on from there, and after a few turns the loop does everything
-else.
+sockets that are ready cost the event loop one callback. Nobody is starved: a turn serves a bounded number of sockets,
+gives each its share of requests, and takes no further socket after 50 ms; the next turn goes on from there, and after a
+few turns, or a long one, the loop does everything else. So a heartbeat to the controller, which a timer sends, waits
+for 50 ms and one request, not for 256 requests, whatever these cost.
 
 Answers of one turn leave together. Why: a client that waits for an answer sleeps, and waking a process costs the system
 more than this broker needs for a small request. Many connections often lead to one process: the first answer of a group
@@ -155,6 +156,7 @@ class BufferPool:
 SCRATCH_BYTES = 256 << 10
 _TURNS_IN_PASSING = 3
 _REQUESTS_A_TURN = 256
+_LONGEST_TURN_NS = 50_000_000
 _SMALLEST_SHARE = 16  # unserved bytes of a read are copied, which pays only after some requests
 
 
@@ -188,6 +190,7 @@ class EventLoop:
         self._sources: dict[int, SocketOwner] = {}
         self._soon: list[Callable[[], None]] = []  # steps of the next turn
         self._due: list[Callable[[], None]] = []  # steps of this turn
+        self._rest: Ready = []  # sockets that a long turn did not reach; first in the next turn
         self._readiness: Readiness = readiness_of(loop)
         self._readiness.start(self._on_ready)
 
@@ -204,10 +207,13 @@ class EventLoop:
         """Stop watching a descriptor, before the owner closes the socket."""
         if self._sources.pop(fd, None) is not None:
             self._readiness.forget(fd)
+            if self._rest:
+                self._rest = [pair for pair in self._rest if pair[0] != fd]
 
     def pause(self) -> None:
         """Serve no socket until `resume`: bytes and connections coming meanwhile stay with the system."""
         self._readiness = NoneReady(self._readiness)
+        self._rest = []  # reported again afterwards
 
     def resume(self) -> None:
         """End a `pause`."""
@@ -238,6 +244,8 @@ class EventLoop:
     def _on_ready(self) -> None:
         """Run turns. While several sockets are ready, asyncio's own loop is skipped a few times."""
         ready = self._readiness.take()
+        if self._rest:
+            ready = self._after_rest(ready)
         passing = _TURNS_IN_PASSING
         while ready or self._due:
             self.clock.tick()
@@ -249,9 +257,12 @@ class EventLoop:
             try:
                 if gone_on:
                     self._do_due()
-                for fd, events in ready:
+                if count > 1:
+                    self._serve(ready)
+                elif count:
+                    fd, events = ready[0]
                     source = self._sources.get(fd)
-                    if source is not None:  # an earlier source of this turn may have closed it
+                    if source is not None:  # a due step may have closed it
                         source.on_ready(events)
             finally:
                 try:
@@ -259,10 +270,27 @@ class EventLoop:
                         self.settle()
                 finally:
                     answers.send()
-            if count < 2 or not passing:
+            if count < 2 or not passing or self._rest:
                 return
             passing -= 1
             ready = self._readiness.look()
+
+    def _serve(self, ready: Ready) -> None:
+        """Serve sockets until the turn is long enough; keep the rest, still ready and told again, for the next turn."""
+        until = nanoseconds() + _LONGEST_TURN_NS
+        for served, (fd, events) in enumerate(ready, 1):
+            source = self._sources.get(fd)
+            if source is not None:  # an earlier source of this turn may have closed it
+                source.on_ready(events)
+                if nanoseconds() > until and served < len(ready):
+                    self._rest = [pair for pair in ready[served:] if pair[0] in self._sources]
+                    return
+
+    def _after_rest(self, ready: Ready) -> Ready:
+        """Return the rest of the last turn, and behind it the other ready sockets."""
+        rest, self._rest = self._rest, []
+        known = {fd for fd, _ in rest}
+        return rest + [pair for pair in ready if pair[0] not in known]
 
     def _do_due(self) -> None:
         due, self._due = self._due, []

@@ -23,7 +23,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, PROCESS_GROUP, STOP
+from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, STOP
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
@@ -215,9 +215,10 @@ class KafkaBroker(Controlled):
                 stdout=subprocess.PIPE,
                 stderr=log,
                 env=_environment(),
-                # Ctrl-C is for the tests: a debugger continues, and clients can be closed
+                # Ctrl-C is for the tests: a debugger continues, and clients can be closed. Linux with autogroups shares
+                # out CPU by session: in the session of a test's own load a broker would starve.
                 creationflags=CREATION_FLAGS,
-                process_group=PROCESS_GROUP,
+                start_new_session=True,
             )
         try:
             self._await_ready(self._process)

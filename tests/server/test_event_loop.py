@@ -20,7 +20,7 @@ from pykafka_broker.server.event_loop import (
     SystemClock,
     new_event_loop,
 )
-from pykafka_broker.server.transport import PlainTransport
+from pykafka_broker.server.transport import READ, PlainTransport
 
 
 class Noting:
@@ -125,6 +125,46 @@ class Echo(Channel):
         answer = data * (KEPT_BYTES // 3 + 1) if data == b"big" else data
         self.send([struct.pack(">i", len(answer)), answer])
         return not self._out
+
+
+class Slow:
+    """A socket that is always ready, and takes 30 ms each time."""
+
+    def __init__(self, name: int, now: list[int], served: list[int | str]) -> None:
+        self._name, self._now, self._served = name, now, served
+
+    def on_ready(self, events: int) -> None:
+        self._now[0] += 30_000_000
+        self._served.append(self._name)
+
+
+def test_timers_run_within_a_long_turn_and_the_rest_of_the_sockets_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = new_event_loop()
+    now, served = [0], list[int | str]()
+    monkeypatch.setattr(event_loop_module, "nanoseconds", lambda: now[0])
+
+    async def scenario() -> None:
+        turns = EventLoop(loop, SystemClock())
+        pairs = [socket.socketpair() for _ in range(5)]
+        for name, (ours, theirs) in enumerate(pairs):
+            theirs.send(b"x")
+            turns.watch(Slow(name, now, served), ours.fileno(), READ)
+
+        for _ in range(20):
+            served.append("heartbeat")
+            await asyncio.sleep(0)
+        turns.close()
+        for pair in pairs:
+            for sock in pair:
+                sock.close()
+
+    loop.run_until_complete(scenario())
+    loop.close()
+    sockets = [each for each in served if each != "heartbeat"]
+    assert len(sockets) > 10
+    assert all(sockets.count(name) >= len(sockets) // 5 - 1 for name in range(5))  # nobody starves
+    turns_between = " ".join(map(str, served)).split("heartbeat")
+    assert max(len(each.split()) for each in turns_between) == 2
 
 
 def framed(*frames: bytes) -> bytes:

@@ -75,6 +75,13 @@ def test_a_ctrl_c_of_the_terminal_does_not_reach_it() -> None:
         assert os.getpgid(broker.pid) != os.getpgid(0)  # to all of the tests' group the terminal sends SIGINT
 
 
+@pytest.mark.skipif(not hasattr(os, "getsid"), reason="Windows has no sessions")
+def test_it_has_a_session_of_its_own_and_so_its_share_of_the_cpu() -> None:
+    """Linux with autogroups shares out CPU by session, whatever a test's own processes do."""
+    with KafkaBroker() as broker:
+        assert os.getsid(broker.pid) == broker.pid
+
+
 def test_kill_and_restart_keep_port_and_data() -> None:
     with KafkaBroker() as broker:
         port, pid = broker.port, broker.pid
