@@ -19,10 +19,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from interop.jars import release_jars
+from interop.jars import KAFKA_VERSION, release_jars
 from interop.java import java_command
 from interop.raw import RawClient
 from interop.real_kafka import RealKafka
+from interop.toolchains import java_classes
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 
 DATA = Path(__file__).parents[2] / "pykafka_broker" / "releases" / "data.json"
@@ -216,8 +217,12 @@ def facts_of(recorded: dict[str, Any], release: str) -> dict[str, dict[str, Any]
 
 
 def asked(release: str) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
-    """Return what a fresh broker of the release answers: ranges of versions, and levels of features."""
-    with RealKafka(release=release) as kafka, RawClient(kafka.bootstrap_servers) as client:
+    """Return what a fresh broker of the release answers: ranges of versions, and levels of features.
+
+    It has a receiver of clients' metrics, without which a Kafka does not offer the APIs of telemetry.
+    """
+    receiver, plugins = {"metric.reporters": "TelemetryReceiver"}, java_classes("TelemetryReceiver", KAFKA_VERSION)
+    with RealKafka(receiver, release=release, plugins=plugins) as kafka, RawClient(kafka.bootstrap_servers) as client:
         answer = client.call(ApiVersionsRequest("recorder", "1"), 4)
     levels = {each.name: each.max_version_level for each in answer.finalized_features}
     return (

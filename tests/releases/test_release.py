@@ -55,6 +55,11 @@ def test_ranges_of_versions(name: str, api_key: ApiKey, versions: tuple[int, int
     assert release(name).apis[api_key] == versions
 
 
+@pytest.mark.parametrize("name", ["3.7", "4.3", "4.4"])
+def test_telemetry_is_there_whether_or_not_a_fresh_broker_offers_it(name: str) -> None:
+    assert {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY} <= release(name).apis.keys()
+
+
 def test_what_a_release_dropped_is_gone() -> None:
     assert ApiKey.LEADER_AND_ISR in release("3.9").apis
     assert ApiKey.LEADER_AND_ISR not in release("4.0").apis
