@@ -315,6 +315,7 @@ class Cleaner:
                 found = candidate(key, log, directory.cleaner_offsets.get(key), self._clock.wall)
             except OSError as error:
                 log.storage_error(error)
+                best = best if best is None or self._loaded.get(best.key) is best.log else None
                 continue
             except CorruptBatch as error:
                 self._leave_alone(key, log, error)

@@ -119,6 +119,24 @@ def test_what_is_not_synced_is_not_cleaned(tmp_path: Path) -> None:
     assert found.upper_offset == log.recovery_point
 
 
+def test_a_disk_that_fails_keeps_no_log_of_another_disk_from_being_cleaned(tmp_path: Path) -> None:
+    """The first log of the failing disk is chosen already when the second one can't be read."""
+    dirs = f"{tmp_path}/one,{tmp_path}/two"
+    logs = started(tmp_path, log_dirs=dirs)
+    for name in "abcd":
+        fill(logs, name)
+    logs.shutdown(NOW)
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs, log_dirs=dirs)
+    of_one = [name for name in "abcd" if logs.get(name, 0).directory.startswith(f"{tmp_path}/one/")]
+    assert len(of_one) == 2
+    fs.failures = {f"{call} one/{of_one[1]}-0": errno.EIO for call in ("open", "read")}
+    for turn in range(4):
+        logs.on_deadline(NOW + (turn + 1) * BACKOFF)
+    assert [directory.online for directory in logs.directories] == [False, True]
+    assert all(len(records(logs.get(name, 0))) < 40 for name in "abcd" if name not in of_one)
+
+
 @pytest.mark.parametrize("what", ["the disk fails", "the first batch is damaged"])
 def test_a_log_whose_age_can_not_be_read_keeps_no_other_from_being_cleaned(tmp_path: Path, what: str) -> None:
     logs = started(tmp_path)
