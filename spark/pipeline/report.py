@@ -10,7 +10,7 @@ import io
 import json
 import math
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from html import escape
 from pathlib import Path
@@ -34,6 +34,7 @@ SPAN = "event time (without the sparse windows at either end)"
 FEW_BATCHES = 6
 FEW_WINDOWS = 4
 FEW_BARS = 12
+Colours = Mapping[str, str]  # by job, fate of a record, or group: a colour means one thing on the whole page
 SUMS = ("rows", "accepted", "late", "duplicates", "rejected")
 
 
@@ -64,6 +65,15 @@ def figure(draw: Callable[[Any], None], title: str, x: str, y: str) -> str:
     return f'<figure role="img" aria-label="{escape(title)}">{drawing}</figure>'
 
 
+def colours_of(names: Iterable[str]) -> Colours:
+    """Return a colour for each name; twenty are told apart, and then they begin again."""
+    from matplotlib import colormaps
+    from matplotlib.colors import to_hex
+
+    palette = [to_hex(colormaps["tab20"](number)) for number in (*range(0, 20, 2), *range(1, 20, 2))]
+    return {name: palette[number % len(palette)] for number, name in enumerate(dict.fromkeys(names))}
+
+
 def by_job(batches: Batches) -> dict[str, Batches]:
     """The batches of each job; where a job wrote several tables, of each of them."""
     outputs: dict[str, set[str]] = defaultdict(set)
@@ -91,13 +101,13 @@ def points(batches: Batches, name: str) -> tuple[list[int], list[float]]:
     return numbers, heights
 
 
-def bars(axes: Any, labels: list[str], series: dict[str, dict[str, float]]) -> None:
+def bars(axes: Any, labels: list[str], series: dict[str, dict[str, float]], colours: Colours) -> None:
     """For each label a bar of every series that has something there, side by side, with its number where there is room
     for it."""
     width = min(0.2, 0.8 / max(1, len(series)))
     for number, (name, heights) in enumerate(series.items()):
         places = [labels.index(label) + (number + 0.5 - len(series) / 2) * width for label in heights]
-        drawn = axes.bar(places, list(heights.values()), 0.9 * width, label=name)
+        drawn = axes.bar(places, list(heights.values()), 0.9 * width, label=name, color=colours.get(name))
         if len(labels) * len(series) <= FEW_BARS:
             axes.bar_label(drawn, [f"{height:,.0f}" for height in heights.values()], fontsize="small")
     axes.set_xticks(range(len(labels)), labels)
@@ -115,7 +125,7 @@ def from_zero(axes: Any, whole: bool) -> None:
         axes.yaxis.set_major_locator(MaxNLocator(integer=True))
 
 
-def per_batch(jobs: dict[str, Batches], name: str) -> Callable[[Any], None]:
+def per_batch(jobs: dict[str, Batches], name: str, colours: Colours) -> Callable[[Any], None]:
     """Bars for a short run, of which lines would be dots; lines for a long one."""
     runs = {job: points(batches, name) for job, batches in jobs.items()}
     longest = max((numbers[-1] for numbers, _ in runs.values() if numbers), default=0)
@@ -125,13 +135,14 @@ def per_batch(jobs: dict[str, Batches], name: str) -> Callable[[Any], None]:
 
         if longest <= FEW_BATCHES:
             labels = [str(number) for number in range(1, longest + 1)]
-            bars(axes, labels, {job: heights_of(numbers, heights) for job, (numbers, heights) in runs.items()})
+            bars(axes, labels, {job: heights_of(numbers, heights) for job, (numbers, heights) in runs.items()}, colours)
         else:
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             for number, (job, (numbers, heights)) in enumerate(runs.items()):
                 # Lines that lie on each other stay visible: the later one is thinner.
                 width = max(1.5, 5 - 1.5 * number)
-                axes.plot(numbers, heights, marker="o", lw=width, ms=width + 2, alpha=0.8, label=job)
+                look = {"lw": width, "ms": width + 2, "alpha": 0.8, "color": colours.get(job)}
+                axes.plot(numbers, heights, marker="o", label=job, **look)
         from_zero(axes, whole=True)
 
     return draw
@@ -142,7 +153,7 @@ def heights_of(numbers: list[int], heights: list[float]) -> dict[str, float]:
     return {str(number): height for number, height in zip(numbers, heights, strict=True) if not math.isnan(height)}
 
 
-def left_out(jobs: dict[str, Batches]) -> Callable[[Any], None]:
+def left_out(jobs: dict[str, Batches], colours: Colours) -> Callable[[Any], None]:
     """In percent, and without what was accepted in time: beside that, nobody would see the rest."""
 
     def draw(axes: Any) -> None:
@@ -151,7 +162,7 @@ def left_out(jobs: dict[str, Batches]) -> Callable[[Any], None]:
         for name in SUMS[2:]:
             counts = [sum(batch[name] for batch in batches) for batches in jobs.values()]
             widths = [100 * count / of for count, of in zip(counts, rows, strict=True)]
-            bars = axes.barh(list(jobs), widths, left=left, label=name)
+            bars = axes.barh(list(jobs), widths, left=left, label=name, color=colours.get(name))
             axes.bar_label(bars, [f"{count:,}" if count else "" for count in counts], label_type="center")
             left = [start + width for start, width in zip(left, widths, strict=True)]
         axes.set_yticks(range(len(jobs)), list(jobs))
@@ -180,7 +191,7 @@ def main_span(windows: Windows) -> tuple[datetime, datetime]:
     return first_full(starts), first_full(starts[::-1])
 
 
-def per_window(windows: Windows, column: int, whole: bool) -> Callable[[Any], None]:
+def per_window(windows: Windows, column: int, whole: bool, colours: Colours) -> Callable[[Any], None]:
     """A line for each group; bars where there are few windows."""
     first, last = main_span(windows)
     groups: dict[str, list[tuple[datetime, float]]] = defaultdict(list)
@@ -195,11 +206,11 @@ def per_window(windows: Windows, column: int, whole: bool) -> Callable[[Any], No
         if len(starts) <= FEW_WINDOWS:
             names = {start: f"{start:%Y-%m-%d %H:%M}" for start in starts}
             series = {name: {names[start]: value for start, value in sorted(groups[name])} for name in sorted(groups)}
-            bars(axes, list(names.values()), series)
+            bars(axes, list(names.values()), series, colours)
         else:
             for group in sorted(groups):
                 times, values = zip(*sorted(groups[group]), strict=True)
-                axes.plot(times, values, marker=".", label=group)
+                axes.plot(times, values, marker=".", label=group, color=colours.get(group))
             axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))
         from_zero(axes, whole)
 
@@ -233,23 +244,45 @@ def null_table(jobs: dict[str, Batches]) -> str:
     )
 
 
+def watermark_plot(jobs: dict[str, Batches], colours: Colours) -> list[str]:
+    """Draw how far behind each batch's begin the watermark was, in hours; nothing where no job has a watermark."""
+    found = {
+        job: [{**batch, "behind": hours_behind(batch)} for batch in batches if batch.get("watermark")]
+        for job, batches in jobs.items()
+    }
+    known = {job: batches for job, batches in found.items() if batches}
+    if not known:
+        return []
+    return [figure(per_batch(known, "behind", colours), "Watermark behind the clock", "batch", "hours")]
+
+
+def hours_behind(batch: dict[str, Any]) -> float:
+    begun, watermark = (datetime.fromisoformat(batch[name]) for name in ("timestamp", "watermark"))
+    return (begun - watermark).total_seconds() / 3600
+
+
 def page(batches: Batches, windows: Windows) -> str:
     jobs, first, last = by_job(batches), batches[0]["timestamp"], batches[-1]["timestamp"]
+    colours = colours_of([*jobs, *SUMS[2:], *sorted({row[1] or "none" for row in windows})])
     parts = [
         "<h1>Pipeline run</h1>",
         f"<p>{len(batches)} batches, begun between {escape(first)} and {escape(last)}.</p>",
         summary_table(jobs),
-        figure(per_batch(jobs, "rows_per_second"), "Throughput", "batch", "records/s"),
-        figure(per_batch(jobs, "lag"), "Lag after each batch", "batch", "records"),
-        figure(left_out(jobs), "Records that came late, came twice or were rejected", "% of the job's records", ""),
+        figure(per_batch(jobs, "rows_per_second", colours), "Throughput", "batch", "records/s"),
+        figure(per_batch(jobs, "lag", colours), "Lag after each batch", "batch", "records"),
+        figure(per_batch(jobs, "late", colours), "Late events of each batch", "batch", "events"),
+        *watermark_plot(jobs, colours),
+        figure(
+            left_out(jobs, colours), "Records that came late, came twice or were rejected", "% of the job's records", ""
+        ),
         "<h2>Nulls</h2>",
         null_table(jobs),
     ]
     if windows:
         parts += [
             "<h2>Windows</h2>",
-            figure(per_window(windows, 2, whole=True), "Events per window", SPAN, "events"),
-            figure(per_window(windows, 3, whole=False), "Sum per window", SPAN, "sum"),
+            figure(per_window(windows, 2, whole=True, colours=colours), "Events per window", SPAN, "events"),
+            figure(per_window(windows, 3, whole=False, colours=colours), "Sum per window", SPAN, "sum"),
         ]
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Pipeline run</title>'
     return (

@@ -80,7 +80,7 @@ def test_topic_file_group_and_report(
     summary = report.write(dataclasses.replace(own, output=str(tmp_path / "report.html")), context.kafka)
     page = (tmp_path / "report.html").read_text()
     assert summary["batches"] == len(published)
-    assert page.count("<svg") == 3
+    assert page.count("<svg") == 5
     assert "<td>silver</td><td>" in page
     assert "amount</td><td>100.00%" in page
 
@@ -101,11 +101,15 @@ def test_the_plots_of_a_report() -> None:
     windows = early + [(f"2024-05-01T{hour:02}:00:00Z", "de", 100, 2.0) for hour in range(5)]
     page = report.page(batches, windows)
     assert page == report.page(batches, windows)
-    _, throughput, lag, left_out, events, _ = page.split("<figure")
+    _, throughput, lag, _, left_out, events, _ = page.split("<figure")
     for plot in (throughput, lag, left_out):
         assert "<!-- silver -->" in plot
         assert "<!-- aggregate -->" in plot
     assert "<!-- de -->" in events
+    colours = report.colours_of(["silver", "aggregate", *report.SUMS[2:], "de", "fr"])
+    assert len(set(colours.values())) == 7
+    for plot, names in ((lag, ["silver", "aggregate"]), (left_out, report.SUMS[2:]), (events, ["de"])):
+        assert {name for name in colours if colours[name] in plot} == set(names)
     assert [time.hour for time in report.main_span(windows)] == [0, 4]
 
 
@@ -141,26 +145,28 @@ def axes_of(draw: Callable[[Any], None]) -> Any:
 def test_a_short_run_has_bars_on_whole_numbers() -> None:
     """A dot of a line that has one point says nothing, and batch 1.015 there is not."""
     jobs = report.by_job(run_of("silver", "s", "1", 20, 10) + run_of("store", "t", "2", 30))
-    axes = axes_of(report.per_batch(jobs, "rows_per_second"))
+    axes = axes_of(report.per_batch(jobs, "rows_per_second", {}))
     assert [text.get_text() for text in axes.get_xticklabels()] == ["1", "2"]
     assert [bar.get_height() for bar in axes.patches] == [20, 10, 30]
     silver, store = axes.patches[0], axes.patches[2]
     assert silver.get_x() + silver.get_width() < store.get_x(), "they stand side by side"
     assert [text.get_text() for text in axes.texts] == ["20", "10", "30"]
     idle = {job: [{**batch, "lag": 0} for batch in batches] for job, batches in jobs.items()}
-    nothing_left = axes_of(report.per_batch(idle, "lag"))
+    nothing_left = axes_of(report.per_batch(idle, "lag", {}))
     assert nothing_left.get_ylim() == (0, 1)
     assert list(nothing_left.get_yticks()) == [0, 1]
 
 
 def test_few_windows_are_bars_and_many_are_lines() -> None:
     few = [(f"2024-05-01T0{hour}:00:00Z", group, 10, -2.5) for hour in range(2) for group in ("de", "fr")]
-    axes = axes_of(report.per_window(few, 2, whole=True))
+    axes = axes_of(report.per_window(few, 2, whole=True, colours={}))
     assert [text.get_text() for text in axes.get_xticklabels()] == ["2024-05-01 00:00", "2024-05-01 01:00"]
     assert [bar.get_height() for bar in axes.patches] == [10, 10, 10, 10]
-    assert axes_of(report.per_window(few, 3, whole=False)).get_ylim()[0] < -2.5
+    assert axes_of(report.per_window(few, 3, whole=False, colours={})).get_ylim()[0] < -2.5
     many = [(f"2024-05-01T{hour:02}:00:00Z", "de", 10, 2.5) for hour in range(9)]
-    assert [len(line.get_xdata()) for line in axes_of(report.per_window(many, 2, whole=True)).get_lines()] == [9]
+    assert [
+        len(line.get_xdata()) for line in axes_of(report.per_window(many, 2, whole=True, colours={})).get_lines()
+    ] == [9]
 
 
 def test_sparse_windows_at_either_end_are_left_out() -> None:
