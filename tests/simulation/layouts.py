@@ -10,6 +10,7 @@ from tests.simulation.keeping import KEPT, Keeping
 CLUSTER_ID = "IN1VHh2cTpqjEHPzO3tzSQ"
 DIRECTORIES = "/data/logs", "/data/more"
 CLIENTS, CONTROLLERS = 9092, 9093
+MIN_INSYNC_REPLICAS = 2
 _FEW_PARTITIONS = {
     "offsets.topic.num.partitions": "2",
     "transaction.state.log.num.partitions": "2",
@@ -38,7 +39,7 @@ def _of_all(controllers: list[int], keeping: Keeping) -> Settings:
         "replica.fetch.wait.max.ms": "300",
         "replica.fetch.backoff.ms": "100",
         "replica.socket.timeout.ms": "2000",
-        "min.insync.replicas": "2",
+        "min.insync.replicas": str(MIN_INSYNC_REPLICAS),
         "log.segment.delete.delay.ms": "500",
         "auto.leader.rebalance.enable": "true",
         "leader.imbalance.check.interval.seconds": "2",

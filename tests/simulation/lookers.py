@@ -16,6 +16,9 @@ from pykafka_broker.protocol.messages.delete_records_request import (
 )
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import TimeAnswer, TopicPartition
+from tests.simulation.layouts import MIN_INSYNC_REPLICAS
+from tests.simulation.network import Place
+from tests.simulation.node import SimNode
 from tests.simulation.readers import EARLIEST, list_offset
 
 LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -3, -4, -5, -6
@@ -92,7 +95,8 @@ def _trim(client: SimClient, partition: TopicPartition) -> Script:
         if not isinstance(answer, LinkError):
             told = answer.topics[0].partitions[0]
             if told.error_code == ErrorCode.NONE:
-                _note_deleted(client, partition, offset, told.low_watermark)
+                lasts = _outlives_its_leader(client, place, partition)
+                _note_deleted(client, partition, offset, told.low_watermark, lasts=lasts)
                 return
             if told.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:  # a leader that does not yet know what is committed
                 history.did["DeleteRecords: OFFSET_OUT_OF_RANGE"] += 1
@@ -104,9 +108,22 @@ def _trim(client: SimClient, partition: TopicPartition) -> Script:
         yield client.backoff()
 
 
-def _note_deleted(client: SimClient, partition: TopicPartition, offset: int, low_watermark: int) -> None:
+def _outlives_its_leader(client: SimClient, place: Place, partition: TopicPartition) -> bool:
+    """Return whether enough replicas are in sync. Below `min.insync.replicas` nobody but the leader may have heard of a
+    deletion, and an eligible replica that leads next (KIP-966) has what was deleted, as with Kafka.
+    """
+    node = client.network.hosts[place[0]]
+    assert isinstance(node, SimNode)
+    state = node.broker.node.image.partition(*partition)
+    return state is not None and len(state.isr) >= min(MIN_INSYNC_REPLICAS, len(state.replicas))
+
+
+def _note_deleted(
+    client: SimClient, partition: TopicPartition, offset: int, low_watermark: int, *, lasts: bool
+) -> None:
     history = client.history
     history.did["deleted up to there"] += 1
     if low_watermark < offset:
         history.violation(f"{partition} was deleted up to {offset}, and {low_watermark} was told")
-    history.note_deleted(partition, offset, low_watermark)
+    history.rare["records deleted by a leader alone"] += not lasts
+    history.note_deleted(partition, offset, low_watermark if lasts else 0)

@@ -35,6 +35,7 @@ OF_STARTS = (
 OF_TRIMS = (
     "follower began inside a batch",
     "DeleteRecords refused by a former leader",
+    "records deleted by a leader alone",
     "transaction open at the log's start",
 )
 OF_CUTS = ("log cut", "log cut inside a batch")

@@ -17,6 +17,7 @@ from tests.simulation.keeping import (
     UNCLEAN,
     UNCLEAN_TRIMMED,
     Keeping,
+    form_of,
 )
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import KILLS, ONCE, SLOW, WIPES, run_alone, run_cluster, run_groups
@@ -103,3 +104,9 @@ def test_a_seed_decides_everything() -> None:
     assert one.timeline.happened == other.timeline.happened > 500
     assert one.history.acknowledged == other.history.acknowledged
     assert one.history.rare == other.history.rare
+
+
+def test_what_a_leader_alone_has_deleted_may_come_back() -> None:
+    """360246: the next leader was an eligible replica that had not heard of the deletion, as it may be with Kafka."""
+    done = run_cluster(360_246, SLOW, trouble_ms=8_000, keeping=form_of(360_246))
+    assert done.history.rare["records deleted by a leader alone"]
