@@ -5,6 +5,9 @@ The answers of both stand in `tests/broker/api/next_release.json`; here their pr
 
 from __future__ import annotations
 
+import contextlib
+import socket
+import struct
 from functools import partial
 from pathlib import Path
 
@@ -17,6 +20,8 @@ from interop.jars import NEXT_VERSION
 from interop.kafka_cluster import NEXT, OURS, THEIRS, KafkaCluster, Kind
 from interop.real_kafka import RealKafka
 from interop.waiting import eventually
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.runtime import uvarint
 from pykafka_broker.testing import KafkaBroker
 
 pytestmark = [pytest.mark.java, pytest.mark.ours_only, pytest.mark.slow]
@@ -40,6 +45,27 @@ def test_one_broker_of_each_in_a_cluster_at_metadata_version_4_3(controller: Kin
                 cluster.make_whole()
             load.wait_for(50)
         load.check()
+
+
+def _is_answered(address: str, body: bytes, *, api_key: int, version: int) -> bool:
+    """Send a request with a flexible header; return whether it is answered rather than the connection closed."""
+    host, port = address.rsplit(":", 1)
+    frame = struct.pack(">hhih", api_key, version, 1, -1) + b"\0" + body
+    with socket.create_connection((host, int(port)), PATIENCE_S) as s:
+        s.sendall(struct.pack(">i", len(frame)) + frame)
+        with contextlib.suppress(ConnectionError):
+            return bool(s.recv(1))
+    return False
+
+
+def test_tagged_fields_and_array_elements_are_bounded_alike() -> None:
+    with RealKafka(release=NEXT_VERSION) as kafka, KafkaBroker(emulate="4.4") as broker:
+        for address in (kafka.bootstrap_servers, broker.bootstrap_servers):
+            for count in (10_000, 10_001):
+                tags = uvarint(count) + b"".join(uvarint(1000 + tag) + b"\0" for tag in range(count))
+                assert _is_answered(address, tags, api_key=ApiKey.LIST_GROUPS, version=3) is (count == 10_000)
+            groups = uvarint(1_000_002) + b"\x01" * 1_000_001 + b"\0"
+            assert not _is_answered(address, groups, api_key=ApiKey.DELETE_GROUPS, version=2)
 
 
 def test_a_directory_of_the_next_release_to_ours_and_back(tmp_path: Path) -> None:

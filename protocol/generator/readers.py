@@ -218,9 +218,7 @@ class _Reader:
             end, tag = self.code.local("end", inside), self.code.local("tag_number", inside)
             self.code.line(f"tags, at = {self.module.use('read_uvarint')}(buffer, at - 1)")
             if self.message.kind == "request":
-                self.code.line("elements_left -= tags")
-                with self.code.block("if elements_left < 0:"):
-                    self.code.line(f"{self.module.use('refuse_elements')}()")
+                self.code.line(f"elements_left = {self.module.use('count_tags')}(tags, elements_left)")
             with self.code.block("for _ in range(tags):"):
                 self.code.line(f"{tag}, at, {end} = {self.module.use('read_tag')}(buffer, at)")
                 for number, item in enumerate(layout.tagged):

@@ -33,6 +33,8 @@ _UNBOUNDED = 1 << 62
 # CPU at most; the lower one is for requests whose elements take longer.
 MOST_ELEMENTS = 1 << 16
 FEWER_ELEMENTS = 1 << 15
+# The bound on the tagged fields of one section, of a header or a struct, as in Kafka 4.4.
+MOST_TAGGED_FIELDS = 10_000
 
 
 class DecodeError(ValueError):
@@ -165,6 +167,15 @@ def refuse_count(name: str, count: int, left: int, elements_left: int = 0) -> No
 
 def refuse_elements() -> NoReturn:
     raise DecodeError("more elements and tagged fields than one request may have")
+
+
+def count_tags(count: int, elements_left: int) -> int:
+    """Return the number of elements left to a request after a section of `count` tagged fields."""
+    if count > MOST_TAGGED_FIELDS:
+        raise DecodeError(f"{count} tagged fields in one section; {MOST_TAGGED_FIELDS} are the most")
+    if count > elements_left:
+        refuse_elements()
+    return elements_left - count
 
 
 def refuse_tag(name: str, at: int, end: int) -> NoReturn:
@@ -321,9 +332,8 @@ def skip_tags(buffer: Buffer, at: int) -> int:
 def skip_counted_tags(buffer: Buffer, at: int, elements_left: int) -> tuple[int, int]:
     """Return the offset after an unknown tagged section of a request, and the number of elements left."""
     count, _ = read_uvarint(buffer, at)
-    if count > elements_left:
-        refuse_elements()
-    return skip_tags(buffer, at), elements_left - count
+    elements_left = count_tags(count, elements_left)
+    return skip_tags(buffer, at), elements_left
 
 
 class MessageReader:
@@ -463,9 +473,7 @@ class MessageReader:
         counts.
         """
         count, self.at = read_uvarint(self.buffer, self.at)
-        self.elements_left -= count
-        if self.elements_left < 0:
-            refuse_elements()
+        self.elements_left = count_tags(count, self.elements_left)
         for _ in range(count):
             tag, self.at, end = read_tag(self.buffer, self.at)
             yield tag, end

@@ -6,6 +6,7 @@ import pytest
 
 from pykafka_broker.protocol.messages.controller_registration_request import ControllerRegistrationRequest
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
+from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -14,7 +15,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
-from pykafka_broker.protocol.runtime import MOST_ELEMENTS, DecodeError, Message, uvarint
+from pykafka_broker.protocol.runtime import MOST_ELEMENTS, MOST_TAGGED_FIELDS, DecodeError, Message, uvarint
 
 REFUSED = "more elements and tagged fields than one request may have"
 
@@ -25,6 +26,11 @@ def metadata(count: int) -> MetadataRequest:
 
 def list_offsets(topics: int, partitions: int) -> ListOffsetsRequest:
     return ListOffsetsRequest(-1, topics=[ListOffsetsTopic("", [ListOffsetsPartition()] * partitions)] * topics)
+
+
+def tagged(request: Message, version: int, count: int) -> bytes:
+    """Return the request with `count` unknown tagged fields at its end, which had none."""
+    return request.encode(version)[:-1] + uvarint(count) + b"\x63\0" * count
 
 
 def refused(request: Message, version: int) -> str:
@@ -64,28 +70,33 @@ def test_messages_with_functions_per_struct_are_bounded_in_the_same_way(version:
     assert REFUSED in refused(describe_configs(MOST_ELEMENTS + 1, 0), version)
 
 
-def test_their_tagged_fields_count_too() -> None:
-    start = describe_configs(1, 0).encode(4)[:-1]
-    most = MOST_ELEMENTS - 1
-    assert DescribeConfigsRequest.decode(start + uvarint(most) + b"\x07\0" * most, 4) == describe_configs(1, 0)
+SECTIONS = {
+    "functions per struct": (describe_configs(1, 0), 4),
+    "known tagged fields": (ControllerRegistrationRequest(), 0),
+    "one function": (metadata(1), 9),
+    "known tagged fields in one function": (FetchRequest(), 15),
+}
+
+
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_tagged_fields_of_one_section_are_bounded_as_in_kafka(name: str) -> None:
+    request, version = SECTIONS[name]
+    assert type(request).decode(tagged(request, version, MOST_TAGGED_FIELDS), version) == request
+    with pytest.raises(DecodeError, match="10001 tagged fields in one section; 10000 are the most"):
+        type(request).decode(tagged(request, version, MOST_TAGGED_FIELDS + 1), version)
+
+
+@pytest.mark.parametrize(
+    "request_", [describe_configs(0, 0), metadata(0)], ids=["functions per struct", "one function"]
+)
+def test_tagged_fields_count_as_elements(request_: Message) -> None:
+    version = 4 if isinstance(request_, DescribeConfigsRequest) else 9
+    # The empty array is the first byte of the request; elements with a section each take its place.
+    many = 8
+    section = uvarint(9_000) + b"\x07\0" * 9_000
+    element = (b"\x02\x01\x01" if version == 4 else b"\x01") + section
     with pytest.raises(DecodeError, match=REFUSED):
-        DescribeConfigsRequest.decode(start + uvarint(most + 1) + b"\x07\0" * (most + 1), 4)
-
-
-def test_known_tagged_fields_count_too() -> None:
-    start = ControllerRegistrationRequest().encode(0)[:-1]
-    most = MOST_ELEMENTS
-    ControllerRegistrationRequest.decode(start + uvarint(most) + b"\x07\0" * most, 0)
-    with pytest.raises(DecodeError, match=REFUSED):
-        ControllerRegistrationRequest.decode(start + uvarint(most + 1) + b"\x07\0" * (most + 1), 0)
-
-
-def test_tagged_fields_count_too() -> None:
-    start = metadata(1).encode(9)[:-1]
-    most = MOST_ELEMENTS - 1
-    assert MetadataRequest.decode(start + uvarint(most) + b"\x07\0" * most, 9) == metadata(1)
-    with pytest.raises(DecodeError, match=REFUSED):
-        MetadataRequest.decode(start + uvarint(most + 1) + b"\x07\0" * (most + 1), 9)
+        type(request_).decode(uvarint(many + 1) + element * many + request_.encode(version)[1:], version)
 
 
 def test_a_count_that_is_damaged_is_refused_for_the_bytes_that_are_left() -> None:

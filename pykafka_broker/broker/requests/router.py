@@ -37,7 +37,15 @@ from pykafka_broker.broker.waiting.future import Future, Lost, Parked, Purgatory
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.runtime import DecodeError, EncodeError, Fields, Message, Pieces, read_uvarint
+from pykafka_broker.protocol.runtime import (
+    MOST_TAGGED_FIELDS,
+    DecodeError,
+    EncodeError,
+    Fields,
+    Message,
+    Pieces,
+    read_uvarint,
+)
 
 if TYPE_CHECKING:
     from pykafka_broker.broker.services import Services
@@ -49,7 +57,6 @@ Handler = Callable[[Any, RequestContext, Any], Any]
 
 _HEADER = Struct(">hhi")
 _CLIENT_ID_LENGTH = Struct(">h")
-_MOST_TAGS = 10_000
 _SIZE_AND_CORRELATION = Struct(">ii")
 _WITH_TAGS = Struct(">iiB")  # the same and the count of tagged fields, which is 0
 _UNSERVED = Route("")
@@ -216,8 +223,8 @@ def read_header_tail(frame: memoryview | bytes, api: Endpoint, version: int) -> 
 
 def _skip_tagged_fields(frame: memoryview | bytes, start: int) -> int:
     count, position = read_uvarint(frame, start)
-    if count > _MOST_TAGS:
-        raise FrameError(f"{count} tagged fields in the header of a request; {_MOST_TAGS} are the most")
+    if count > MOST_TAGGED_FIELDS:
+        raise FrameError(f"{count} tagged fields in the header of a request; {MOST_TAGGED_FIELDS} are the most")
     for _ in range(count):
         _tag, position = read_uvarint(frame, position)
         size, position = read_uvarint(frame, position)

@@ -6,9 +6,8 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, MOST_ELEMENTS, Message, Pieces, TaggedPieces, UVARINT, Write, join_uuids, new, read_tag,
-    read_uvarint, refuse_count, refuse_elements, refuse_field, refuse_tag, skip_counted_tags, uvarint, uvarint_rest,
-    write_tags,
+    Buffer, EMPTY, MOST_ELEMENTS, Message, Pieces, TaggedPieces, UVARINT, Write, count_tags, join_uuids, new, read_tag,
+    read_uvarint, refuse_count, refuse_field, refuse_tag, skip_counted_tags, uvarint, uvarint_rest, write_tags,
 )
 
 _PACK_iqqoo = Struct(">iqq??").pack
@@ -90,9 +89,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
     at += 23
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
-        elements_left -= tags
-        if elements_left < 0:
-            refuse_elements()
+        elements_left = count_tags(tags, elements_left)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
@@ -144,9 +141,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
     at += 23
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
-        elements_left -= tags
-        if elements_left < 0:
-            refuse_elements()
+        elements_left = count_tags(tags, elements_left)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:

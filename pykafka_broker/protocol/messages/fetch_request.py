@@ -8,7 +8,7 @@ from typing import Any
 
 from pykafka_broker.protocol.runtime import (
     Buffer, EMPTY, Fields, INT32_PACK, INT32_UNPACK, MOST_ELEMENTS, Message, NO_TAGS, NULL, Pieces, TaggedPieces,
-    UVARINT, Write, ZERO_UUID, compact_string, new, read_tag, read_uvarint, refuse_count, refuse_elements, refuse_field,
+    UVARINT, Write, ZERO_UUID, compact_string, count_tags, new, read_tag, read_uvarint, refuse_count, refuse_field,
     refuse_length, refuse_tag, shared_default, skip_counted_tags, string_length, uvarint, uvarint_rest, write_tags,
 )
 
@@ -865,9 +865,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
-        elements_left -= tags
-        if elements_left < 0:
-            refuse_elements()
+        elements_left = count_tags(tags, elements_left)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
@@ -1008,9 +1006,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
-        elements_left -= tags
-        if elements_left < 0:
-            refuse_elements()
+        elements_left = count_tags(tags, elements_left)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
@@ -1157,9 +1153,7 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
-        elements_left -= tags
-        if elements_left < 0:
-            refuse_elements()
+        elements_left = count_tags(tags, elements_left)
         for _ in range(tags):
             tag_number, at, end = read_tag(buffer, at)
             if tag_number == 0:
@@ -1271,9 +1265,7 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
             at += 33
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
-                elements_left -= tags
-                if elements_left < 0:
-                    refuse_elements()
+                elements_left = count_tags(tags, elements_left)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
@@ -1332,9 +1324,7 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
-        elements_left -= tags
-        if elements_left < 0:
-            refuse_elements()
+        elements_left = count_tags(tags, elements_left)
         for _ in range(tags):
             _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
@@ -1450,9 +1440,7 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
             at += 33
             if tags:
                 tags, at = read_uvarint(buffer, at - 1)
-                elements_left -= tags
-                if elements_left < 0:
-                    refuse_elements()
+                elements_left = count_tags(tags, elements_left)
                 for _ in range(tags):
                     tag_number, at, end = read_tag(buffer, at)
                     if tag_number == 0:
@@ -1516,9 +1504,7 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
     at += 1
     if tags:
         tags, at = read_uvarint(buffer, at - 1)
-        elements_left -= tags
-        if elements_left < 0:
-            refuse_elements()
+        elements_left = count_tags(tags, elements_left)
         for _ in range(tags):
             _tag_number, at, _end = read_tag(buffer, at)
             if _tag_number == 0:
