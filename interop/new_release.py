@@ -229,10 +229,17 @@ def report(version: str, commit: str, changes: Mapping[str, Change], steps: Sequ
         if step.name in RECORDINGS and step.files
     ]
     lines += ["", "## Steps", "", "| step | seconds | end |", "|---|---|---|"]
-    lines += [
-        f"| {each.name} | {each.seconds:.0f} | {'well' if each.well else f'failed: {each.log}'} |" for each in steps
-    ]
+    lines += [f"| {each.name} | {each.seconds:.0f} | {_end_of(each)} |" for each in steps]
     return "\n".join([*lines, ""])
+
+
+def _end_of(step: Step) -> str:
+    """Return how a step has ended; the differential's status tells of differences, too."""
+    if step.well:
+        return "well"
+    if step.name == "differential" and kinds_of_differences(step.log.read_text(errors="replace")):
+        return "with differences"
+    return f"failed: {step.log}"
 
 
 def _listed(title: str, names: Iterable[str]) -> list[str]:

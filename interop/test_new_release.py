@@ -79,6 +79,7 @@ def test_the_report_says_what_is_new_what_differs_and_who_decides(tmp_path: Path
     assert f"| errors | {' | '.join(DECISIONS['errors'])} |" in text
     assert "| storage | follow, or say in the test why not | interop/storage_tool/recorded.json |" in text
     assert f"| share | 4 | failed: {tmp_path / 'share.log'} |" in text
+    assert "| differential | 5 | with differences |" in text
     assert "| APIs |" not in text
 
 
