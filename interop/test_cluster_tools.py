@@ -76,7 +76,12 @@ def at_controller(jvm: JavaTools, cluster: KafkaCluster) -> Shell:
 
 def make(sh: Shell, topic: str, assignment: str) -> None:
     sh("kafka-topics", "--create", "--topic", topic, "--replica-assignment", assignment)
-    eventually(lambda: sh("kafka-topics", "--describe", "--topic", topic).out.count("Leader: none"), 0, PATIENCE_S)
+    # the broker that is asked may not have heard of the topic yet
+    eventually(lambda: _led(sh.attempt("kafka-topics", "--describe", "--topic", topic)), True, PATIENCE_S)
+
+
+def _led(described: Outcome) -> bool:
+    return described.status == 0 and "Leader: none" not in described.out
 
 
 def row(sh: Shell, topic: str, partition: int = 0) -> tuple[str, str, list[str]]:

@@ -6,10 +6,10 @@ What a step brought is a dict: connection -> answer, since one request (a SyncGr
 
 from __future__ import annotations
 
-import select
 import struct
 import time
 from collections.abc import Sequence
+from multiprocessing.connection import wait
 from typing import Any
 
 from interop.answers import script
@@ -102,13 +102,13 @@ class Side:
 
     def hung_up(self, on: str) -> bool:
         """What can come of a request that has no answer: the other end closes, after an error."""
-        closed = bool(select.select([self._clients[on].socket], [], [], UNANSWERED_S)[0])
+        closed = bool(wait([self._clients[on].socket], UNANSWERED_S))
         if closed:
             self._clients.pop(on).close()
         return closed
 
     def has_answer(self, on: str, within_s: float = 0.0) -> bool:
-        return bool(select.select([self._clients[on].socket], [], [], within_s)[0])
+        return bool(wait([self._clients[on].socket], within_s))
 
     def take(self, on: str) -> Any:
         """The answer as plain data; asked again while it says that it is too early to ask."""

@@ -413,7 +413,7 @@ class ReplicaFetcher:
                 outcome = followed.apply(data, wall)
                 if self._followed.get(key) is followed:  # not if its directory has failed at that
                     self._done(followed, outcome, now)
-                    self._hold_back(followed, size, now)
+                    self._hold_back(followed, size, data.high_watermark, now)
         self.send_next(now)
 
     def _is_as_asked(self, followed: PartitionFetchState) -> bool:
@@ -442,10 +442,13 @@ class ReplicaFetcher:
             self._paused[key] = None
         self._changed[key] = None
 
-    def _hold_back(self, followed: PartitionFetchState, size: int, now: int) -> None:
-        """Pause a throttled partition after too many bytes."""
+    def _hold_back(self, followed: PartitionFetchState, size: int, high_watermark: int, now: int) -> None:
+        """Pause a throttled partition after too many bytes, unless it has all that the leader calls committed.
+
+        The next fetch of such a partition carries nothing, and tells the leader that the replica is in sync.
+        """
         self._follower.follower_throttle.record(followed.partition, size, now)
-        if self._is_held(followed, now):
+        if followed.log.log_end_offset < high_watermark and self._is_held(followed, now):
             self._paused[followed.key] = None
 
     def _is_held(self, followed: PartitionFetchState, now: int) -> bool:

@@ -45,9 +45,12 @@ class Throttle:
             self._rate.record(size, now)
 
     def held_ms(self, partition: Partition, replica_id: int, now: int) -> int:
-        """Return for how long a replica is to wait; 0 if the replica may continue."""
+        """Return for how long a replica is to wait; 0 if the replica may continue.
+
+        With a limit of 0 it may as long as nothing counts that was carried, as with Kafka.
+        """
         limit = self._limit()
         if limit is None or replica_id in partition.isr or not self.concerns(partition):
             return 0
-        over_ms = self._rate.throttle_ms(limit, now) if limit else _SHORTEST_MS
+        over_ms = self._rate.throttle_ms(limit, now) if limit else self._rate.matters(now)
         return max(over_ms, _SHORTEST_MS) if over_ms else 0

@@ -291,7 +291,7 @@ def test_a_partition_goes_on_when_the_throttle_lets_it(following: Following, mon
     """An operator may take the limit of the throttle away at any time."""
     held_ms = [3_600_000]
     monkeypatch.setattr(Throttle, "held_ms", lambda *arguments: held_ms[0])
-    following.answer(records(0))
+    following.answer(records(0, high_watermark=2))
     assert [topic.partitions for topic in following.last.forgotten_topics_data] == [[0]]
     following.broker.now += 500
     following.answer()
@@ -299,6 +299,13 @@ def test_a_partition_goes_on_when_the_throttle_lets_it(following: Following, mon
     held_ms[0] = 0
     following.broker.now += 500
     following.answer()
+    assert following.named == {0: 1}
+
+
+def test_a_throttle_holds_nothing_back_that_has_all(following: Following, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Throttle, "held_ms", lambda *arguments: 3_600_000)
+    following.answer(records(0, high_watermark=1))
+    assert not following.last.forgotten_topics_data
     assert following.named == {0: 1}
 
 

@@ -13,13 +13,13 @@ RATE = 100_000
 SIZE = 50_000
 
 
-def catching_up(path: Path, **config: str) -> Cluster:
-    """A leader with a megabyte, and a follower that is to have it."""
+def catching_up(path: Path, batches: int = 20, /, **config: str) -> Cluster:
+    """A leader with half a megabyte, and a follower that is to have it."""
     topic = {key: config.pop(key) for key in list(config) if key.endswith("_replicas")}
     cluster = Cluster(path, 2, replica_fetch_max_bytes=str(SIZE), **config)
     cluster.network.silent = {2}
     cluster.topic(1, 2, isr=(1,), **topic)
-    for _ in range(20):
+    for _ in range(batches):
         cluster[1].partition("t", 0).append(big_batch(), cluster.now)
     cluster.settle()
     cluster.network.silent = set()
@@ -78,3 +78,24 @@ def test_a_rate_of_next_to_nothing_lets_next_to_nothing_through(tmp_path: Path) 
         for _ in range(20):
             cluster.wait(WAIT_MS)
         assert cluster.partition_log(2).log_end_offset <= 2
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_who_has_all_is_in_sync_at_once(tmp_path: Path, side: str) -> None:
+    """What the limit allows is used up by the last records, and the replica waits for nothing more."""
+    name = f"{side}_replication_throttled"
+    cluster = catching_up(tmp_path, 1, **{f"{name}_rate": "0", f"{name}_replicas": "*"})
+    for _ in range(3):
+        cluster.wait(WAIT_MS)
+    assert cluster.partition_log(2).log_end_offset == 1
+    assert set(cluster[1].partition("t", 0).isr) == {1, 2}
+
+
+def test_a_rate_of_nothing_lets_a_replica_begin(tmp_path: Path) -> None:
+    """Kafka compares what was carried with the limit, and nothing was: a move of a topic with few records ends."""
+    for side in ("leader", "follower"):
+        name = f"{side}_replication_throttled"
+        cluster = catching_up(tmp_path / side, **{f"{name}_rate": "0", f"{name}_replicas": "*"})
+        for _ in range(20):
+            cluster.wait(WAIT_MS)
+        assert 0 < cluster.partition_log(2).log_end_offset <= 2

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import select
 import socket
 import time
+from multiprocessing.connection import wait
 from typing import Any
 
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -46,7 +46,7 @@ class SocketWire:
         self._socket.close()
 
     def is_quiet(self) -> bool:
-        return not select.select([self._socket], [], [], QUIET_S)[0]
+        return not wait([self._socket], QUIET_S)
 
     def _exactly(self, size: int) -> bytes:
         parts = []
