@@ -126,11 +126,14 @@ class History:
             self.emptying[partition] += 1
         self.asked_starts[partition] = max(offset, self.asked_starts.get(partition, 0))
 
-    def note_deleted(self, partition: TopicPartition, offset: int, low_watermark: int) -> None:
-        """DeleteRecords was answered: nothing below the low watermark is there any more."""
+    def note_deleted(self, partition: TopicPartition, offset: int, low_watermark: int, *, lasts: bool) -> None:
+        """DeleteRecords was answered: nothing below the low watermark is there any more; with the next leader, too, if
+        it `lasts`.
+        """
         if offset < 0:
             self.emptying[partition] -= 1
-        self.told_starts[partition] = max(low_watermark, self.told_starts.get(partition, 0))
+        starts = self.told_starts if lasts else self.asked_starts
+        starts[partition] = max(low_watermark, starts.get(partition, 0))
 
     def note_asked(self, group: str, partition: TopicPartition, offset: int) -> int:
         """It may be committed from now on. Returns what is known to be committed: what no such commit may go behind.

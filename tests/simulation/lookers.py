@@ -126,4 +126,4 @@ def _note_deleted(
     if low_watermark < offset:
         history.violation(f"{partition} was deleted up to {offset}, and {low_watermark} was told")
     history.rare["records deleted by a leader alone"] += not lasts
-    history.note_deleted(partition, offset, low_watermark if lasts else 0)
+    history.note_deleted(partition, offset, low_watermark, lasts=lasts)
