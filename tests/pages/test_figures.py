@@ -41,7 +41,8 @@ def test_a_kept_run_changes_its_rows_alone(tmp_path: Path) -> None:
     before, after = (filled(page, each).splitlines() for each in (read_results(), kept))
     changed = [line for line in after if line not in before]
     assert [line.partition(" (2)")[0] for line in changed if line.startswith("| OffsetCommit")] == ["| OffsetCommit ↑"]
-    assert "| 20,000 / 33,400 | 10,000 / 57,000 |" in next(line for line in changed if "OffsetCommit" in line)
+    (row,) = (line for line in changed if "OffsetCommit" in line)
+    assert [cell.split(" / ")[0] for cell in row.split(" | ")[1:3]] == ["20,000", "10,000"]
     assert kept["runs"]["tonight"]["rounds"] == 2
 
 
