@@ -148,7 +148,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "coordinators/groups/test_consumer.py": (
         "has members of the consumer protocol come and go",
         """
-        coordinators/groups/consumer_group
+        coordinators/groups/consumer_group coordinators/groups/epoch_group
         """,
     ),
     "coordinators/streams/test_restart.py": (

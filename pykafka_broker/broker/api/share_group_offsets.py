@@ -26,7 +26,7 @@ from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, all_of, when_committed
 from pykafka_broker.cluster.authorizer import denial
-from pykafka_broker.coordinators.groups.group import FIRST_GROUP_EPOCH
+from pykafka_broker.coordinators.groups.epoch_group import FIRST_GROUP_EPOCH
 from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, UNKNOWN_COUNT, ShareKey
 from pykafka_broker.errors import ApiError

@@ -13,13 +13,7 @@ from enum import Enum
 from typing import Any
 
 from pykafka_broker.coordinators.groups.consumer_protocol import subscribed_topics
-from pykafka_broker.coordinators.groups.group import (
-    CONSUMER_PROTOCOL_TYPE,
-    UNKNOWN_MEMBER,
-    TimerKey,
-    WallAt,
-    unchanged,
-)
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, UNKNOWN_MEMBER, TimerKey, WallAt, unchanged
 from pykafka_broker.coordinators.groups.topics import hash_order
 from pykafka_broker.coordinators.record import CoordinatorRecord, Token
 from pykafka_broker.errors import ApiError

@@ -27,16 +27,14 @@ from pykafka_broker.coordinators.groups.consumer_group import (
     regex_record,
     target_record,
 )
-from pykafka_broker.coordinators.groups.group import (
+from pykafka_broker.coordinators.groups.epoch_group import (
     JOIN_EPOCH,
     LEAVE_EPOCH,
     LEAVE_STATIC_EPOCH,
-    Caller,
     EpochChange,
     EpochProtocol,
-    GroupTable,
-    TimerKey,
 )
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.coordinators.groups.subscriptions import names_read
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
@@ -175,14 +173,10 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         self, group: ConsumerGroup, existing: ConsumerGroupMember, member_id: str, result: CoordinatorResult[Any]
     ) -> ConsumerGroupMember:
         """Hand subscription, target and assignment of a returning static member to the new member id."""
-        member = existing.copy()
-        member.member_id = member_id
-        member.epoch = member.previous_epoch = 0
-        group_id = group.group_id
-        result.records += group.records.member_tombstones(group_id, existing.member_id)
+        group_id, member = group.group_id, group.in_place_of(existing, member_id, result)
         result.records += [
             member_record(group_id, member),
-            target_record(group_id, member_id, group.targets.get(existing.member_id, {})),
+            target_record(group_id, member_id, group.target_of(existing)),
             assignment_record(group_id, member),
         ]
         return member

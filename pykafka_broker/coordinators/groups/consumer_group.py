@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from pykafka_broker.coordinators.groups.group import (
-    CONSUMER_PROTOCOL_TYPE,
+from pykafka_broker.coordinators.groups.epoch_group import (
     EpochReplay,
     GroupRecords,
-    GroupTable,
     ReconciledGroup,
     ReconciledGroupMember,
     ReconciliationState,
     Since,
 )
+from pykafka_broker.coordinators.groups.group import CONSUMER_PROTOCOL_TYPE, GroupTable
 from pykafka_broker.coordinators.groups.subscriptions import Subscriptions
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, hash_order
 from pykafka_broker.coordinators.record import CoordinatorRecord

@@ -21,13 +21,11 @@ from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group
 from pykafka_broker.coordinators.groups.consumer import ConsumerProtocol, check_heartbeat
 from pykafka_broker.coordinators.groups.consumer_classic import ClassicMembers
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, consumer_replay
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, EpochGroup, EpochProtocol
 from pykafka_broker.coordinators.groups.group import (
-    JOIN_EPOCH,
     UNKNOWN_MEMBER,
     AnyGroup,
     Caller,
-    EpochGroup,
-    EpochProtocol,
     GroupTable,
     TimerKey,
     WallAt,

@@ -13,18 +13,17 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from pykafka_broker.coordinators.groups.assignors import MemberSpec, assign_simple
-from pykafka_broker.coordinators.groups.group import (
+from pykafka_broker.coordinators.groups.epoch_group import (
     FIRST_GROUP_EPOCH,
     JOIN_EPOCH,
     LEAVE_EPOCH,
-    Caller,
     EpochGroup,
     EpochGroupMember,
     EpochProtocol,
     EpochReplay,
     GroupRecords,
-    GroupTable,
 )
+from pykafka_broker.coordinators.groups.group import Caller, GroupTable
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, topic_ids
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError

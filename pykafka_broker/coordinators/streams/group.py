@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Set
 from typing import Any, NamedTuple
 
-from pykafka_broker.coordinators.groups.group import (
+from pykafka_broker.coordinators.groups.epoch_group import (
     EpochReplay,
     GroupRecords,
-    GroupTable,
     ReconciledGroup,
     ReconciledGroupMember,
     ReconciliationState,
     Since,
 )
+from pykafka_broker.coordinators.groups.group import GroupTable
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord
 from pykafka_broker.coordinators.streams.topology import ConfiguredTopology, required_topics, topics_read

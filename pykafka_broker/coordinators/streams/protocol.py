@@ -16,16 +16,8 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.groups.assignors import TaskMemberSpec, assign_tasks
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
-from pykafka_broker.coordinators.groups.group import (
-    JOIN_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    AnyGroup,
-    Caller,
-    EpochChange,
-    EpochProtocol,
-    GroupTable,
-    TimerKey,
-)
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, EpochProtocol
+from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.coordinators.streams.group import (
@@ -221,10 +213,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             raise group.unreleased(member_id, existing)
         if existing.member_id == member_id:
             return existing
-        member = existing.copy()
-        member.member_id = member_id
-        member.epoch = member.previous_epoch = 0
-        result.records += group.records.member_tombstones(group.group_id, existing.member_id)
+        member = group.in_place_of(existing, member_id, result)
         result.records += [
             member_record(group.group_id, member),
             target_record(group.group_id, member_id, group.target_of(existing)),

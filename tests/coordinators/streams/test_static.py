@@ -5,7 +5,7 @@ The answers stand beside those of Kafka in `tests/broker/api/next_release.json`.
 
 from __future__ import annotations
 
-from pykafka_broker.coordinators.groups.group import LEAVE_STATIC_EPOCH
+from pykafka_broker.coordinators.groups.epoch_group import LEAVE_STATIC_EPOCH
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import Subtopology, Topology
 from tests.coordinators.streams.support import Machine, told
