@@ -62,7 +62,7 @@ DECISIONS = {
 
 
 class Change(NamedTuple):
-    """What a part of a release has (`new`), has no longer (`gone`), and has otherwise (`changed`: before and after)."""
+    """The difference between two releases in a part: names that are new or gone, and facts before and after."""
 
     new: list[str]
     gone: list[str]

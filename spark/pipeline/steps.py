@@ -1,4 +1,4 @@
-"""What a job does with events between reading and writing: the user's own step, then the rules of quality.
+"""Steps between reading events and writing them: the user's own step, then the rules of quality.
 
 Rule: refused records pass by, so that no step can lose one; columns that begin with `_` are the pipeline's, and a step
 keeps them.

@@ -125,7 +125,7 @@ ca_file = "{authority(secured)}"
 
 @pytest.mark.spark
 def test_no_plan_shows_the_secrets(secured: KafkaBroker, spark: SparkSession) -> None:
-    """What Spark prints of a source goes to its UI and its event log."""
+    """Spark prints the options of a source in its UI and its event log."""
     table = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "spark", "password": PASSWORD}
     config = security.java_config({**table, "ca_file": authority(secured)})
     options = {f"kafka.{name}": value for name, value in config.items()}

@@ -49,7 +49,7 @@ def test_a_row_names_a_test_of_the_option(option: str, file: str, test: str) -> 
 
 @pytest.mark.spark
 def test_the_table_is_complete(spark: SparkSession) -> None:
-    """Of the connector's own objects, all texts that are names of options, and all configs."""
+    """Options and configs are read from the connector's own objects."""
     jvm: Any = spark.sparkContext._jvm
     loader = jvm.Thread.currentThread().getContextClassLoader()
     known = set()
@@ -300,7 +300,7 @@ def test_offsets_by_a_consumer(stream: Any, own: KafkaBroker, spark: SparkSessio
 def test_topics_by_a_pattern(
     own: KafkaBroker, spark: SparkSession, tmp_path: Path, event: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """By the command line: two topics, then a third that is there for the second run."""
+    """Two topics are there for the first run by the command line, a third for the second."""
     given = ["--bootstrap-servers", own.bootstrap_servers, "--data-dir", str(tmp_path), "--dead-letter-topic", "dead"]
     given += ["--source", "subscribePattern=shop-.*", "--source", "minPartitions=4"]
     assert main(["silver", *given]) == 4

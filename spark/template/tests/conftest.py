@@ -1,4 +1,4 @@
-"""What the tests share: one Spark session, and jobs as the command line runs them."""
+"""Fixtures of the tests: one Spark session, and jobs as the command line runs them."""
 
 import json
 from collections.abc import Callable, Iterator

@@ -176,7 +176,7 @@ def test_a_group_reads_where_its_state_says(nodes: Neighbourhood) -> None:
 
 
 def test_a_node_that_keeps_the_state_itself_reads_it_once_others_have_heard_so(before: Neighbourhood) -> None:
-    """It may have been away, and another node may keep the state."""
+    """A node that has been away takes itself for the keeper of a state that another node keeps since."""
     before.add(SHARE_GROUP_STATE, 1, replicas=(1, 3))
     produce_five(before)
     assert altered(before) == ErrorCode.NONE
@@ -190,7 +190,7 @@ def test_a_node_that_keeps_the_state_itself_reads_it_once_others_have_heard_so(b
 
 
 def test_a_change_that_has_not_left_when_the_keeper_moves_is_not_made_later(nodes: Neighbourhood) -> None:
-    """It would undo what the next keeper was told meanwhile, once the first one keeps the state again."""
+    """A late change would undo what the next keeper was told, once the first one keeps the state again."""
     altered(nodes)
     nodes.asked(1, fetching(nodes, 0), 1)
     nodes.settle()
