@@ -96,6 +96,7 @@ def test_a_right_counts_on_all_brokers(cluster: KafkaCluster) -> None:
     )
     for future in admin.create_acls([binding]).values():
         future.result(PATIENCE_S)
+    cluster.wait_for_metadata(PATIENCE_S)
     assert produced(cluster, "alice", "granted") is None
 
 

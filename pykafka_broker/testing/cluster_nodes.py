@@ -199,14 +199,28 @@ class ClusterNodes(Controlled):
         Returns when every running broker knows.
         """
         state = self.controller.reset_settings(keep)
+        self._wait_for_metadata(state, WAIT_S)
+        return state
 
-        def known() -> ClusterState:
-            for node in self.brokers:
-                if node.running and node.cluster()["metadata_offset"] < state["metadata_offset"]:
-                    raise NotReached
-            return state
+    def wait_for_metadata(self, timeout: float = WAIT_S) -> None:
+        """Wait until every running broker knows what the controller has decided.
 
-        return poll(known, "not all brokers know that the settings are taken back", WAIT_S)
+        An ACL, a config or a user that a client's admin has made counts on all brokers from then on. The answer to the
+        admin does not promise that, as with Kafka.
+
+        Raises:
+            WaitTimeout: a broker did not know in time.
+        """
+        self._wait_for_metadata(self.controller.cluster(), timeout)
+
+    def _wait_for_metadata(self, decided: ClusterState, timeout: float) -> None:
+        def known() -> None:
+            for node_id in self._ids:
+                node = self.broker(node_id)
+                if node.running and node.cluster()["metadata_offset"] < decided["metadata_offset"]:
+                    raise NotReached(f"broker {node_id} does not know yet what the controller has decided")
+
+        poll(known, "what the brokers know is unknown", timeout)
 
     def wait_for_isr(
         self,

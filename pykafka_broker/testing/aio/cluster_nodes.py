@@ -164,14 +164,28 @@ class AsyncClusterNodes(AsyncControlled):
         Returns when every running broker knows.
         """
         state = await self.controller.reset_settings(keep)
+        await self._wait_for_metadata(state, WAIT_S)
+        return state
 
-        async def known() -> ClusterState:
-            for node in self.brokers:
-                if node.running and (await node.cluster())["metadata_offset"] < state["metadata_offset"]:
-                    raise NotReached
-            return state
+    async def wait_for_metadata(self, timeout: float = WAIT_S) -> None:
+        """Wait until every running broker knows what the controller has decided.
 
-        return await poll(known, "not all brokers know that the settings are taken back", WAIT_S)
+        An ACL, a config or a user that a client's admin has made counts on all brokers from then on. The answer to the
+        admin does not promise that, as with Kafka.
+
+        Raises:
+            WaitTimeout: a broker did not know in time.
+        """
+        await self._wait_for_metadata(await self.controller.cluster(), timeout)
+
+    async def _wait_for_metadata(self, decided: ClusterState, timeout: float) -> None:
+        async def known() -> None:
+            for node_id in self._ids:
+                node = self.broker(node_id)
+                if node.running and (await node.cluster())["metadata_offset"] < decided["metadata_offset"]:
+                    raise NotReached(f"broker {node_id} does not know yet what the controller has decided")
+
+        await poll(known, "what the brokers know is unknown", timeout)
 
     async def wait_for_isr(
         self,
