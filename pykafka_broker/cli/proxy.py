@@ -325,12 +325,14 @@ class ForwardedReply(PendingReply):
 
 
 _OF_LOG = ("requests", "clear_requests", "wait_for_request")
-_OF_FAULTS = ("faults", "add_fault", "clear_faults", "fault", "remove_fault", "wait_for_fault", "chaos")
+_OF_FAULTS = ("faults", "add_fault", "clear_faults", "fault", "remove_fault", "wait_for_fault", "chaos", "chaos_state")
 OFFERED = frozenset({*_OF_LOG, *_OF_FAULTS, "pause", "unpause", "health", "openapi"})
 
 
 class ProxyControl(Control):
     """The parts of a proxy for operations: the traffic."""
+
+    has_broker = False
 
     def __init__(self, server: Server, turns: EventLoop, listeners: list[Listener], observing: TrafficObserver) -> None:
         self.server = server

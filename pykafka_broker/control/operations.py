@@ -175,6 +175,7 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("DELETE", "/faults/{fault}"): "traffic.remove_fault",
     ("POST", "/waits/fault"): "traffic.wait_for_fault",
     ("POST", "/chaos"): "traffic.chaos",
+    ("GET", "/chaos"): "traffic.chaos_state",
     ("POST", "/incidents/leader-epoch"): "incidents.bump_leader_epoch",
     ("POST", "/incidents/leader"): "cluster.move_leader",
     ("POST", "/incidents/network"): "cluster.cut_off",

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NotRequired, TypeAlias
 
 from pykafka_broker.control.answers import (
+    ChaosHit,
     ChaosState,
     CommittedPartition,
     Connected,
@@ -27,6 +28,7 @@ from pykafka_broker.control.answers import GroupDetails as Group
 from pykafka_broker.control.answers import TransactionDetails as Transaction
 
 __all__ = [
+    "ChaosHit",
     "ChaosState",
     "ClusterState",
     "CommittedPartition",
