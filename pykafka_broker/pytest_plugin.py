@@ -43,9 +43,10 @@ SCOPES = ("session", "package", "module", "class", "function")
 ISOLATIONS = ("reset", "none")
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 MARKER = (
-    "kafka(config={}, topics=(), emulate=None, security=None, users=(), acls=None, mechanisms=None, client_auth=None, "
-    "schema_registry=False, allow_unknown_config=False): the test's `kafka_broker` has these settings, topics, "
-    "release, users and schema registry; tests with the same settings share one"
+    "kafka(config={}, topics=(), emulate=None, releases=(), security=None, users=(), acls=None, mechanisms=None, "
+    "client_auth=None, schema_registry=False, allow_unknown_config=False): the test's `kafka_broker` has these "
+    "settings, topics, release, users and schema registry; tests with the same settings share one. With releases the "
+    "test is run once for each of these releases of Kafka"
 )
 CLUSTER_MARKER = (
     "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, security=None, "
@@ -206,13 +207,18 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
 
 def _mistake(marker: pytest.Mark) -> str:
     """Return the mistake in a marker, which would otherwise pass in silence."""
-    known = ("config", "topics", *OPTIONS)
+    known = ("config", "topics", "releases", *OPTIONS)
     if marker.args:
         return f"{marker.args[0]!r} needs a name, such as config={{...}}"
     if unknown := [name for name in marker.kwargs if name not in known]:
         return f"unknown argument {unknown[0]}; it takes {', '.join(known)}"
     if not isinstance(marker.kwargs.get("config", {}), dict):
         return 'config must be a dict, such as config={"num.partitions": 3}'
+    releases = marker.kwargs.get("releases", ())
+    if isinstance(releases, str) or not all(isinstance(each, str) for each in releases):
+        return 'releases must be a list of texts, such as releases=["2.8", "3.9"]'
+    if releases and "emulate" in marker.kwargs:
+        return "releases and emulate both choose the release"
     topics = marker.kwargs.get("topics", ())
     if isinstance(topics, (str, dict)) or not all(map(_is_topic, topics)):
         return 'topics must be a list of names, or of tuples as ("orders", 3) or ("orders", 3, {"retention.ms": 1000})'
@@ -230,8 +236,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give the fixture of a marked test another parameter, for another broker."""
     if "kafka_broker" not in metafunc.fixturenames:
         return
-    wish = Wish(_marked(metafunc.definition))
-    if wish:
+    marked = _marked(metafunc.definition)
+    releases = marked.get("releases")
+    if releases and not any(map(_mistake, metafunc.definition.iter_markers("kafka"))):
+        wishes = [Wish(marked | {"emulate": release}) for release in releases]
+        metafunc.parametrize("kafka_broker", wishes, indirect=True, ids=list(releases))
+    elif wish := Wish(marked):
         shown: Any = getattr(pytest, "HIDDEN_PARAM", str(wish) or "its own")  # so a marker changes no test's name
         metafunc.parametrize("kafka_broker", [wish], indirect=True, ids=[shown])
 
@@ -333,8 +343,9 @@ def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest
     for wrong in filter(None, map(_mistake, request.node.iter_markers("kafka"))):
         pytest.fail(f"@pytest.mark.kafka: {wrong}", pytrace=False)
     marked, callspec = _marked(request.node), getattr(request.node, "callspec", None)
-    wish, had = Wish(marked), Wish({}) if callspec is None else callspec.params.get("kafka_broker", Wish({}))
-    if wish != had:
+    had = Wish({}) if callspec is None else callspec.params.get("kafka_broker", Wish({}))
+    wishes = [Wish(marked | {"emulate": each}) for each in marked.get("releases", ())] or [Wish(marked)]
+    if had not in wishes:
         pytest.fail(TOO_LATE, pytrace=False)
     if broker in used:
         _make_usable(broker, pytestconfig)

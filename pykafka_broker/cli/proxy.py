@@ -324,7 +324,7 @@ class ForwardedReply(PendingReply):
         return self._broker.answered(self._exchange, self.future.result())
 
 
-_OF_LOG = ("requests", "clear_requests", "wait_for_request")
+_OF_LOG = ("requests", "clear_requests", "wait_for_request", "advice")
 _OF_FAULTS = ("faults", "add_fault", "clear_faults", "fault", "remove_fault", "wait_for_fault", "chaos", "chaos_state")
 OFFERED = frozenset({*_OF_LOG, *_OF_FAULTS, "pause", "unpause", "health", "openapi"})
 

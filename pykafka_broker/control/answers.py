@@ -179,6 +179,21 @@ class FaultAnswer(TypedDict):
     event: str | None
 
 
+class Advice(TypedDict):
+    """An advice for a client. `seen` is the evidence, `since` the release and KIP, `change` what to do; `requests`
+    are the numbers of a few requests that show it. `node_id` is the broker of a cluster that saw them.
+    """
+
+    rule: str
+    client_id: str | None
+    software: str
+    seen: str
+    since: str
+    change: str
+    requests: list[int]
+    node_id: NotRequired[int]
+
+
 class ChaosHit(TypedDict):
     """A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`. `node_id` is
     the broker of a cluster that drew it.

@@ -167,6 +167,7 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("POST", "/assertions/no-more"): "waits.assert_no_more",
     ("GET", "/requests"): "traffic.requests",
     ("DELETE", "/requests"): "traffic.clear_requests",
+    ("GET", "/advice"): "traffic.advice",
     ("POST", "/waits/request"): "traffic.wait_for_request",
     ("GET", "/faults"): "traffic.faults",
     ("POST", "/faults"): "traffic.add_fault",

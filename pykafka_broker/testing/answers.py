@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import NotRequired, TypeAlias
 
 from pykafka_broker.control.answers import (
+    Advice,
     ChaosHit,
     ChaosState,
     CommittedPartition,
@@ -28,6 +29,7 @@ from pykafka_broker.control.answers import GroupDetails as Group
 from pykafka_broker.control.answers import TransactionDetails as Transaction
 
 __all__ = [
+    "Advice",
     "ChaosHit",
     "ChaosState",
     "ClusterState",

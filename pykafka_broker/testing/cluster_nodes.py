@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pykafka_broker.testing.answers import (
+    Advice,
     ChaosHit,
     ChaosState,
     ClusterState,
@@ -582,6 +583,14 @@ class ClusterTraffic(ClusterNodes):
             for each in node._requests(query):
                 found.append({**each, "node_id": node_id})
         return sorted(found, key=lambda each: int(each["time"]))[-query["limit"] :]
+
+    def advice(self, client_id: str | None = None) -> list[Advice]:
+        """Return what clients should change, from the request log of each broker, with its `node_id`."""
+        found: list[Advice] = []
+        for node_id, node in self._brokers_that_run().items():
+            for each in node.advice(client_id):
+                found.append({**each, "node_id": node_id})
+        return found
 
     def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""

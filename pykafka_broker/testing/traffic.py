@@ -9,7 +9,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykafka_broker.testing.answers import ChaosState, Connection, FaultState, SeenRequest
+from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, SeenRequest
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.data import Handle, wait
 
@@ -189,6 +189,14 @@ class Traffic(Handle):
 
     def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         return self._answer(list[SeenRequest], "GET", "/requests", query=query)
+
+    def advice(self, client_id: str | None = None) -> list[Advice]:
+        """Return what clients should change, from the requests in the log; of a cluster, each with `node_id`.
+
+        Args:
+            client_id: a `*` stands for anything.
+        """
+        return self._answer(list[Advice], "GET", "/advice", query={"client_id": client_id})
 
     def clear_requests(self) -> None:
         """Empty the request log."""

@@ -622,6 +622,40 @@ def test_an_asynchronous_broker_for_whatever_runs_the_loop(pytester: pytest.Pyte
         pytester.runpytest_subprocess(*plugin, f"--kafka-broker-url={broker.control_url}").assert_outcomes(passed=2)
 
 
+def test_a_test_may_be_run_against_several_releases(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        seen = []
+
+        @pytest.mark.kafka(releases=["0.11", "2.8", "4.3"], topics=["orders"])
+        def test_release(kafka_broker):
+            assert [topic["name"] for topic in kafka_broker.topics()] == ["orders"]
+            seen.append(kafka_broker.emulate)
+
+        def test_all(): assert seen == ["0.11", "2.8", "4.3"]
+    """)
+    result = pytester.runpytest_subprocess("-v")
+    result.assert_outcomes(passed=4)
+    for release in ("0.11", "2.8", "4.3"):
+        result.stdout.fnmatch_lines([f"*::test_release?{release}? PASSED*"])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ('releases="2.8"', "releases must be a list of texts"),
+        ("releases=[2.8]", "releases must be a list of texts"),
+        ('releases=["2.8"], emulate="3.9"', "releases and emulate both choose the release"),
+    ],
+)
+def test_mistakes_in_releases_are_told(pytester: pytest.Pytester, given: str, says: str) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.kafka({given})\ndef test_it(kafka_broker): pass\n")
+    result = pytester.runpytest_subprocess()
+    assert says in result.stdout.str()
+    assert result.ret
+
+
 # -- chaos
 
 SHOP = """

@@ -5,16 +5,18 @@ A fault disturbs requests: an error, a delay or a broken connection made on purp
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import deque
 from functools import partial
 from typing import Annotated, cast
 
-from pykafka_broker.control.answers import ChaosHit, ChaosState, Connected, FaultAnswer, SeenRequestAnswer
+from pykafka_broker.control.answers import Advice, ChaosHit, ChaosState, Connected, FaultAnswer, SeenRequestAnswer
 from pykafka_broker.control.api.incidents import befall
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
+from pykafka_broker.control.traffic.advice import Adviser, advised
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
 from pykafka_broker.control.traffic.faults import Action, Chaos, ClockName, Connect, Drop, Event, Match, Rule, pattern
 from pykafka_broker.control.traffic.readable import api_keys, error_code, line, seen
@@ -29,6 +31,7 @@ Seed = Annotated[int, ValueLimits(minimum=0, maximum=(1 << 53) - 1)]
 NOT_IN_TIME = 408
 _LAST_SHOWN = 10
 _MOST_FAULTS = 1000
+_NOTED_AT_ONCE = 100
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 
@@ -128,6 +131,18 @@ async def wait_for_request(
         told = f"after {timeout_ms} ms {len(answered)} such requests, expected {n}{told_requests(last)}"
         raise Problem(NOT_IN_TIME, told, more={"last_requests": last})
     return [seen(each, bodies) for each in found]
+
+
+async def advice(control: Control, client_id: str | None = None) -> list[Advice]:
+    """Return what clients should change, from the requests in the log. A client id may have a `*` for anything."""
+    wanted = None if client_id is None else pattern(client_id)
+    adviser = Adviser()
+    for noted, exchange in enumerate(list(control.observing.log.since())):
+        if noted % _NOTED_AT_ONCE == 0:
+            await asyncio.sleep(0)  # clients are served meanwhile
+        if wanted is None or wanted.fullmatch(exchange.client_id or ""):
+            adviser.note(exchange)
+    return [advised(*each) for each in adviser.advice()]
 
 
 def last_requests(control: Control) -> list[str]:

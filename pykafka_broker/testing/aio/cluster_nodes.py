@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
-from pykafka_broker.testing.answers import ChaosHit, ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
+from pykafka_broker.testing.answers import Advice, ChaosHit, ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_STATE, _ONE_BROKER, _SESSION_MS, _SIDES, _refused
@@ -539,6 +539,14 @@ class AsyncClusterTraffic(AsyncClusterNodes):
             for each in await node._requests(query):
                 found.append({**each, "node_id": node_id})
         return sorted(found, key=lambda each: int(each["time"]))[-query["limit"] :]
+
+    async def advice(self, client_id: str | None = None) -> list[Advice]:
+        """Return what clients should change, from the request log of each broker, with its `node_id`."""
+        found: list[Advice] = []
+        for node_id, node in self._brokers_that_run().items():
+            for each in await node.advice(client_id):
+                found.append({**each, "node_id": node_id})
+        return found
 
     async def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""

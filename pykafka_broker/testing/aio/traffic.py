@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from pykafka_broker.testing.aio.data import AsyncHandle, wait
-from pykafka_broker.testing.answers import ChaosState, Connection, FaultState, SeenRequest
+from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, SeenRequest
 from pykafka_broker.testing.async_client import AsyncControlClient, entered
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.traffic import epoch_ms
@@ -194,6 +194,14 @@ class AsyncTraffic(AsyncHandle):
 
     async def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         return await self._answer(list[SeenRequest], "GET", "/requests", query=query)
+
+    async def advice(self, client_id: str | None = None) -> list[Advice]:
+        """Return what clients should change, from the requests in the log; of a cluster, each with `node_id`.
+
+        Args:
+            client_id: a `*` stands for anything.
+        """
+        return await self._answer(list[Advice], "GET", "/advice", query={"client_id": client_id})
 
     async def clear_requests(self) -> None:
         """Empty the request log."""
