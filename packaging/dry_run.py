@@ -198,7 +198,7 @@ def pip(*options: str) -> str:
 
 def run(program: str, *options: str, cwd: Path = ROOT) -> str:
     """Run a program, one of this environment's first, and return its output. Raises StepFailed."""
-    own = Path(sys.executable).with_name(program)
+    own = Path(sys.executable).parent / program  # or the program itself, if it is a path
     command = [str(own) if own.is_file() else program, *options]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["NO_MKDOCS_2_WARNING"] = "1"
