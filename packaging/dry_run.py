@@ -26,8 +26,6 @@ from pathlib import Path
 
 from packaging.utils import canonicalize_name
 
-from sbom import sbom_of
-
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 FIRST_TEST = ("pytest", "confluent-kafka")  # what README's first test needs beside the package
@@ -88,6 +86,8 @@ def bill(out: Path) -> str:
     """Validate the wheel's bill of materials against the schema of CycloneDX."""
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
+
+    from sbom import sbom_of
 
     (wheel,) = (out / "dist").glob("*.whl")
     problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(sbom_of(wheel))
