@@ -23,7 +23,7 @@ from pykafka_broker.security.sasl.aws_msk_iam import (
     AwsTokens,
     aws_msk_iam,
 )
-from pykafka_broker.security.sasl.jws import InvalidToken
+from pykafka_broker.security.sasl.jws import InvalidToken, ShownToken
 from pykafka_broker.security.sasl.mechanism import Challenge, Done, LoginRefused
 from pykafka_broker.security.sasl.oauthbearer import oauthbearer
 from tests.security.sasl.bearer import WALL, message
@@ -214,3 +214,23 @@ def test_a_bad_token_is_an_invalid_token(bad: str) -> None:
     with pytest.raises(InvalidToken):
         AwsTokens(settings_of(line())).shown(bad, WALL)
     assert type(oauthbearer(realm_of(line()))().step(message("x" + token(secret="other")), WALL)) is Challenge
+
+
+# Made by aws-msk-iam-sasl-signer-go 1.0.4 of an identity that does not exist.
+OF_GO = (
+    "aHR0cHM6Ly9rYWZrYS5ldS13ZXN0LTEuYW1hem9uYXdzLmNvbS8_QWN0aW9uPWthZmthLWNsdXN0ZXIlM0FDb25uZWN0JlVzZXIt"
+    "QWdlbnQ9YXdzLW1zay1pYW0tc2FzbC1zaWduZXItZ28lMkYxLjAuNCUyRmdvMS4yNi44JlgtQW16LUFsZ29yaXRobT1BV1M0LUhN"
+    "QUMtU0hBMjU2JlgtQW16LUNyZWRlbnRpYWw9QUtJQUVYQU1QTEUlMkYyMDI2MTEyNyUyRmV1LXdlc3QtMSUyRmthZmthLWNsdXN0"
+    "ZXIlMkZhd3M0X3JlcXVlc3QmWC1BbXotRGF0ZT0yMDI2MTEyN1QwMzUwMDhaJlgtQW16LUV4cGlyZXM9OTAwJlgtQW16LVNpZ25h"
+    "dHVyZT03YzE3YTVlMWRlMDM3NGNkNWMxOGNmMjUxNDMzNzBiZWJjNzBjNmQxNDA0NjE2NGMzMmY0MDYxNWFiYjY0NDhhJlgtQW16"
+    "LVNpZ25lZEhlYWRlcnM9aG9zdA"
+)
+
+
+def test_a_token_that_amazons_signer_for_go_has_made_is_good() -> None:
+    line = f'{MODULE} secret_AKIAEXAMPLE="made-up" region="eu-west-1";'
+    tokens = AwsTokens(settings_of({PREFIX + "oauthbearer.sasl.jaas.config": line}))
+    signed_at = 1795751408000
+    assert tokens.shown(OF_GO, signed_at) == ShownToken("AKIAEXAMPLE", signed_at + 900_000)
+    with pytest.raises(InvalidToken, match="it has expired"):
+        tokens.shown(OF_GO, signed_at + 900_000)
