@@ -11,9 +11,10 @@ marker, and that over the ini file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterator, Mapping
+import unittest
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -34,20 +35,27 @@ from pykafka_broker.testing.fixtures import (
 
 if TYPE_CHECKING:
     from pykafka_broker.testing import AsyncKafkaBroker, AsyncKafkaCluster, AsyncRemoteBroker, KafkaBroker, KafkaCluster
+    from pykafka_broker.testing.answers import ChaosHit
+    from pykafka_broker.testing.chaos import ChaosRun, ChaosSpec
     from pykafka_broker.testing.controlled import Controlled
 
 SCOPES = ("session", "package", "module", "class", "function")
 ISOLATIONS = ("reset", "none")
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 MARKER = (
-    "kafka(config={}, topics=(), emulate=None, security=None, users=(), acls=None, mechanisms=None, client_auth=None, "
-    "schema_registry=False, allow_unknown_config=False): the test's `kafka_broker` has these settings, topics, "
-    "release, users and schema registry; tests with the same settings share one"
+    "kafka(config={}, topics=(), emulate=None, releases=(), security=None, users=(), acls=None, mechanisms=None, "
+    "client_auth=None, schema_registry=False, allow_unknown_config=False): the test's `kafka_broker` has these "
+    "settings, topics, release, users and schema registry; tests with the same settings share one. With releases the "
+    "test is run once for each of these releases of Kafka"
 )
 CLUSTER_MARKER = (
     "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, security=None, "
     "users=(), acls=None, schema_registry=False): what the test's `kafka_cluster` is made of, by the arguments of "
     "`KafkaCluster`"
+)
+CHAOS_MARKER = (
+    "kafka_chaos(seeds=20, rate=0.05, events=False, shrink_runs=60): the test is run under the chaos of each seed, and "
+    "the first failure is cut down to the few faults that are enough for it"
 )
 OPTIONS = (  # options of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
@@ -70,6 +78,7 @@ _SHARED = pytest.StashKey[
 _USED = pytest.StashKey[set["Controlled"]]()  # brokers used by a test
 _FILLED = pytest.StashKey[dict[str, set[str]]]()  # ids of topics made by fixtures of a wider scope
 _EMPTIED = pytest.StashKey[dict[str, list[str]]]()  # names of such topics that a reset has deleted
+_CHAOS = pytest.StashKey["ChaosRun"]()  # the run of a test under chaos
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,6 +88,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--kafka-broker-url", metavar="URL", help="the control API of a broker that runs, to be used")
     group.addoption(
         "--kafka-config", metavar="KEY=VALUE", action="append", default=[], help="a broker config of `kafka_broker`"
+    )
+    group.addoption(
+        "--kafka-chaos-seeds", metavar="N", type=int, help="how many seeds tests marked kafka_chaos run with"
     )
     group.addoption("--kafka-emulate", metavar="RELEASE", help="the release of Kafka that `kafka_broker` is")
     parser.addini("kafka_broker_scope", "how long the broker of `kafka_broker` lives", default="session")
@@ -95,6 +107,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_FILLED], config.stash[_EMPTIED] = {}, {}
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", CLUSTER_MARKER)
+    config.addinivalue_line("markers", CHAOS_MARKER)
     for name, allowed in (("kafka_broker_scope", SCOPES), ("kafka_broker_isolation", ("", *ISOLATIONS))):
         if (value := config.getini(name)) not in allowed:
             raise pytest.UsageError(f"{name} = {value}: it must be one of {', '.join(filter(None, allowed))}")
@@ -194,13 +207,18 @@ def _marked(item: pytest.Item) -> dict[str, Any]:
 
 def _mistake(marker: pytest.Mark) -> str:
     """Return the mistake in a marker, which would otherwise pass in silence."""
-    known = ("config", "topics", *OPTIONS)
+    known = ("config", "topics", "releases", *OPTIONS)
     if marker.args:
         return f"{marker.args[0]!r} needs a name, such as config={{...}}"
     if unknown := [name for name in marker.kwargs if name not in known]:
         return f"unknown argument {unknown[0]}; it takes {', '.join(known)}"
     if not isinstance(marker.kwargs.get("config", {}), dict):
         return 'config must be a dict, such as config={"num.partitions": 3}'
+    releases = marker.kwargs.get("releases", ())
+    if isinstance(releases, str) or not all(isinstance(each, str) for each in releases):
+        return 'releases must be a list of texts, such as releases=["2.8", "3.9"]'
+    if releases and "emulate" in marker.kwargs:
+        return "releases and emulate both choose the release"
     topics = marker.kwargs.get("topics", ())
     if isinstance(topics, (str, dict)) or not all(map(_is_topic, topics)):
         return 'topics must be a list of names, or of tuples as ("orders", 3) or ("orders", 3, {"retention.ms": 1000})'
@@ -218,8 +236,12 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Give the fixture of a marked test another parameter, for another broker."""
     if "kafka_broker" not in metafunc.fixturenames:
         return
-    wish = Wish(_marked(metafunc.definition))
-    if wish:
+    marked = _marked(metafunc.definition)
+    releases = marked.get("releases")
+    if releases and not any(map(_mistake, metafunc.definition.iter_markers("kafka"))):
+        wishes = [Wish(marked | {"emulate": release}) for release in releases]
+        metafunc.parametrize("kafka_broker", wishes, indirect=True, ids=list(releases))
+    elif wish := Wish(marked):
         shown: Any = getattr(pytest, "HIDDEN_PARAM", str(wish) or "its own")  # so a marker changes no test's name
         metafunc.parametrize("kafka_broker", [wish], indirect=True, ids=[shown])
 
@@ -295,6 +317,8 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     own = request.node.stash.setdefault(_OWN, [])
     with KafkaCluster(*(marker.args if marker else ()), **(marker.kwargs if marker else {})) as cluster:
         own.extend(cluster.nodes.values())
+        if (run := request.node.stash.get(_CHAOS, None)) is not None:
+            run.begin("kafka_cluster", cluster.faults)
         yield cluster
 
 
@@ -319,14 +343,17 @@ def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest
     for wrong in filter(None, map(_mistake, request.node.iter_markers("kafka"))):
         pytest.fail(f"@pytest.mark.kafka: {wrong}", pytrace=False)
     marked, callspec = _marked(request.node), getattr(request.node, "callspec", None)
-    wish, had = Wish(marked), Wish({}) if callspec is None else callspec.params.get("kafka_broker", Wish({}))
-    if wish != had:
+    had = Wish({}) if callspec is None else callspec.params.get("kafka_broker", Wish({}))
+    wishes = [Wish(marked | {"emulate": each}) for each in marked.get("releases", ())] or [Wish(marked)]
+    if had not in wishes:
         pytest.fail(TOO_LATE, pytrace=False)
     if broker in used:
         _make_usable(broker, pytestconfig)
     used.add(broker)
     for topic in marked.get("topics", ()):
         broker.create_topic(*((topic,) if isinstance(topic, str) else topic))
+    if (run := request.node.stash.get(_CHAOS, None)) is not None:
+        run.begin("kafka_broker", broker.faults)
 
 
 def _make_usable(broker: Controlled, config: pytest.Config) -> None:
@@ -371,11 +398,107 @@ def _topics(broker: Controlled) -> dict[str, str]:
     return {}
 
 
+# -- chaos
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> bool | None:
+    """Run a test marked `kafka_chaos` under each seed, until it fails; then cut the failure down."""
+    spec = _chaos_of(item)
+    if spec is None or isinstance(spec, str):
+        return None
+    item.ihook.pytest_runtest_logstart(nodeid=item.nodeid, location=item.location)
+    reports = _ChaosRuns(cast("pytest.Function", item), spec).reports()
+    ended = pytest.CallInfo.from_call(lambda: item.session._setupstate.teardown_exact(nextitem), when="teardown")
+    if ended.excinfo is not None:
+        reports.append(item.ihook.pytest_runtest_makereport(item=item, call=ended))
+    for report in reports:
+        item.ihook.pytest_runtest_logreport(report=report)
+    item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+    return True
+
+
+def _chaos_of(item: pytest.Item) -> ChaosSpec | str | None:
+    """Return the chaos of a test, or the mistake in its marker; None without a marker."""
+    marker = item.get_closest_marker("kafka_chaos")
+    if marker is None:
+        return None
+    from pykafka_broker.testing.chaos import ChaosSpec
+
+    if not isinstance(item, pytest.Function) or (item.cls is not None and issubclass(item.cls, unittest.TestCase)):
+        return "a unittest.TestCase can't be run again by pytest: make it a function"
+    if not {"kafka_broker", "kafka_cluster"}.intersection(item.fixturenames):
+        return "the test has neither kafka_broker nor kafka_cluster"
+    try:
+        spec = ChaosSpec.of(*marker.args, **marker.kwargs)
+    except (TypeError, ValueError) as error:
+        return str(error)
+    count = item.config.getoption("--kafka-chaos-seeds")
+    return spec._replace(seeds=range(1, count + 1)) if count else spec
+
+
+class _Between(pytest.Item):
+    """The next run of the same test, for pytest: fixtures of a wider scope stay."""
+
+    def runtest(self) -> None:
+        raise NotImplementedError
+
+
+class _ChaosRuns:
+    """The runs of a test under chaos."""
+
+    def __init__(self, item: pytest.Function, spec: ChaosSpec) -> None:
+        self._item = item
+        self._spec = spec
+        self._between = _Between.from_parent(cast("pytest.Collector", item.parent), name=f"{item.name} again")
+        self._failures: list[list[pytest.TestReport]] = []
+
+    def reports(self) -> list[pytest.TestReport]:
+        """Run the test; return the reports of its smallest failure, without a failure those of the last run."""
+        from pykafka_broker.testing.chaos import ChaosRun, Verdict, shrunk
+
+        passed: list[pytest.TestReport] = []
+        for seed in self._spec.seeds:
+            run, runs = ChaosRun(self._spec, seed), 0
+
+            def fails(faults: Sequence[ChaosHit], seed: int = seed) -> bool:
+                nonlocal runs
+                runs += 1
+                return not self._passes(ChaosRun(self._spec, seed, faults))
+
+            if passes := self._passes(run):
+                passed = passes
+                continue
+            enough: list[ChaosHit] | None = None
+            if run.met and self._spec.shrink_runs and fails(run.met):
+                enough = [] if fails([]) else shrunk(run.met, fails, self._spec.shrink_runs)
+            smallest = self._failures[-1]
+            failed = next(report for report in smallest if report.failed)
+            failed.sections.append(("kafka chaos", Verdict(run, runs, enough).text()))
+            return smallest
+        return passed
+
+    def _passes(self, run: ChaosRun) -> list[pytest.TestReport]:
+        """Run the test once; return the reports, none of a failure."""
+        from _pytest.runner import runtestprotocol
+
+        self._item.stash[_CHAOS] = run
+        self._item._report_sections.clear()  # what the run before it has printed
+        self._item._initrequest()  # the fixtures of the test's own scope are made anew
+        reports = runtestprotocol(self._item, log=False, nextitem=self._between)
+        if any(report.failed for report in reports):
+            self._failures.append(reports)
+            return []
+        return reports
+
+
 # -- the report
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    if isinstance(wrong := _chaos_of(item), str):
+        pytest.fail(f"@pytest.mark.kafka_chaos: {wrong}", pytrace=False)
     shared = item.config.stash[_SHARED]
     shared.update({broker: broker.log_size for broker in shared})
 
@@ -384,6 +507,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     outcome = yield
     report: pytest.TestReport = outcome.get_result()
+    run = item.stash.get(_CHAOS, None)
+    if run is not None and (report.when == "call" or report.failed):
+        _end_chaos(run)
     if report.failed:
         own: list[KafkaBroker] = item.stash.get(_OWN, [])
         for broker, logged_before in (item.config.stash[_SHARED] | dict.fromkeys(own, 0)).items():
@@ -394,6 +520,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
         for fixture, topics in item.config.stash[_EMPTIED].items():
             if fixture in getattr(item, "fixturenames", ()):
                 report.sections.append(("hint", HINT.format(fixture=fixture, topics=", ".join(topics))))
+
+
+def _end_chaos(run: ChaosRun) -> None:
+    from pykafka_broker.testing import BrokerError, ControlError
+
+    with suppress(BrokerError, ControlError, OSError):  # of a broker that the test has stopped
+        run.end()
 
 
 def _requests(broker: KafkaBroker) -> list[dict[str, Any]]:

@@ -324,13 +324,15 @@ class ForwardedReply(PendingReply):
         return self._broker.answered(self._exchange, self.future.result())
 
 
-_OF_LOG = ("requests", "clear_requests", "wait_for_request")
-_OF_FAULTS = ("faults", "add_fault", "clear_faults", "fault", "remove_fault", "wait_for_fault", "chaos")
+_OF_LOG = ("requests", "clear_requests", "wait_for_request", "advice")
+_OF_FAULTS = ("faults", "add_fault", "clear_faults", "fault", "remove_fault", "wait_for_fault", "chaos", "chaos_state")
 OFFERED = frozenset({*_OF_LOG, *_OF_FAULTS, "pause", "unpause", "health", "openapi"})
 
 
 class ProxyControl(Control):
     """The parts of a proxy for operations: the traffic."""
+
+    has_broker = False
 
     def __init__(self, server: Server, turns: EventLoop, listeners: list[Listener], observing: TrafficObserver) -> None:
         self.server = server

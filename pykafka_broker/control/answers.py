@@ -6,7 +6,7 @@ Rule: an answer is a dict with these fields, as in JSON; `null` is None. The doc
 
 from __future__ import annotations
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 
 class Topic(TypedDict):
@@ -163,6 +163,7 @@ class FaultAnswer(TypedDict):
     transactional_id: str | None
     every: int
     times: int | None
+    nth: int | None
     probability: float
     seed: int
     error: str | None
@@ -175,14 +176,50 @@ class FaultAnswer(TypedDict):
     hang: bool
     throttle_ms: int
     connect: str | None
+    event: str | None
+
+
+class Advice(TypedDict):
+    """An advice for a client. `seen` is the evidence, `since` the release and KIP, `change` what to do; `requests`
+    are the numbers of a few requests that show it. `node_id` is the broker of a cluster that saw them.
+    """
+
+    rule: str
+    client_id: str | None
+    software: str
+    seen: str
+    since: str
+    change: str
+    requests: list[int]
+    node_id: NotRequired[int]
+
+
+class ChaosHit(TypedDict):
+    """A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`. `node_id` is
+    the broker of a cluster that drew it.
+    """
+
+    client_id: str | None
+    api: str
+    nth: int
+    error: str | None
+    delay_ms: int
+    drop: str | None
+    throttle_ms: int
+    event: str | None
+    node_id: NotRequired[int]
 
 
 class ChaosState(TypedDict):
-    """Random faults: a share of all requests is disturbed, drawn from the seed."""
+    """Random faults: a share of all requests is disturbed, drawn from the seed. `hits` counts them; `met` has the first
+    ten thousand.
+    """
 
     seed: int
     rate: float
+    events: bool
     hits: int
+    met: list[ChaosHit]
 
 
 class Snapshot(TypedDict):

@@ -114,6 +114,8 @@ def _bytes_of(piece: Any) -> bytes:
 class Control:
     """The broker of the process, for operations."""
 
+    has_broker = True
+
     def __init__(self, running: Running, clock: MovableClock, tenure: DataDirLease) -> None:
         self.server = running.server
         self.turns = running.turns

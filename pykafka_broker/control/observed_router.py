@@ -29,7 +29,7 @@ from pykafka_broker.control.traffic.exchange import (
     kept_part,
     thinned,
 )
-from pykafka_broker.control.traffic.faults import Action, FaultTable, Rule
+from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Rule
 from pykafka_broker.control.traffic.mentions import Known
 from pykafka_broker.control.traffic.request_log import FULL, RequestCounts, RequestLog
 from pykafka_broker.errors import FrameError
@@ -61,6 +61,9 @@ class Surroundings(Protocol):
 
     def cancel(self, future: Future[Any]) -> None:
         """Cancel the future of a client that has gone."""
+
+    def befall(self, exchange: Exchange, event: Event) -> None:
+        """Let an event befall what a request names."""
 
 
 class ObservedRouter:
@@ -149,6 +152,8 @@ class ObservedRouter:
         try:
             if rule is not None and rule.action.drop == "before":
                 raise FrameError(f"fault {rule.id} drops the connection before the request is served")
+            if rule is not None and rule.action.event is not None:
+                self._surroundings.befall(exchange, rule.action.event)
             if rule is not None and rule.action.error is not None and not rule.action.applied:
                 served, made, refusal = refusing(exchange, rule, self._faults.known)
                 answer = refusal if served is None else self._serve(exchange.connection, memoryview(served))
@@ -378,6 +383,7 @@ class TrafficObserver:
         self.log = RequestLog()
         self.faults = FaultTable(known)
         self.faults.on_added = self._meet_who_waits
+        self.on_event: Callable[[Exchange, Event], None] | None = None  # None: nothing can befall, as in a proxy
         self.follow()
         server.admit = self._admit
 
@@ -420,6 +426,10 @@ class TrafficObserver:
 
     def cancel(self, future: Future[Any]) -> None:
         self._server.purgatory.cancel(future)
+
+    def befall(self, exchange: Exchange, event: Event) -> None:
+        if self.on_event is not None:
+            self.on_event(exchange, event)
 
     def _meet_who_waits(self, rule: Rule) -> None:
         """End waiting fetches, so the clients come again and meet the new fault."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import NotRequired, TypeAlias
 
 from pykafka_broker.control.answers import (
+    Advice,
+    ChaosHit,
     ChaosState,
     CommittedPartition,
     Connected,
@@ -27,6 +29,8 @@ from pykafka_broker.control.answers import GroupDetails as Group
 from pykafka_broker.control.answers import TransactionDetails as Transaction
 
 __all__ = [
+    "Advice",
+    "ChaosHit",
     "ChaosState",
     "ClusterState",
     "CommittedPartition",

@@ -16,6 +16,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pykafka_broker.testing.answers import (
+    Advice,
+    ChaosHit,
     ChaosState,
     ClusterState,
     ConfigValue,
@@ -511,17 +513,29 @@ class ClusterFaults(Faults):
         for node in self._nodes.values():
             node.faults.clear()
 
-    def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
+    def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
         """Disturb a share of all requests at random, on all brokers.
 
         Args:
             seed: the same seed gives the same faults.
-            rate: the share of all requests, 0 to 1.
+            rate: the share of all requests, 0 to 1; 0 ends the chaos.
+            events: refused: leaders of a cluster are moved by `move_leader`.
         """
-        hits = 0
         for node in self._nodes.values():
-            hits += node.faults.chaos(seed, rate)["hits"]
-        return {"seed": seed, "rate": float(rate), "hits": hits}
+            state = node.faults.chaos(seed, rate, events=events)
+        return state
+
+    def chaos_state(self) -> ChaosState:
+        """Return the present or the last chaos; the `node_id` of a fault is where it was drawn."""
+        states: dict[int, ChaosState] = {}
+        for node_id, node in self._nodes.items():
+            with suppress(ControlError):  # a broker that has started since knows of none
+                states[node_id] = node.faults.chaos_state()
+        if not states:
+            raise BrokerError("no running broker had a chaos since its start or the last reset")
+        met: list[ChaosHit] = [{**hit, "node_id": node_id} for node_id, state in states.items() for hit in state["met"]]
+        hits = sum(state["hits"] for state in states.values())
+        return {**next(iter(states.values())), "hits": hits, "met": met}
 
 
 class ClusterTraffic(ClusterNodes):
@@ -569,6 +583,14 @@ class ClusterTraffic(ClusterNodes):
             for each in node._requests(query):
                 found.append({**each, "node_id": node_id})
         return sorted(found, key=lambda each: int(each["time"]))[-query["limit"] :]
+
+    def advice(self, client_id: str | None = None) -> list[Advice]:
+        """Return what clients should change, from the request log of each broker, with its `node_id`."""
+        found: list[Advice] = []
+        for node_id, node in self._brokers_that_run().items():
+            for each in node.advice(client_id):
+                found.append({**each, "node_id": node_id})
+        return found
 
     def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""

@@ -9,7 +9,7 @@ import datetime
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykafka_broker.testing.answers import ChaosState, Connection, FaultState, SeenRequest
+from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, SeenRequest
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.data import Handle, wait
 
@@ -82,6 +82,7 @@ class Faults:
         times: int | None = None,
         probability: float = 1.0,
         seed: int | None = None,
+        nth: int | None = None,
         error: str | int | None = None,
         applied: bool = False,
         delay_ms: int = 0,
@@ -92,6 +93,7 @@ class Faults:
         hang: bool = False,
         throttle_ms: int = 0,
         connect: str | None = None,
+        event: str | None = None,
     ) -> Fault:
         """Disturb matching requests; `docs/faults.md` has each argument. In a `with` block the fault ends with the
         block.
@@ -113,14 +115,25 @@ class Faults:
         """End all faults, chaos included."""
         self._control.call("DELETE", "/faults")
 
-    def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
+    def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
         """Disturb a share of all requests at random.
 
         Args:
             seed: the same seed gives the same faults.
             rate: the share of all requests, 0 to 1; 0 ends the chaos.
+            events: leaders and coordinators move and sessions end, too.
         """
-        found: ChaosState = self._control.call("POST", "/chaos", {"seed": seed, "rate": float(rate)})
+        body = {"seed": seed, "rate": float(rate), "events": events}
+        found: ChaosState = self._control.call("POST", "/chaos", body)
+        return found
+
+    def chaos_state(self) -> ChaosState:
+        """Return the present or the last chaos, with the faults that it has drawn, each as arguments of `add`.
+
+        Raises:
+            ControlError: there was no chaos since the last reset.
+        """
+        found: ChaosState = self._control.call("GET", "/chaos")
         return found
 
 
@@ -132,14 +145,9 @@ class Traffic(Handle):
         """The faults of the broker."""
         return Faults(self.control)
 
-    def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
-        """Disturb a share of all requests at random.
-
-        Args:
-            seed: the same seed gives the same faults.
-            rate: the share of all requests, 0 to 1; 0 ends the chaos.
-        """
-        return self.faults.chaos(seed, rate)
+    def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
+        """Disturb a share of all requests at random; the arguments are those of `faults.chaos`."""
+        return self.faults.chaos(seed, rate, events=events)
 
     def connections(self, client_id: str | None = None) -> list[Connection]:
         """Return the connections of clients: connection, client_id, principal, software, client, listener.
@@ -181,6 +189,14 @@ class Traffic(Handle):
 
     def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         return self._answer(list[SeenRequest], "GET", "/requests", query=query)
+
+    def advice(self, client_id: str | None = None) -> list[Advice]:
+        """Return what clients should change, from the requests in the log; of a cluster, each with `node_id`.
+
+        Args:
+            client_id: a `*` stands for anything.
+        """
+        return self._answer(list[Advice], "GET", "/advice", query={"client_id": client_id})
 
     def clear_requests(self) -> None:
         """Empty the request log."""

@@ -62,6 +62,13 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session.stop()
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give Spark more time: on a machine with other work a batch takes twenty times as long."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture
 def make_settings(request: pytest.FixtureRequest, broker: Target, tmp_path: Path) -> MakeSettings:
     """Settings with topics named after the test, and everything else in the test's folder."""
@@ -88,9 +95,20 @@ def settings(make_settings: MakeSettings) -> Settings:
 
 
 @pytest.fixture
-def make_context(spark: SparkSession) -> MakeContext:
-    """What a job is handed."""
-    return lambda settings: Context(spark, settings, Kafka(settings))
+def make_context(spark: SparkSession) -> Iterator[MakeContext]:
+    """What a job is handed.
+
+    Py4J keeps what a batch calls as long as the session, and with it the job's clients: they go after the test.
+    """
+    made: list[Kafka] = []
+
+    def make(settings: Settings) -> Context:
+        made.append(Kafka(settings))
+        return Context(spark, settings, made[-1])
+
+    yield make
+    for kafka in made:
+        vars(kafka).clear()
 
 
 @pytest.fixture

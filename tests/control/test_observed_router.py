@@ -14,7 +14,7 @@ from pykafka_broker.broker.requests.routes import ROUTES
 from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.control.observed_router import ObservedRouter
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_response
-from pykafka_broker.control.traffic.faults import Action, FaultTable, Match, Rule
+from pykafka_broker.control.traffic.faults import Action, Event, FaultTable, Match, Rule
 from pykafka_broker.control.traffic.request_log import RequestLog
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -54,6 +54,7 @@ class Watched:
         self.faults = FaultTable(self)
         self.sent: list[bytes] = []
         self.later_steps: list[tuple[int, Callable[[], None]]] = []
+        self.befallen: list[tuple[str, Event]] = []
         self.router = ObservedRouter(self.broker.router.dispatch, self.broker.clock, self.log, self.faults, self)
 
     def topic_name(self, topic_id: bytes) -> str | None:
@@ -65,6 +66,9 @@ class Watched:
 
     def cut(self, connection: int, half: bytes) -> None:
         self.sent.append(half)
+
+    def befall(self, exchange: Exchange, event: Event) -> None:
+        self.befallen.append((exchange.api, event))
 
     def send(self, connection: int, answer: list[Any]) -> None:
         self.sent.append(b"".join(answer))
@@ -437,6 +441,15 @@ def test_the_first_fault_that_fits_acts_alone(watched: Watched) -> None:
     assert set(errors_of(watched.ask(produce(0), 9)).values()) == {NOT_LEADER}
     assert (first.hits, second.hits) == (1, 0)
     assert set(errors_of(watched.ask(produce(0), 9)).values()) == {ErrorCode.KAFKA_STORAGE_ERROR}
+
+
+def test_an_event_befalls_before_the_request_is_carried_out(watched: Watched) -> None:
+    watched.faults.add(Match(api=frozenset({0}), nth=2), Action(event="bump_leader_epoch"))
+    watched.ask(produce(0), 9)
+    assert watched.befallen == []
+    watched.ask(produce(0), 9)
+    assert watched.befallen == [("Produce", "bump_leader_epoch")]
+    assert [each.fault for each in watched.log.since()] == [None, 1]
 
 
 def test_one_that_waited_before_the_fault_came_meets_what_happens_to_answers(watched: Watched) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from pykafka_broker.testing import KafkaBroker
@@ -618,3 +620,157 @@ def test_an_asynchronous_broker_for_whatever_runs_the_loop(pytester: pytest.Pyte
     pytester.runpytest_subprocess(*plugin).assert_outcomes(passed=2)
     with KafkaBroker() as broker:
         pytester.runpytest_subprocess(*plugin, f"--kafka-broker-url={broker.control_url}").assert_outcomes(passed=2)
+
+
+def test_a_test_may_be_run_against_several_releases(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        seen = []
+
+        @pytest.mark.kafka(releases=["0.11", "2.8", "4.3"], topics=["orders"])
+        def test_release(kafka_broker):
+            assert [topic["name"] for topic in kafka_broker.topics()] == ["orders"]
+            seen.append(kafka_broker.emulate)
+
+        def test_all(): assert seen == ["0.11", "2.8", "4.3"]
+    """)
+    result = pytester.runpytest_subprocess("-v")
+    result.assert_outcomes(passed=4)
+    for release in ("0.11", "2.8", "4.3"):
+        result.stdout.fnmatch_lines([f"*::test_release?{release}? PASSED*"])
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ('releases="2.8"', "releases must be a list of texts"),
+        ("releases=[2.8]", "releases must be a list of texts"),
+        ('releases=["2.8"], emulate="3.9"', "releases and emulate both choose the release"),
+    ],
+)
+def test_mistakes_in_releases_are_told(pytester: pytest.Pytester, given: str, says: str) -> None:
+    pytester.makepyfile(f"import pytest\n@pytest.mark.kafka({given})\ndef test_it(kafka_broker): pass\n")
+    result = pytester.runpytest_subprocess()
+    assert says in result.stdout.str()
+    assert result.ret
+
+
+# -- chaos
+
+SHOP = """
+    import pytest
+    from confluent_kafka import Producer
+
+    made = []
+
+    @pytest.fixture
+    def producer({fixture}):
+        made.append(1)
+        return Producer({{"bootstrap.servers": {fixture}.bootstrap_servers, "client.id": "shop", **{config}}})
+
+    @pytest.mark.kafka_chaos(seeds={seeds}, rate=0.2)
+    def test_orders_come_once({fixture}, producer):
+        {create}
+        for number in range(8):
+            producer.produce("orders", str(number), partition=0)
+            assert producer.flush(30) == 0
+        print("this was run", len(made))
+        found = sorted(int(record.value) for record in {fixture}.records("orders"))
+        assert found == list(range(8)), found
+
+    def test_next({fixture}):
+        assert {fixture}.topics() == []
+        assert not {fixture}.faults.all()
+"""
+BROKER = {"fixture": "kafka_broker", "create": 'kafka_broker.create_topic("orders")'}
+
+
+def test_chaos_finds_a_seed_and_the_fault_that_is_enough(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SHOP.format(seeds=20, config={}, **BROKER))
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.re_match_lines([r"seed \d+ at rate 0.2 failed; 1 of \d+ faults is enough \(\d+ runs\):"])
+    (line,) = [line.strip() for line in result.stdout.lines if line.startswith("    kafka_broker.faults.add(")]
+    assert 'client_id="shop"' in line
+    assert 'drop="after"' in line
+    assert len(re.findall(r"this was run \d", result.stdout.str())) == 1  # and nothing of the runs before
+    pasted = BROKER | {"create": f"{BROKER['create']}; {line}"}
+    program = SHOP.format(seeds=20, config={}, **pasted).replace(
+        "    @pytest.mark.kafka_chaos(seeds=20, rate=0.2)\n", ""
+    )
+    pytester.makepyfile(program)
+    pytester.runpytest_subprocess("-k", "orders").assert_outcomes(failed=1)
+
+
+def test_a_right_producer_passes_under_every_seed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SHOP.format(seeds=20, config={"enable.idempotence": True}, **BROKER))
+    pytester.runpytest_subprocess("--kafka-chaos-seeds=3").assert_outcomes(passed=2)
+
+
+def test_a_failure_that_is_not_of_the_chaos_is_told(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.kafka_chaos
+        def test_quiet(kafka_broker):
+            assert kafka_broker.topics() == [1]
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["seed 1 at rate 0.05 failed though no request met a fault: *"])
+
+
+def test_chaos_in_a_cluster_names_the_broker(pytester: pytest.Pytester) -> None:
+    create = 'kafka_cluster.create_topic("orders", 1, replication_factor=1)'
+    program = SHOP.format(seeds=8, config={}, fixture="kafka_cluster", create=create)
+    pytester.makepyfile(
+        program.replace("    made = []", "    pytestmark = pytest.mark.kafka_cluster(brokers=2)\n    made = []")
+    )
+    result = pytester.runpytest_subprocess()
+    result.stdout.re_match_lines(
+        [r"    kafka_cluster\.faults\.on\([12]\)\.add\(client_id=\"shop\", api=\"Produce\", .*"]
+    )
+    result.assert_outcomes(failed=1, passed=1)
+
+
+def test_mistakes_in_a_marker_of_chaos_fail_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        import unittest
+
+        @pytest.mark.kafka_chaos(seed=3)
+        def test_argument(kafka_broker): pass
+
+        @pytest.mark.kafka_chaos(rate=2)
+        def test_rate(kafka_broker): pass
+
+        @pytest.mark.kafka_chaos
+        def test_fixture(): pass
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*kafka_chaos: *unexpected keyword argument 'seed'*",
+            "*kafka_chaos: rate is a share of all requests*",
+            "*kafka_chaos: the test has neither kafka_broker nor kafka_cluster*",
+        ]
+    )
+
+
+def test_a_mistake_in_a_fixture_of_a_wider_scope_is_told_after_chaos(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def ended():
+            yield
+            raise RuntimeError("at the end")
+
+        @pytest.mark.kafka_chaos(seeds=2)
+        def test_quiet(ended, kafka_broker): pass
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*RuntimeError: at the end"])

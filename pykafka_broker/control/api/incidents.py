@@ -5,6 +5,7 @@ Rule: an incident takes the same way through the broker as a real one, with the 
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -18,6 +19,9 @@ from pykafka_broker.control.api.topics import topic_image
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import ValueLimits
+from pykafka_broker.control.traffic.exchange import Exchange
+from pykafka_broker.control.traffic.faults import Event
+from pykafka_broker.control.traffic.mentions import mentions_of
 from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.log.filesystem import pretend_full
 from pykafka_broker.log.partition_log import PartitionLog
@@ -27,6 +31,7 @@ AwayMs = Annotated[int, ValueLimits(minimum=0, maximum=60_000, says="millisecond
 _NOBODY = -1
 _CLEANED_WITHIN_S = 60.0
 _LATE_S = 10.0
+_AWAY_MS = 100
 
 
 @dataclass
@@ -47,7 +52,7 @@ def bump_leader_epoch(control: Control, topic: str, partition: int = 0) -> Leade
 
 
 async def move_coordinator(
-    control: Control, group: str | None = None, transactional_id: str | None = None, away_ms: AwayMs = 100
+    control: Control, group: str | None = None, transactional_id: str | None = None, away_ms: AwayMs = _AWAY_MS
 ) -> LeaderEpoch:
     """Take the coordinator of a group or of a transactional id away for a time, and bring the coordinator back: the
     log is read again, and clients have to look the coordinator up. While the clock is frozen the answer does not wait
@@ -55,15 +60,23 @@ async def move_coordinator(
     """
     if (group is None) == (transactional_id is None):
         raise Problem(400, "either group or transactional_id must be given")
+    led, parked = control.in_turn(lambda: _take_away(control, group, transactional_id, away_ms))
+    await control.until(lambda: parked.done or control.time.frozen or None, away_ms / 1000 + _LATE_S)
+    return led[-1]
+
+
+def _take_away(
+    control: Control, group: str | None, transactional_id: str | None, away_ms: int
+) -> tuple[list[LeaderEpoch], Parked]:
+    """Take a coordinator away; return its leader epochs, which the return adds to, and the return."""
     services = control.services
     shards = services.groups.shards if transactional_id is None else services.transactions.shards
     name = CONSUMER_OFFSETS if transactional_id is None else TRANSACTION_STATE
     if not shards.count:
         raise Problem(409, f"the coordinator does not exist yet: there is no topic {name}")
     index = shards.index_of(group or transactional_id or "")
-    image = topic_image(control, name)
     broker = control.broker
-    led = [control.in_turn(lambda: _lead(control, image, index, _NOBODY))]
+    led = [_lead(control, topic_image(control, name), index, _NOBODY)]
 
     def bring_back(now: int) -> LeaderEpoch:
         there = broker.services.image.topics.get(name)
@@ -72,9 +85,25 @@ async def move_coordinator(
         return led[-1]
 
     parked = Parked(control.turns.clock.now + away_ms, expire=bring_back)
-    control.in_turn(lambda: broker.node.purgatory.park(parked))
-    await control.until(lambda: parked.done or control.time.frozen or None, away_ms / 1000 + _LATE_S)
-    return led[-1]
+    broker.node.purgatory.park(parked)
+    return led, parked
+
+
+def befall(control: Control, exchange: Exchange, event: Event) -> None:
+    """Let an event befall what a request names; nothing happens where the request names nothing of the kind."""
+    mentions = mentions_of(exchange.request, control.observing.known)
+    with suppress(Problem):  # what a client names need not exist
+        if event == "bump_leader_epoch":
+            for topic, partition in mentions.places:
+                bump_leader_epoch(control, topic, partition or 0)
+        elif event == "move_coordinator":
+            for group in mentions.groups:
+                _take_away(control, group, None, _AWAY_MS)
+            for transactional_id in mentions.transactional_ids:
+                _take_away(control, None, transactional_id, _AWAY_MS)
+        elif member := getattr(exchange.request, "member_id", ""):
+            for group in mentions.groups:
+                expire_member(control, group, member)
 
 
 def _lead(control: Control, topic: TopicImage, partition: int, leader: int) -> LeaderEpoch:

@@ -5,16 +5,20 @@ A fault disturbs requests: an error, a delay or a broken connection made on purp
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import deque
+from functools import partial
 from typing import Annotated, cast
 
-from pykafka_broker.control.answers import ChaosState, Connected, FaultAnswer, SeenRequestAnswer
+from pykafka_broker.control.answers import Advice, ChaosHit, ChaosState, Connected, FaultAnswer, SeenRequestAnswer
+from pykafka_broker.control.api.incidents import befall
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
+from pykafka_broker.control.traffic.advice import Adviser, advised
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
-from pykafka_broker.control.traffic.faults import Action, ClockName, Connect, Drop, Match, Rule, pattern
+from pykafka_broker.control.traffic.faults import Action, Chaos, ClockName, Connect, Drop, Event, Match, Rule, pattern
 from pykafka_broker.control.traffic.readable import api_keys, error_code, line, seen
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 
@@ -27,6 +31,7 @@ Seed = Annotated[int, ValueLimits(minimum=0, maximum=(1 << 53) - 1)]
 NOT_IN_TIME = 408
 _LAST_SHOWN = 10
 _MOST_FAULTS = 1000
+_NOTED_AT_ONCE = 100
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
 
 
@@ -128,6 +133,18 @@ async def wait_for_request(
     return [seen(each, bodies) for each in found]
 
 
+async def advice(control: Control, client_id: str | None = None) -> list[Advice]:
+    """Return what clients should change, from the requests in the log. A client id may have a `*` for anything."""
+    wanted = None if client_id is None else pattern(client_id)
+    adviser = Adviser()
+    for noted, exchange in enumerate(list(control.observing.log.since())):
+        if noted % _NOTED_AT_ONCE == 0:
+            await asyncio.sleep(0)  # clients are served meanwhile
+        if wanted is None or wanted.fullmatch(exchange.client_id or ""):
+            adviser.note(exchange)
+    return [advised(*each) for each in adviser.advice()]
+
+
 def last_requests(control: Control) -> list[str]:
     """Return the last requests of all clients, a line each."""
     log = control.observing.log
@@ -202,6 +219,7 @@ def add_fault(
     times: Count | None = None,
     probability: Share = 1.0,
     seed: Seed | None = None,
+    nth: Count | None = None,
     error: str | int | None = None,
     applied: bool = False,
     delay_ms: Milliseconds = 0,
@@ -212,24 +230,29 @@ def add_fault(
     hang: bool = False,
     throttle_ms: Milliseconds = 0,
     connect: Connect | None = None,
+    event: Event | None = None,
 ) -> FaultAnswer:
-    """Disturb requests fitting everything named; a `*` in a name stands for anything. Of the fitting requests,
-    the fault meets each n-th (`every`), a share of these (`probability`, drawn from `seed`), and of that share the
-    first n (`times`). What happens to them: `error` answers an error (by name), for the named topic or partition alone
-    if one is named, and with `applied` the request is carried out all the same; `delay_ms` waits by the clock of the
-    broker or of the wall (`delay_clock`); `drop` closes the connection before or after the request is carried out;
-    `cut` sends half of the answer; `corrupt` spoils the CRC of fetched records; `hang` does not answer until the fault
-    is removed; `throttle_ms` is told to the client; `connect` refuses new connections, or lets them wait. If several
-    faults fit a request, the first one acts.
+    """Disturb requests fitting everything named; a `*` in a name stands for anything. Of the fitting requests, the
+    fault meets each n-th (`every`), a share of these (`probability`, drawn from `seed`), and of that share the first n
+    (`times`); with `nth` it meets the n-th request alone, as they arrive. What happens to them: `error` answers an
+    error (by name), for the named topic or partition alone if one is named, and with `applied` the request is carried
+    out all the same; `delay_ms` waits by the clock of the broker or of the wall (`delay_clock`); `drop` closes the
+    connection before or after the request is carried out; `cut` sends half of the answer; `corrupt` spoils the CRC of
+    fetched records; `hang` does not answer until the fault is removed; `throttle_ms` is told to the client; `connect`
+    refuses new connections, or lets them wait; `event` befalls what the request names before it is carried out: its
+    partitions get a new leader epoch, its coordinator moves, the session of its member ends. If several faults fit a
+    request, the first one acts.
     """
     if len(list(control.observing.faults)) >= _MOST_FAULTS:
         raise Problem(409, f"there are {_MOST_FAULTS} faults already; remove some")
     seed = random.getrandbits(32) if seed is None else seed
     who = (api_keys(api), version, client_id, connection, listener)
-    match = Match(*who, topic, partition, group, transactional_id, every, times, probability, seed, principal)
+    match = Match(*who, topic, partition, group, transactional_id, every, times, probability, seed, principal, nth)
     code = None if error is None else error_code(error)
-    action = Action(code, applied, delay_ms, delay_clock, drop, cut, corrupt, hang, throttle_ms, connect)
+    action = Action(code, applied, delay_ms, delay_clock, drop, cut, corrupt, hang, throttle_ms, connect, event)
     _check(match, action)
+    if event is not None:
+        _let_events_befall(control, event)
     return _fault(control.observing.faults.add(match, action))
 
 
@@ -237,7 +260,7 @@ def _check(match: Match, action: Action) -> None:
     plain = Action(applied=action.applied, delay_clock=action.delay_clock)
     if action == plain:
         raise Problem(
-            400, "a fault must do something: error, delay_ms, drop, cut, corrupt, hang, throttle_ms or connect"
+            400, "a fault must do something: error, delay_ms, drop, cut, corrupt, hang, throttle_ms, connect or event"
         )
     if action.connect is not None and action != Action(connect=action.connect):
         raise Problem(400, "connect can't be combined with effects on requests")
@@ -250,8 +273,23 @@ def _check(match: Match, action: Action) -> None:
         raise Problem(400, "applied needs an error")
     if action.corrupt and match.api is not None and not match.api & _WITH_RECORDS:
         raise Problem(400, "corrupt spoils fetched records: api must be Fetch or ShareFetch")
-    if sum((action.error is not None, action.drop is not None, action.cut, action.hang)) > 1:
-        raise Problem(400, "a fault may have only one of error, drop, cut and hang")
+    if sum((action.error is not None, action.drop is not None, action.cut, action.hang, action.event is not None)) > 1:
+        raise Problem(400, "a fault may have only one of error, drop, cut, hang and event")
+    if match.nth is not None and (match.every, match.times, match.probability) != (1, None, 1.0):
+        raise Problem(400, "nth is one request: every, times and probability choose among many")
+    if match.nth is not None and action.connect is not None:
+        raise Problem(400, "nth counts requests: connect takes every and times")
+
+
+def _let_events_befall(control: Control, *events: Event) -> None:
+    if not control.has_broker:
+        raise Problem(409, "a proxy has no part in what befalls its broker: event needs the broker's own control API")
+    moved = {"bump_leader_epoch", "move_coordinator"}.intersection(events)
+    if moved and not control.broker.node.roles.alone:
+        raise Problem(
+            409, f"{min(moved)} is an event of a node alone; POST /incidents/leader moves leaders of a cluster"
+        )
+    control.observing.on_event = partial(befall, control)
 
 
 def faults(control: Control) -> list[FaultAnswer]:
@@ -285,16 +323,45 @@ async def wait_for_fault(control: Control, fault: int, n: Count = 1, timeout_ms:
     return _fault(rule)
 
 
-def chaos(control: Control, seed: Seed, rate: Share = 0.05) -> ChaosState:
+def chaos(control: Control, seed: Seed, rate: Share = 0.05, events: bool = False) -> ChaosState:
     """Disturb a share of all requests by faults from which clients have to recover by themselves: errors to be
-    retried, delays, throttling, connections that break. What the n-th request of a client id to an API meets depends on
-    the seed alone. A rate of 0 ends the chaos.
+    retried, delays, throttling, connections that break; with `events` leaders and coordinators that move and members
+    whose session ends, too. What the n-th request of a client id to an API meets depends on the seed alone. A rate of 0
+    ends the chaos.
     """
     if rate == 0:
         control.observing.faults.end_chaos()
-        return ChaosState(seed=seed, rate=rate, hits=0)
-    found = control.observing.faults.set_chaos(seed, rate)
-    return ChaosState(seed=found.seed, rate=found.rate, hits=found.hits)
+        return _chaos(Chaos(seed, rate))
+    if events:
+        _let_events_befall(control, "bump_leader_epoch", "move_coordinator", "expire_member")
+    return _chaos(control.observing.faults.set_chaos(seed, rate, events))
+
+
+def chaos_state(control: Control) -> ChaosState:
+    """Return the present or the last chaos, with the faults that it has drawn; each can be added with `add_fault`.
+    404 where there was none since the last reset.
+    """
+    found = control.observing.faults.last_chaos
+    if found is None:
+        raise Problem(404, "there was no chaos since the last reset")
+    return _chaos(found)
+
+
+def _chaos(chaos: Chaos) -> ChaosState:
+    met = [
+        ChaosHit(
+            client_id=client_id,
+            api=SPECS[api_key].name if api_key in SPECS else str(api_key),
+            nth=nth,
+            error=None if action.error is None else error_name(action.error),
+            delay_ms=action.delay_ms,
+            drop=action.drop,
+            throttle_ms=action.throttle_ms,
+            event=action.event,
+        )
+        for client_id, api_key, nth, action in chaos.met
+    ]
+    return ChaosState(seed=chaos.seed, rate=chaos.rate, events=chaos.events, hits=chaos.hits, met=met)
 
 
 def _find(control: Control, fault: int) -> Rule:

@@ -2,15 +2,16 @@
 
 Rule: a fault meets the requests that fit all fields of its match. `every`, `probability` and `times`, in this order,
 choose among the fitting requests; a chosen request is a hit. A probability is drawn from a seed, so the same traffic
-meets the same faults.
+meets the same faults. `nth` chooses a single request instead, counted as the requests arrive, whatever else they meet.
 
 If several faults fit a request, only the first one acts. A fault with an effect before the request is served is chosen
 when the request comes, all others when the answer leaves, so that a waiting fetch is met too. A removed fault releases
 all requests it holds. The hits of a removed fault can be asked for until a thousand later faults have ended.
 
 Chaos: the fault of a client's n-th request to an API depends on the seed, the client id, the API and n alone, so a run
-is repeatable whatever happens at the same time. Clients must be able to recover from every drawn fault by themselves:
-errors to be retried, delays, and broken connections.
+is repeatable whatever happens at the same time, and each fault that was drawn can be had as a fault with `nth`. Clients
+must be able to recover from every drawn fault by themselves: errors to be retried, delays, broken connections, moved
+leaders and coordinators, ended sessions.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import re
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.mentions import Known, Mentions, mentions_of
@@ -30,6 +31,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 Drop = Literal["before", "after"]
 Connect = Literal["refuse", "hang"]
 ClockName = Literal["broker", "wall"]
+Event = Literal["bump_leader_epoch", "move_coordinator", "expire_member"]
 
 
 @dataclass
@@ -50,6 +52,7 @@ class Match:
     probability: float = 1.0
     seed: int = 0
     principal: str | None = None
+    nth: int | None = None
 
     @property
     def names_places(self) -> bool:
@@ -59,7 +62,11 @@ class Match:
 
 @dataclass
 class Action:
-    """The effect of a fault. `applied`: the request is carried out, and the answer has the error all the same."""
+    """The effect of a fault.
+
+    applied: the request is carried out, and the answer has the error all the same.
+    event: it befalls what the request names, before the request is carried out.
+    """
 
     error: int | None = None
     applied: bool = False
@@ -71,12 +78,13 @@ class Action:
     hang: bool = False
     throttle_ms: int = 0
     connect: Connect | None = None
+    event: Event | None = None
 
     @property
     def on_request(self) -> bool:
         """Return whether the effect begins before the request is carried out."""
         refuses = self.error is not None and not self.applied
-        return bool(refuses or self.delay_ms or self.hang or self.drop == "before")
+        return bool(refuses or self.delay_ms or self.hang or self.drop == "before" or self.event)
 
 
 class Rule:
@@ -99,6 +107,8 @@ class Rule:
     @property
     def spent(self) -> bool:
         """Return whether no further request can be met."""
+        if self.match.nth is not None:
+            return self._fitting >= self.match.nth
         return self.match.times is not None and self.hits >= self.match.times
 
     def fits(self, exchange: Exchange, known: Known) -> bool:
@@ -151,6 +161,14 @@ class Rule:
         self.hits += 1
         return True
 
+    def is_nth(self) -> bool:
+        """Return whether a fitting request is the n-th, and count the request."""
+        self._fitting += 1
+        if self._fitting != self.match.nth:
+            return False
+        self.hits += 1
+        return True
+
 
 def pattern(text: str) -> re.Pattern[str]:
     """Return the pattern of a text in which `*` stands for anything."""
@@ -185,23 +203,52 @@ _ERRORS: dict[int, tuple[ErrorCode, ...]] = {
 }
 
 
-class Chaos:
-    """Faults drawn at random, for a share of all requests."""
+_OF_LEADERS: tuple[Event, ...] = ("bump_leader_epoch",)
+_OF_TRANSACTIONS: tuple[Event, ...] = ("move_coordinator",)
+_OF_GROUPS: tuple[Event, ...] = ("move_coordinator", "expire_member")
+_EVENTS: dict[int, tuple[Event, ...]] = {
+    **dict.fromkeys((ApiKey.PRODUCE, ApiKey.FETCH), _OF_LEADERS),
+    **dict.fromkeys((ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN), _OF_TRANSACTIONS),
+    **dict.fromkeys((ApiKey.OFFSET_COMMIT, ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT), _OF_GROUPS),
+}
+_SHARE_OF_EVENTS = 0.2
+_MOST_MET = 10_000
 
-    def __init__(self, seed: int, rate: float) -> None:
+
+class DrawnFault(NamedTuple):
+    """A fault that was drawn. nth: the number of the client's request to the API, from 1."""
+
+    client_id: str | None
+    api_key: int
+    nth: int
+    action: Action
+
+
+class Chaos:
+    """Faults drawn at random, for a share of all requests.
+
+    events: leaders and coordinators move and sessions end, too.
+    met: the first faults that were drawn.
+    """
+
+    def __init__(self, seed: int, rate: float, events: bool = False) -> None:
         self.seed = seed
         self.rate = rate
+        self.events = events
         self.hits = 0
+        self.met: list[DrawnFault] = []
         self._asked: Counter[tuple[str | None, int]] = Counter()
 
     def on_request(self, exchange: Exchange) -> Rule | None:
         """Return the rule the request meets, or None."""
         who = exchange.client_id, exchange.api_key
         self._asked[who] += 1
-        action = self.drawn(exchange.client_id, exchange.api_key, self._asked[who])
+        action = self.drawn(*who, self._asked[who])
         if action is None:
             return None
         self.hits += 1
+        if len(self.met) < _MOST_MET:
+            self.met.append(DrawnFault(*who, self._asked[who], action))
         return Rule(CHAOS_ID, Match(), action)
 
     def drawn(self, client_id: str | None, api_key: int, number: int) -> Action | None:
@@ -209,6 +256,8 @@ class Chaos:
         chance = random.Random(f"{self.seed} {client_id} {api_key} {number}")
         if chance.random() >= self.rate:
             return None
+        if self.events and api_key in _EVENTS and chance.random() < _SHARE_OF_EVENTS:
+            return Action(event=chance.choice(_EVENTS[api_key]))
         kind = chance.choice(("error", "error", "delay", "drop before", "drop after", "throttle"))
         if kind == "error" and api_key in _ERRORS:
             return Action(error=chance.choice(_ERRORS[api_key]))
@@ -228,13 +277,14 @@ _MOST_ENDED = 1_000
 class FaultTable:
     """All faults, in order.
 
-    `on_added` is called with each new one.
+    `on_added` is called with each new one. `last_chaos` is the present or the last chaos.
     """
 
     def __init__(self, known: Known) -> None:
         self.known = known
         self.on_added: Callable[[Rule], None] | None = None
         self.chaos: Chaos | None = None
+        self.last_chaos: Chaos | None = None
         self._rules: dict[int, Rule] = {}
         self._ended: OrderedDict[int, Rule] = OrderedDict()
         self._paused: tuple[Rule, Rule] | None = None  # one rule holds requests, the other new connections
@@ -253,9 +303,9 @@ class FaultTable:
             self.on_added(rule)
         return rule
 
-    def set_chaos(self, seed: int, rate: float) -> Chaos:
+    def set_chaos(self, seed: int, rate: float, events: bool = False) -> Chaos:
         """Disturb at random from now on; replaces an earlier chaos."""
-        self.chaos = Chaos(seed, rate)
+        self.chaos = self.last_chaos = Chaos(seed, rate, events)
         self.watching = True
         return self.chaos
 
@@ -287,6 +337,7 @@ class FaultTable:
     def forget(self) -> None:
         """Remove all faults and end a pause, so nothing of a test disturbs the next test."""
         self.clear()
+        self.last_chaos = None
         self.unpause()
 
     def _release(self, rule: Rule) -> None:
@@ -324,16 +375,24 @@ class FaultTable:
         """Return the rule meeting a request on arrival."""
         if self._paused is not None:
             return self._paused[0]
+        met: Rule | None = None
         for rule in self._rules.values():
-            if rule.action.on_request and not rule.spent and rule.fits(exchange, self.known) and rule.chooses():
-                return rule
+            if rule.spent or (met is not None and rule.match.nth is None):
+                continue  # only those that count requests go on counting
+            if rule.match.nth is not None:
+                if rule.fits(exchange, self.known) and rule.is_nth() and met is None:
+                    met = rule
+            elif rule.action.on_request and rule.fits(exchange, self.known) and rule.chooses():
+                met = rule
+        if met is not None:
+            return met
         return None if self.chaos is None else self.chaos.on_request(exchange)
 
     def on_answer(self, exchange: Exchange, bites: Callable[[Rule], bool]) -> Rule | None:
         """Return the rule meeting an answer; `bites` says whether a rule has an effect."""
         for rule in self._rules.values():
             action = rule.action
-            if action.on_request or action.connect is not None or rule.spent:
+            if action.on_request or action.connect is not None or rule.match.nth is not None or rule.spent:
                 continue
             if rule.fits(exchange, self.known) and bites(rule) and rule.chooses():
                 return rule

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
-from pykafka_broker.testing.answers import ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
+from pykafka_broker.testing.answers import Advice, ChaosHit, ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_STATE, _ONE_BROKER, _SESSION_MS, _SIDES, _refused
@@ -469,17 +469,29 @@ class AsyncClusterFaults(AsyncFaults):
         for node in self._nodes.values():
             await node.faults.clear()
 
-    async def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
+    async def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
         """Disturb a share of all requests at random, on all brokers.
 
         Args:
             seed: the same seed gives the same faults.
-            rate: the share of all requests, 0 to 1.
+            rate: the share of all requests, 0 to 1; 0 ends the chaos.
+            events: refused: leaders of a cluster are moved by `move_leader`.
         """
-        hits = 0
         for node in self._nodes.values():
-            hits += (await node.faults.chaos(seed, rate))["hits"]
-        return {"seed": seed, "rate": float(rate), "hits": hits}
+            state = await node.faults.chaos(seed, rate, events=events)
+        return state
+
+    async def chaos_state(self) -> ChaosState:
+        """Return the present or the last chaos; the `node_id` of a fault is where it was drawn."""
+        states: dict[int, ChaosState] = {}
+        for node_id, node in self._nodes.items():
+            with suppress(ControlError):  # a broker that has started since knows of none
+                states[node_id] = await node.faults.chaos_state()
+        if not states:
+            raise BrokerError("no running broker had a chaos since its start or the last reset")
+        met: list[ChaosHit] = [{**hit, "node_id": node_id} for node_id, state in states.items() for hit in state["met"]]
+        hits = sum(state["hits"] for state in states.values())
+        return {**next(iter(states.values())), "hits": hits, "met": met}
 
 
 class AsyncClusterTraffic(AsyncClusterNodes):
@@ -527,6 +539,14 @@ class AsyncClusterTraffic(AsyncClusterNodes):
             for each in await node._requests(query):
                 found.append({**each, "node_id": node_id})
         return sorted(found, key=lambda each: int(each["time"]))[-query["limit"] :]
+
+    async def advice(self, client_id: str | None = None) -> list[Advice]:
+        """Return what clients should change, from the request log of each broker, with its `node_id`."""
+        found: list[Advice] = []
+        for node_id, node in self._brokers_that_run().items():
+            for each in await node.advice(client_id):
+                found.append({**each, "node_id": node_id})
+        return found
 
     async def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping, Sequence
 from pykafka_broker.testing.aio.data import AsyncHandle, wait
-from pykafka_broker.testing.answers import ChaosState, Connection, FaultState, SeenRequest
+from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, SeenRequest
 from pykafka_broker.testing.async_client import AsyncControlClient, entered
 from pykafka_broker.testing.control_client import told_to_the_test
 from pykafka_broker.testing.traffic import epoch_ms
@@ -86,6 +86,7 @@ class AsyncFaults:
         times: int | None = None,
         probability: float = 1.0,
         seed: int | None = None,
+        nth: int | None = None,
         error: str | int | None = None,
         applied: bool = False,
         delay_ms: int = 0,
@@ -96,6 +97,7 @@ class AsyncFaults:
         hang: bool = False,
         throttle_ms: int = 0,
         connect: str | None = None,
+        event: str | None = None,
     ) -> AsyncFault:
         """Disturb matching requests; `docs/faults.md` has each argument. In a `with` block the fault ends with the
         block.
@@ -118,14 +120,25 @@ class AsyncFaults:
         """End all faults, chaos included."""
         await self._control.call("DELETE", "/faults")
 
-    async def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
+    async def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
         """Disturb a share of all requests at random.
 
         Args:
             seed: the same seed gives the same faults.
             rate: the share of all requests, 0 to 1; 0 ends the chaos.
+            events: leaders and coordinators move and sessions end, too.
         """
-        found: ChaosState = await self._control.call("POST", "/chaos", {"seed": seed, "rate": float(rate)})
+        body = {"seed": seed, "rate": float(rate), "events": events}
+        found: ChaosState = await self._control.call("POST", "/chaos", body)
+        return found
+
+    async def chaos_state(self) -> ChaosState:
+        """Return the present or the last chaos, with the faults that it has drawn, each as arguments of `add`.
+
+        Raises:
+            ControlError: there was no chaos since the last reset.
+        """
+        found: ChaosState = await self._control.call("GET", "/chaos")
         return found
 
 
@@ -137,14 +150,9 @@ class AsyncTraffic(AsyncHandle):
         """The faults of the broker."""
         return AsyncFaults(self.control)
 
-    async def chaos(self, seed: int, rate: float = 0.05) -> ChaosState:
-        """Disturb a share of all requests at random.
-
-        Args:
-            seed: the same seed gives the same faults.
-            rate: the share of all requests, 0 to 1; 0 ends the chaos.
-        """
-        return await self.faults.chaos(seed, rate)
+    async def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
+        """Disturb a share of all requests at random; the arguments are those of `faults.chaos`."""
+        return await self.faults.chaos(seed, rate, events=events)
 
     async def connections(self, client_id: str | None = None) -> list[Connection]:
         """Return the connections of clients: connection, client_id, principal, software, client, listener.
@@ -186,6 +194,14 @@ class AsyncTraffic(AsyncHandle):
 
     async def _requests(self, query: Mapping[str, Any]) -> list[SeenRequest]:
         return await self._answer(list[SeenRequest], "GET", "/requests", query=query)
+
+    async def advice(self, client_id: str | None = None) -> list[Advice]:
+        """Return what clients should change, from the requests in the log; of a cluster, each with `node_id`.
+
+        Args:
+            client_id: a `*` stands for anything.
+        """
+        return await self._answer(list[Advice], "GET", "/advice", query={"client_id": client_id})
 
     async def clear_requests(self) -> None:
         """Empty the request log."""

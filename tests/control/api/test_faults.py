@@ -9,15 +9,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaException
 
 from pykafka_broker.control.traffic.exchange import decoded_response
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
+from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
+from pykafka_broker.protocol.messages.list_offsets_request import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import ControlError, KafkaBroker
+from pykafka_broker.testing.chaos import add_hit
 from pykafka_broker.testing.data import WaitTimeout
 
 
@@ -191,8 +200,14 @@ def test_a_fetch_that_waits_meets_a_fault_that_comes_later(broker: KafkaBroker, 
         ({"applied": True, "hang": True}, "applied needs an error"),
         ({"api": "Produce", "corrupt": True}, "corrupt spoils fetched records"),
         ({"drop": "during"}, "drop must be one of before, after"),
-        ({"drop": "after", "hang": True}, "only one of error, drop, cut and hang"),
-        ({"drop": "after", "error": "NOT_CONTROLLER"}, "a fault may have only one of error, drop, cut and hang"),
+        ({"drop": "after", "hang": True}, "only one of error, drop, cut, hang and event"),
+        ({"drop": "after", "error": "NOT_CONTROLLER"}, "a fault may have only one of error, drop, cut, hang and event"),
+        ({"cut": True, "event": "expire_member"}, "only one of error, drop, cut, hang and event"),
+        ({"event": "expire"}, "event must be one of bump_leader_epoch, move_coordinator, expire_member"),
+        ({"nth": 2, "times": 1, "hang": True}, "nth is one request"),
+        ({"nth": 2, "every": 3, "hang": True}, "nth is one request"),
+        ({"nth": 2, "connect": "refuse"}, "nth counts requests"),
+        ({"nth": 0, "hang": True}, "nth must be at least 1"),
         ({"connect": "refuse", "hang": True}, "connect can't be combined"),
         ({"connect": "refuse", "client_id": "a"}, "a new connection has no request yet"),
         ({"connect": "refuse", "topic": "a"}, "a new connection has no request yet"),
@@ -236,6 +251,93 @@ def test_chaos_is_repeatable_by_its_seed(broker: KafkaBroker) -> None:
     assert "LEADER_NOT_AVAILABLE" in {errors for errors, _ in first}
     assert chaos_of(broker, 7) == first
     assert chaos_of(broker, 8) != first
+
+
+def test_what_chaos_has_drawn_can_be_added_by_itself(broker: KafkaBroker) -> None:
+    drawn = chaos_of(broker, 7)
+    state = broker.faults.chaos_state()
+    assert (state["seed"], state["rate"], state["events"]) == (7, 0.5, False)
+    assert len(state["met"]) == state["hits"] > 10
+    assert {(hit["client_id"], hit["api"]) for hit in state["met"]} == {("chaotic", "Metadata")}
+    broker.clear_requests()
+    faults = [add_hit(broker.faults, hit) for hit in state["met"]]
+    client = Client(broker, "chaotic")
+    for _ in range(40):
+        if client.ask(metadata("none"), 12) is None:
+            client.close()
+            client = Client(broker, "chaotic")
+    client.close()
+    seen = broker.requests(client_id="chaotic")
+    assert [(",".join(each["errors"]), each["response_bytes"] is None) for each in seen] == drawn
+    assert [fault.hits for fault in faults] == [1] * len(faults)
+
+
+def test_chaos_is_told_after_its_end_until_a_reset(broker: KafkaBroker) -> None:
+    broker.chaos(3, 1)
+    broker.faults.clear()
+    assert broker.faults.chaos_state()["seed"] == 3
+    broker.reset()
+    with pytest.raises(ControlError, match="there was no chaos since the last reset"):
+        broker.faults.chaos_state()
+
+
+# -- the n-th request, and events
+
+
+def test_the_nth_request_is_met_whatever_else_meets_those_before(broker: KafkaBroker, client: Client) -> None:
+    second = broker.faults.add(api="Metadata", client_id=client.client_id, nth=2, error="LEADER_NOT_AVAILABLE")
+    fourth = broker.faults.add(api="Metadata", client_id=client.client_id, nth=4, error="REQUEST_TIMED_OUT")
+    third = broker.faults.add(api="Metadata", client_id=client.client_id, every=3, error="NOT_CONTROLLER")
+    broker.create_topic("counted")
+    for _ in range(6):
+        client.ask(metadata("counted"), 12)
+    told = [each["errors"] for each in broker.requests("Metadata", client_id=client.client_id)]
+    # the third that meets neither of the first two is the fifth
+    assert told == [[], ["LEADER_NOT_AVAILABLE"], [], ["REQUEST_TIMED_OUT"], ["NOT_CONTROLLER"], []]
+    assert (second.hits, fourth.hits, third.hits) == (1, 1, 1)
+    assert second.describe()["spent"]
+
+
+def test_events_befall_what_a_request_names(broker: KafkaBroker, client: Client) -> None:
+    broker.create_topic("led", 2)
+    epochs = [broker.partition("led", index)["leader_epoch"] for index in range(2)]
+    with broker.faults.add(api="ListOffsets", topic="led", event="bump_leader_epoch") as fault:
+        asked = ListOffsetsRequest(topics=[ListOffsetsTopic("led", [ListOffsetsPartition(1, -1, -1)])])
+        assert client.ask(asked, 7).topics[0].partitions[0].error_code == 0
+        assert fault.hits == 1
+    assert [broker.partition("led", index)["leader_epoch"] for index in range(2)] == [epochs[0], epochs[1] + 1]
+    client.ask(FindCoordinatorRequest(coordinator_keys=["moved"]), 6)
+    with broker.faults.add(api="Heartbeat", group="moved", nth=3, event="move_coordinator"):
+        errors = [client.ask(HeartbeatRequest("moved", 1, "nobody"), 4).error_code for _ in range(3)]
+    unknown_member, not_coordinator = 25, 16
+    assert errors == [unknown_member, unknown_member, not_coordinator]
+
+
+def test_the_session_of_a_member_ends_with_its_nth_commit(broker: KafkaBroker) -> None:
+    broker.create_topic("committed")
+    broker.produce("committed", list(range(6)))
+    broker.faults.add(api="OffsetCommit", group="committing", nth=2, event="expire_member")
+    consumer = Consumer(
+        broker.client_config("confluent")
+        | {
+            "client.id": "committer",
+            "group.id": "committing",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe(["committed"])
+    told = []
+    for _ in range(2):
+        message = consumer.poll(20)
+        assert message is not None
+        try:
+            consumer.commit(message=message, asynchronous=False)
+        except KafkaException as error:
+            told.append(error.args[0].name())
+    consumer.close()
+    broker.wait_for_connections("committer", n=0)
+    assert told == ["UNKNOWN_MEMBER_ID"]
 
 
 # -- the request log

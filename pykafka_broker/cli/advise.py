@@ -1,0 +1,73 @@
+"""`pykafka-broker advise`: what clients should change, from their requests.
+
+Rule: the source is the request log of a broker or a proxy with a control API, or a capture, as of `trace`. Nothing is
+printed of a client with good habits. An unreadable source is one line on standard error and exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
+from pykafka_broker.cli.commands import CommandParser
+from pykafka_broker.cli.trace import of_packets, read_packets
+from pykafka_broker.control.answers import Advice
+from pykafka_broker.control.traffic.advice import Adviser, advised
+from pykafka_broker.testing.control_client import ControlClient, ControlError
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; `arguments` begin with `advise`. Returns the exit code."""
+    options = parser().parse_args(arguments[1:])
+    try:
+        found = _of_capture(options.capture) if options.capture else _of_broker(options.url)
+    except (OSError, ValueError, ControlError) as error:
+        where = f"{options.capture}: " if options.capture else ""
+        print(f"pykafka-broker advise: {where}{getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        return 1
+    if options.json:
+        print(json.dumps(found, indent=2, ensure_ascii=False))
+        return 0
+    for (client_id, software), advice in groupby(found, lambda each: (each["client_id"], each["software"])):
+        print(f"{client_id or 'without a client id'}{f' ({software})' if software else ''}")
+        for each in advice:
+            print("\n".join(f"  {line}" for line in lines(each)))
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    command = CommandParser(
+        prog="pykafka-broker advise",
+        description="Say what clients should change: from a broker's last requests, or from a capture.",
+    )
+    command.add_argument("capture", nargs="?", help="a pcap or pcapng file; without a file, ask a broker")
+    command.add_argument("--url", help=f"address of the broker's control API; by default {URL_VARIABLE}")
+    command.option("--json", "print JSON")
+    return command
+
+
+def lines(advice: Advice) -> list[str]:
+    """Return an advice as text."""
+    shown = [f"   requests: {', '.join(map(str, advice['requests']))}"] if advice["requests"] else []
+    return [f"{advice['rule']}: {advice['seen']}", f"   {advice['since']}", f"   -> {advice['change']}", *shown]
+
+
+def _of_capture(path: str) -> list[Advice]:
+    adviser = Adviser()
+    for exchange in of_packets(read_packets(Path(path).read_bytes())):
+        adviser.note(exchange)
+    return [advised(*each) for each in adviser.advice()]
+
+
+def _of_broker(given: str | None) -> list[Advice]:
+    url = given or os.environ.get(URL_VARIABLE)
+    if url is None:
+        raise ValueError(f"a capture, --url or {URL_VARIABLE} is needed")
+    found: list[Advice] = ControlClient(url, os.environ.get(TOKEN_VARIABLE)).call("GET", "/advice")
+    return found

@@ -1,0 +1,349 @@
+"""Advice for clients, from what they have asked.
+
+Rule: an advice names a client, counts what was seen of it, and says since when Kafka is so (release, KIP) and what to
+change. A rule speaks only of habits: each has a least number of requests, below which it is silent. Exchanges are noted
+in the order of time; nothing is kept of them but counts and a few of their numbers.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from pykafka_broker.control.answers import Advice
+from pykafka_broker.control.traffic.exchange import Exchange
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.releases.release import release
+
+_FEW = 20  # requests below which a habit is none
+_MINUTE_MS = 60_000
+_METADATA_A_MINUTE = 60
+_EMPTY_FETCHES_A_MINUTE = 300
+_JOINS_A_MINUTE = 4
+_SAME_ERRORS = 10
+_MANY_CONNECTIONS = 10
+_MANY_RECORDS = 100
+_MOST = 0.95  # of all
+_EXAMPLES = 3
+_FIRST_WITHOUT_OLD = "4.0"  # versions of APIs that this release has no more are gone (KIP-896)
+_OFFSET_OF_MAGIC, _OFFSET_OF_PRODUCER_ID, _OFFSET_OF_COUNT = 16, 43, 57  # within a batch of magic 2
+_WHOLE_HEADER = 61
+_RETRIED_AS_USUAL = frozenset({"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "REBALANCE_IN_PROGRESS"})
+
+
+class Found(NamedTuple):
+    """An advice. requests: the numbers of a few requests that show it."""
+
+    rule: str
+    seen: str
+    since: str
+    change: str
+    requests: list[int]
+
+
+class Habit:
+    """How often something was seen of a client, with a few examples; `best_a_minute` is the most within 60 seconds."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.best_a_minute = 0
+        self.examples: list[int] = []
+        self._times: deque[int] = deque()
+
+    def note(self, exchange: Exchange) -> None:
+        """Note that an exchange shows it."""
+        self.count += 1
+        if len(self.examples) < _EXAMPLES and exchange.number is not None:
+            self.examples.append(exchange.number)
+        self._times.append(exchange.wall_ms)
+        while self._times[0] <= exchange.wall_ms - _MINUTE_MS:
+            self._times.popleft()
+        self.best_a_minute = max(self.best_a_minute, len(self._times))
+
+
+class Batch(NamedTuple):
+    """The header of a produced batch; `records` and `producer_id` are None before magic 2."""
+
+    magic: int
+    records: int | None
+    producer_id: int | None
+
+
+def first_batch(records: Any) -> Batch | None:
+    """Return the header of the first batch of a produce; None where it is not whole."""
+    data = bytes(records or b"")[:_WHOLE_HEADER]
+    if len(data) <= _OFFSET_OF_MAGIC:
+        return None
+    magic = data[_OFFSET_OF_MAGIC]
+    if magic < 2 or len(data) < _WHOLE_HEADER:
+        return Batch(magic, None, None) if magic < 2 else None
+    producer_id = int.from_bytes(data[_OFFSET_OF_PRODUCER_ID : _OFFSET_OF_PRODUCER_ID + 8], "big", signed=True)
+    return Batch(magic, int.from_bytes(data[_OFFSET_OF_COUNT : _OFFSET_OF_COUNT + 4], "big"), producer_id)
+
+
+class ClientHabits:
+    """The habits of the clients with one client id.
+
+    partitions: how many partitions each topic has, as far as any client was told.
+    """
+
+    def __init__(self, client_id: str | None, partitions: dict[str, int]) -> None:
+        self.client_id = client_id
+        self.software = ""
+        self._partitions = partitions
+        self._habits: defaultdict[str, Habit] = defaultdict(Habit)
+        self._versions: defaultdict[tuple[int, int], Habit] = defaultdict(Habit)
+        self._errors: defaultdict[tuple[str, str], Habit] = defaultdict(Habit)
+        self._produces = Habit()
+        self._batches = 0
+        self._records: defaultdict[str, Counter[int]] = defaultdict(Counter)  # by topic and partition
+        self._produces_of: Counter[int] = Counter()  # by connection
+        self._connections: set[int] = set()
+        self._committed: dict[tuple[str, str, int], int] = {}
+        self._steps: Counter[bool] = Counter()  # of commits, by whether they are one record further
+
+    def note(self, exchange: Exchange) -> None:
+        """Note a request with its answer."""
+        self.software = exchange.software or self.software
+        self._connections.add(exchange.connection.id)
+        self._versions[exchange.api_key, exchange.version].note(exchange)
+        for error in exchange.errors:
+            self._errors[exchange.api, error].note(exchange)
+        request = exchange.request
+        if request is None:
+            return
+        if exchange.api_key == ApiKey.PRODUCE:
+            self._note_produce(exchange, request)
+        elif exchange.api_key == ApiKey.FETCH:
+            self._note_fetch(exchange, request)
+        elif exchange.api_key == ApiKey.OFFSET_COMMIT:
+            self._note_commit(exchange, request)
+        elif exchange.api_key == ApiKey.METADATA:
+            self._habits["metadata"].note(exchange)
+        elif exchange.api_key == ApiKey.JOIN_GROUP:
+            self._habits["joins"].note(exchange)
+
+    def _note_produce(self, exchange: Exchange, request: Any) -> None:
+        self._produces.note(exchange)
+        self._produces_of[exchange.connection.id] += 1
+        self._habits[f"acks {request.acks}"].note(exchange)
+        for topic in request.topic_data:
+            for part in topic.partition_data:
+                batch = first_batch(part.records)
+                if batch is None:
+                    continue
+                self._batches += 1
+                if batch.magic < 2:
+                    self._habits["old format"].note(exchange)
+                if batch.records == 1:
+                    self._habits["single records"].note(exchange)
+                if batch.producer_id == -1 and request.acks == -1:
+                    self._habits["no idempotence"].note(exchange)
+                self._records[topic.name][part.index] += batch.records or 1
+
+    def _note_fetch(self, exchange: Exchange, request: Any) -> None:
+        response = exchange.response
+        if response is None or request.replica_id >= 0 or exchange.errors:
+            return
+        if not any(part.records for topic in response.responses for part in topic.partitions):
+            self._habits["empty fetches"].note(exchange)
+
+    def _note_commit(self, exchange: Exchange, request: Any) -> None:
+        for topic in request.topics:
+            for part in topic.partitions:
+                key = request.group_id, topic.name, part.partition_index
+                before, offset = self._committed.get(key), part.committed_offset
+                self._committed[key] = offset
+                if before is not None and offset > before:
+                    self._steps[offset == before + 1] += 1
+                    if offset == before + 1:
+                        self._habits["single commits"].note(exchange)
+
+    # -- what it comes to
+
+    def advice(self) -> Iterator[Found]:
+        """Yield what the client should change."""
+        yield from self._old_versions()
+        yield from self._of_producer()
+        yield from self._of_consumer()
+        yield from self._of_connections()
+        yield from self._of_errors()
+
+    def _old_versions(self) -> Iterator[Found]:
+        served = release(_FIRST_WITHOUT_OLD).apis
+        for (api_key, version), habit in sorted(self._versions.items()):
+            if api_key in served and 0 <= version < served[api_key][0]:
+                least = served[api_key][0]
+                yield Found(
+                    "old-version",
+                    f"{habit.count} {SPECS[api_key].name} requests of version {version}",
+                    f"gone since Kafka {_FIRST_WITHOUT_OLD}, which begins with {least} (KIP-896)",
+                    "update the client; clients of Kafka 2.1 and later ask with newer versions",
+                    habit.examples,
+                )
+        if (old := self._habits.get("old format")) is not None:
+            yield Found(
+                "old-message-format",
+                f"{old.count} batches in a message format before 0.11",
+                "gone since Kafka 4.0 (KIP-724)",
+                "update the client, or raise its api.version or log.message.format setting",
+                old.examples,
+            )
+
+    def _of_producer(self) -> Iterator[Found]:
+        produces = self._produces
+        for acks, meaning in ((1, "the leader alone answers for them"), (0, "nobody answers for them")):
+            habit = self._habits.get(f"acks {acks}")
+            if habit is not None:
+                yield Found(
+                    "acks",
+                    f"{habit.count} of {produces.count} Produce requests with acks={acks}: {meaning}",
+                    "acks=all is the default of Java's producer since 3.0 (KIP-679)",
+                    "set acks=all: records that were acknowledged survive the loss of a broker",
+                    habit.examples,
+                )
+        if (plain := self._habits.get("no idempotence")) is not None:
+            yield Found(
+                "no-idempotence",
+                f"{plain.count} of {self._batches} batches without a producer id: a retry may write them twice",
+                "enable.idempotence since 0.11 (KIP-98), Java's default since 3.0 (KIP-679)",
+                "set enable.idempotence=true",
+                plain.examples,
+            )
+        single = self._habits.get("single records")
+        if single is not None and single.count >= _FEW and single.count >= _MOST * self._batches:
+            yield Found(
+                "single-records",
+                f"{single.count} of {self._batches} batches have one record, up to {single.best_a_minute} a minute",
+                "linger.ms is 5 in Java's producer since 4.0 (KIP-1030)",
+                "set linger.ms to 5 or more and do not wait for each record (flush, get) before the next is sent",
+                single.examples,
+            )
+        for topic, counts in sorted(self._records.items()):
+            total, there = sum(counts.values()), self._partitions.get(topic, 0)
+            partition, most = counts.most_common(1)[0]
+            if there > 1 and total >= _MANY_RECORDS and most >= _MOST * total:
+                yield Found(
+                    "one-partition",
+                    f"{most} of {total} records for topic {topic} go to partition {partition} of {there}",
+                    "a key decides the partition; without a key batches go round since 2.4 (KIP-480, KIP-794)",
+                    "look at the key: one value for nearly all records leaves the other partitions without work",
+                    produces.examples,
+                )
+
+    def _of_consumer(self) -> Iterator[Found]:
+        commits = self._habits.get("single commits")
+        if commits is not None and commits.count >= _FEW and self._steps[True] >= _MOST * self._steps.total():
+            yield Found(
+                "commit-a-record",
+                f"{self._steps[True]} of {self._steps.total()} commits are one record further than the one before, "
+                f"up to {commits.best_a_minute} a minute",
+                "each is a record in __consumer_offsets that waits for all replicas in sync",
+                "commit once for each poll, or by time (auto.commit.interval.ms)",
+                commits.examples,
+            )
+        empty = self._habits.get("empty fetches")
+        if empty is not None and empty.best_a_minute >= _EMPTY_FETCHES_A_MINUTE:
+            yield Found(
+                "empty-fetches",
+                f"{empty.best_a_minute} fetches within a minute came back without records",
+                "a broker waits fetch.max.wait.ms (500) for fetch.min.bytes",
+                "raise fetch.max.wait.ms, and do not seek or pause between polls",
+                empty.examples,
+            )
+        joins = self._habits.get("joins")
+        if joins is not None and joins.best_a_minute >= _JOINS_A_MINUTE:
+            yield Found(
+                "rebalances",
+                f"{joins.best_a_minute} JoinGroup requests within a minute",
+                "members that come, go or are late stop the whole group; static members do not since 2.3 (KIP-345), "
+                "and group.protocol=consumer since 4.0 stops only what moves (KIP-848)",
+                "look at max.poll.interval.ms, at group.instance.id, and at consumers that are made for each message",
+                joins.examples,
+            )
+
+    def _of_connections(self) -> Iterator[Found]:
+        metadata = self._habits.get("metadata")
+        if metadata is not None and metadata.best_a_minute >= _METADATA_A_MINUTE:
+            yield Found(
+                "metadata",
+                f"{metadata.best_a_minute} Metadata requests within a minute",
+                "a client asks every metadata.max.age.ms (5 minutes) and after errors",
+                "keep one client for the whole process, and look at the errors that make it ask",
+                metadata.examples,
+            )
+        short = sum(count <= 1 for count in self._produces_of.values())
+        if len(self._produces_of) >= _MANY_CONNECTIONS and short >= _MOST * len(self._produces_of):
+            yield Found(
+                "connection-a-record",
+                f"{short} of {len(self._produces_of)} connections were made for one Produce request",
+                "a producer is made to be shared by all threads of a process",
+                "keep one producer for the whole process",
+                self._produces.examples,
+            )
+        if self.client_id in (None, ""):
+            yield Found(
+                "no-client-id",
+                f"{len(self._connections)} connections without a client id",
+                "quotas, metrics and logs tell clients by it",
+                "set client.id",
+                [],
+            )
+
+    def _of_errors(self) -> Iterator[Found]:
+        for (api, error), habit in sorted(self._errors.items()):
+            if error == "INVALID_SESSION_TIMEOUT":
+                yield Found(
+                    "session-timeout",
+                    f"{habit.count} {api} requests were refused: {error}",
+                    "session.timeout.ms must lie within group.min.session.timeout.ms and group.max.session.timeout.ms",
+                    "change session.timeout.ms of the client, or the broker's bounds",
+                    habit.examples,
+                )
+            elif habit.count >= _SAME_ERRORS and error not in _RETRIED_AS_USUAL:
+                yield Found(
+                    "same-error",
+                    f"{habit.count} {api} requests were answered {error}, up to {habit.best_a_minute} a minute",
+                    "an error that is repeated as often is not of a moment",
+                    "look at the requests, and at what the application does with the error",
+                    habit.examples,
+                )
+
+
+class Adviser:
+    """The habits of all clients."""
+
+    def __init__(self) -> None:
+        self._clients: dict[str | None, ClientHabits] = {}
+        self._partitions: dict[str, int] = {}
+
+    def note(self, exchange: Exchange) -> None:
+        """Note a request with its answer."""
+        client_id = exchange.client_id
+        if client_id not in self._clients:
+            self._clients[client_id] = ClientHabits(client_id, self._partitions)
+        self._clients[client_id].note(exchange)
+        if exchange.api_key == ApiKey.METADATA and exchange.response is not None:
+            for topic in exchange.response.topics:
+                if topic.name:
+                    self._partitions[topic.name] = len(topic.partitions)
+
+    def advice(self) -> Iterator[tuple[ClientHabits, Found]]:
+        """Yield what each client should change, in the order of the clients' first requests."""
+        for client in self._clients.values():
+            for found in client.advice():
+                yield client, found
+
+
+def advised(client: ClientHabits, found: Found) -> Advice:
+    """Return an advice in the form of operations."""
+    return Advice(
+        rule=found.rule,
+        client_id=client.client_id,
+        software=client.software,
+        seen=found.seen,
+        since=found.since,
+        change=found.change,
+        requests=found.requests,
+    )

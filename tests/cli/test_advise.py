@@ -1,0 +1,69 @@
+"""`pykafka-broker advise`: of a broker, of a capture, and what can't be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+
+from pykafka_broker.cli import main
+from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest
+from pykafka_broker.testing import KafkaBroker
+from tests.cli.test_trace_capture import CLIENT, SERVER, pcap, request, segment
+
+
+def test_a_broker_says_what_its_clients_should_change(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as broker:
+        broker.create_topic("orders")
+        for name, acks in (("careless", 1), ("careful", -1)):
+            config = {"bootstrap.servers": broker.bootstrap_servers, "client.id": name, "acks": acks}
+            producer = Producer({**config, "enable.idempotence": acks == -1})
+            producer.produce("orders", "paid")
+            assert producer.flush(10) == 0
+        assert main(["advise", "--url", broker.control_url]) == 0
+        told = capsys.readouterr().out
+        assert "careless (confluent-kafka-python" in told
+        assert "acks: 1 of 1 Produce requests with acks=1" in told
+        assert "careful" not in told
+        assert main(["advise", "--url", broker.control_url, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found == broker.advice("care*") == broker.advice("careless")
+        assert broker.advice("careful") == []
+        (acks_advice,) = found
+        (shown,) = acks_advice["requests"]
+        (request,) = broker.requests(after=shown - 1, limit=1, client_id="careless", api="Produce")
+        assert request["number"] == shown
+
+
+def test_a_capture_says_it_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "seen.pcap"
+    old, new = request(OffsetCommitRequest("g"), 1, 1), request(OffsetCommitRequest("g"), 8, 2)
+    path.write_bytes(pcap([(1000.0, segment(CLIENT, SERVER, 1, old + new))]))
+    assert main(["advise", str(path)]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "client",
+        "  old-version: 1 OffsetCommit requests of version 1",
+        "     gone since Kafka 4.0, which begins with 2 (KIP-896)",
+        "     -> update the client; clients of Kafka 2.1 and later ask with newer versions",
+        "     requests: 1",
+    ]
+
+
+@pytest.mark.parametrize(("content", "says"), [(b"no capture", "neither pcap nor pcapng"), (None, "No such file")])
+def test_what_can_not_be_read_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: bytes | None, says: str
+) -> None:
+    path = tmp_path / "x.pcap"
+    if content is not None:
+        path.write_bytes(content)
+    assert main(["advise", str(path)]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert says in line
+
+
+def test_a_source_is_needed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("PYKAFKA_BROKER_CONTROL_URL", raising=False)
+    assert main(["advise"]) == 1
+    assert "a capture, --url or PYKAFKA_BROKER_CONTROL_URL is needed" in capsys.readouterr().err
