@@ -11,7 +11,7 @@ import pytest
 
 from tests.packaging.test_release import PROJECT, ROOT, workflow
 
-pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the scripts are bash, for Linux runners")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the scripts are for Linux runners and their bash")
 
 # The containers of one broker, which runs as a process. STATE has its id, address and control URL, a file each.
 DOCKER = """#!{python}
