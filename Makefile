@@ -16,7 +16,7 @@ WITH_JARS = set -eo pipefail; where="$$($(BIN)/python -m interop.jars $(JARS))";
 # Not empty where ARGS name tests of tests/ alone, which need neither Java nor Spark: neither is installed for them.
 UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
 
-.PHONY: run test test-all check generate record docs bench matrix interop dist spark-demo clean release-of-kafka
+.PHONY: run test test-all check generate record docs bench matrix interop dist release-dry-run spark-demo clean release-of-kafka
 
 run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(or $(ARGS),--ephemeral)
@@ -31,7 +31,7 @@ test-all: $(VENV)/.dev
 	$(WITH_JARS) $(BIN)/python -m pytest -n $(WORKERS) tests interop spark/tests $(ARGS)
 
 # Types take the most time: they begin first, and the rest runs beside them.
-CHECKS := types format lint layers generated
+CHECKS := types format lint layers generated release
 check: $(VENV)/.dev
 	@$(MAKE) --no-print-directory -j2 -O $(CHECKS:%=.check-%)
 
@@ -46,6 +46,8 @@ check: $(VENV)/.dev
 .check-generated:
 	$(BIN)/python -m protocol.generator --check
 	$(BIN)/python -m pages --check
+.check-release:
+	$(BIN)/python packaging/dry_run.py --only notes --only image --only workflows
 
 generate: $(VENV)/.dev
 	$(BIN)/python -m protocol.generator
@@ -82,6 +84,10 @@ interop: $(VENV)/.dev $(OTHER_SPARKS:%=.cache/pyspark-%)
 # Wheel and sdist in dist/, checked and tried in every Python that is here.
 dist: $(VENV)/.dev
 	$(BIN)/python packaging/dist.py $(ARGS)
+
+# Every step of a release that needs no account, on the last commit; what it makes is in build/release-dry-run.
+release-dry-run: $(VENV)/.dev
+	$(BIN)/python packaging/dry_run.py $(ARGS)
 
 # The whole pipeline on a broker of its own; it checks its results against plain Python.
 spark-demo: $(VENV)/.dev

@@ -57,6 +57,11 @@ def mirror_jars() -> Path:
     return fetched(f"kafka-mirror-{KAFKA_VERSION}", MIRROR, transitive=True)
 
 
+def aws_jars() -> Path:
+    """The folder with the login module for Amazon MSK, and what it depends on."""
+    return fetched("aws-msk-iam-auth-2.3.5", ["software.amazon.msk:aws-msk-iam-auth:2.3.5"], transitive=True)
+
+
 def client_jars(release: str) -> Path:
     """The folder with that release of Kafka's clients; those of 0.8 are partly in the jar of its server."""
     coordinates = [f"org.apache.kafka:kafka-clients:{release}", SLF4J]

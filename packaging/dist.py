@@ -1,6 +1,7 @@
 """Wheel and sdist, as they are published: `make dist`.
 
-Rule: the same commit gives the same bytes: files carry the commit's time. A package that holds something else than
+Rule: the same commit gives the same bytes: files carry the commit's time. The wheel has its bill of materials in it
+(`sbom.py`). A package that holds something else than
 `pykafka_broker`, or not all of it, is not made; each is installed into a fresh environment of every Python that is
 named or found, and tried there (`trial.py`).
 
@@ -20,6 +21,8 @@ import tarfile
 import tempfile
 import zipfile
 from pathlib import Path
+
+from sbom import add_sbom
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = "pykafka_broker"
@@ -71,6 +74,7 @@ def build(out: Path) -> list[Path]:
         environment = os.environ | {"SOURCE_DATE_EPOCH": time}
         subprocess.run(command, env=environment, stdout=subprocess.DEVNULL, check=True)
     (wheel,), (source,) = out.glob(f"{PACKAGE}-*.whl"), out.glob(f"{PACKAGE}-*.tar.gz")
+    add_sbom(wheel, int(time))
     return [wheel, source]
 
 

@@ -71,12 +71,14 @@ def _described(name: str, kind: type) -> str:
         text += f"```text\n{name}{_signature(vars(kind)['__init__'], wide=True)}\n```\n\n"
     text += f"{_told(kind)}\n"
     members = [] if name in _ONLY_TOLD else list(_members(kind))
-    lines = [f"\n- `{shown}`: {said}" if said else f"\n- `{shown}`" for shown, said in members]
-    return text + "".join(lines) + ("\n" if members else "")
+    return text + "".join(
+        f"\n### {name}.{each.partition('(')[0]}\n" + "".join(f"\n{line}\n" for line in (f"`{each}`", said) if line)
+        for each, said in members
+    )
 
 
 def _members(kind: type) -> Iterator[tuple[str, str]]:
-    """Its methods and properties with their texts, those of what it stands on too."""
+    """Yield the signature and the text of each method and property, inherited ones too."""
     for name in sorted({name for each in kind.__mro__[:-1] for name in vars(each) if not name.startswith("_")}):
         member = inspect.getattr_static(kind, name)
         if isinstance(member, property):

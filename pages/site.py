@@ -2,18 +2,23 @@
 
 Rule: each text has one home in the repository. Some that stand elsewhere are pages of the site too; a link to a file
 that is no page loses its address and keeps its text, and one to a file that is not there is left for MkDocs to refuse.
+
+The site is for programs too: each page lies beside its HTML as Markdown, and `llms.txt` lists all of them with what
+they are about (llmstxt.org).
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
+    from mkdocs.structure.nav import Navigation
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,6 +32,8 @@ ADOPTED = {  # a file of the repository, and the page that it becomes
 }
 _HOMES = {page: home for home, page in ADOPTED.items()}
 _LINK = re.compile(r"(?<!!)\[(?P<text>(?:`[^`]*`|[^\]`])+)\]\((?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")
+_pages: list[Page] = []
+_nav: list[Any] = []
 _FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -52,6 +59,46 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     return relinked(markdown, page.file.src_uri)
+
+
+def on_env(env: object, config: MkDocsConfig, files: Files) -> None:
+    """Keep the pages, which have their texts now, until the site is written."""
+    _pages.clear()
+    _pages.extend(page for file in files.documentation_pages() if (page := file.page) is not None)
+
+
+def on_nav(nav: Navigation, config: MkDocsConfig, files: Files) -> None:
+    _nav[:] = nav.items
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    site = Path(config.site_dir)
+    for page in _pages:
+        (site / page.file.src_uri).write_text(page.markdown or "", encoding="utf-8")
+    (site / "llms.txt").write_text(listed(config.site_name, config.site_description or "", _nav), encoding="utf-8")
+
+
+def listed(name: str, description: str, items: Iterable[Any]) -> str:
+    """Return the list of all pages for programs. items: of the navigation; a section's pages stand below its title."""
+    top = [item for item in items if not item.children]
+    text = f"# {name}\n\n> {description}\n\n{_lines(top)}"
+    for section in items:
+        if section.children:
+            text += f"\n## {section.title}\n\n{_lines(section.children)}"
+    return text
+
+
+def _lines(pages: Iterable[Any]) -> str:
+    return "".join(f"- [{page.title}]({page.file.src_uri}): {first_sentence(page.markdown or '')}\n" for page in pages)
+
+
+def first_sentence(markdown: str) -> str:
+    """Return the first sentence of a page's first paragraph, or nothing for a page without one."""
+    for part in re.split(r"\n\s*\n", _FENCED.sub("", markdown)):
+        if part.strip() and not part.lstrip().startswith(("#", "|", "<", "-", "*", ">")):
+            text = _LINK.sub(lambda link: link["text"], " ".join(part.split()))
+            return re.sub(r":$", ".", re.split(r"(?<=[.!?:]) ", text)[0])
+    return ""
 
 
 def relinked(markdown: str, page: str) -> str:

@@ -42,6 +42,12 @@ class ListenerSettings:
         """Return the emulated release of Kafka, or None."""
         return self._config.own.release
 
+    @property
+    def advertised_hosts(self) -> list[str]:
+        """Return the hosts, in lower case, that `advertised.listeners` names for the listener."""
+        endpoints = (text.strip().lower().partition("://") for text in self._config["advertised.listeners"] or ())
+        return [where.rpartition(":")[0].strip("[]") for name, _, where in endpoints if name == self.name.lower()]
+
     def text(self, key: str, mechanism: str | None = None) -> tuple[str, str] | None:
         """Return the full name and the text of a setting made for the listener alone, or None."""
         if mechanism is not None:

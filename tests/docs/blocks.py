@@ -33,6 +33,7 @@ LEFT_OUT = {  # by page, and number among the blocks of its language there
     "architecture.md-python-2": "declarations of what stands in the code",
     "architecture.md-python-3": "declarations of what stands in the code",
     "ci.md-python-1": "starts a container; tests/packaging/test_container.py tests the class without one",
+    "ci.md-sh-2": "starts a container; tests/packaging/test_container.py starts its command",
     "ci.md-sh-1": "builds a container; tests/packaging/test_container.py runs what is in it",
     "clusters.md-sh-1": "takes the ports 9092 to 9094; tests/cli/test_cluster.py starts one on free ports",
     "clusters.md-sh-2": "the file and the id are the reader's; tests/cli/test_format.py formats and starts",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pages.site import relinked
+from pages.site import first_sentence, relinked
 
 ROOT = Path(__file__).resolve().parents[2]
 FETCHED = re.compile(r"<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)=[\"']?((?:https?:)?//[^\"'>\s]+)")
@@ -34,6 +34,24 @@ def test_every_page_is_there(site: Path) -> None:
     assert "A Kafka broker in pure Python" in (site / "index.html").read_text()
     assert (site / "contributing.html").exists()
     assert "Produce" in (site / "search" / "search_index.json").read_text()
+
+
+def test_programs_find_every_page_as_markdown(site: Path) -> None:
+    text = (site / "llms.txt").read_text(encoding="utf-8")
+    assert text.startswith("# pykafka-broker\n\n> A Kafka broker in pure Python")
+    listed = re.findall(r"^- \[[^\]]+\]\(([\w./-]+)\): \S.*[.?!]$", text, re.MULTILINE)
+    assert len(listed) == text.count("\n- ")
+    pages = {path.relative_to(site).with_suffix(".md").as_posix() for path in site.rglob("*.html")} - {"404.md"}
+    assert {*listed} == pages
+    assert "def test_an_order_is_sent(kafka_broker):" in (site / "index.md").read_text(encoding="utf-8")
+    assert [name for name in pages if not (site / name).read_text(encoding="utf-8").strip()] == []
+
+
+def test_what_a_page_is_about_is_its_first_sentence() -> None:
+    page = "# Title\n\n<!-- made -->\n\n| a |\n|---|\n\n```sh\n\nmake\n```\n\nRead [this](a.md) first. Then\nthat.\n"
+    assert first_sentence(page) == "Read this first."
+    assert first_sentence("# T\n\nWhat you need:\n\n- a\n") == "What you need."
+    assert first_sentence("# Title\n\n- a list\n") == ""
 
 
 def test_a_page_fetches_nothing_from_elsewhere(site: Path) -> None:

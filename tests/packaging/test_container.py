@@ -8,7 +8,8 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import urllib.request
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,7 @@ def test_it_is_not_healthy_before_it_is_ready(tmp_path: Path, monkeypatch: pytes
 
 
 def test_the_image_gets_what_it_installs() -> None:
-    wanted = {line[1:] for line in (ROOT / ".containerignore").read_text().splitlines() if line.startswith("!")}
+    wanted = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
     assert all((ROOT / each).exists() for each in wanted)
     assert {"pyproject.toml", "pykafka_broker", "README.md"} <= wanted
 
@@ -109,3 +110,48 @@ def test_the_snippet_for_gitlab_waits_until_clients_may_connect() -> None:
     assert start.endswith("&")
     assert re.search(r"--ready-file (\S+)", start)[1] in wait  # type: ignore[index]
     assert start.split()[2:4] == ["--listen", snippet["test"]["variables"]["BOOTSTRAP_SERVERS"].split(":")[1]]
+
+
+def test_the_image_is_nobody_of_rank_and_of_no_architecture() -> None:
+    assert instruction("USER").isdecimal()
+    assert int(instruction("USER")) > 0
+    assert "--platform=" not in CONTAINERFILE
+    assert instruction("VOLUME") == found_in_env("KAFKA_LOG_DIRS")
+
+
+def found_in_env(name: str) -> str:
+    return dict(each.split("=", 1) for each in shlex.split(instruction("ENV")))[name]
+
+
+def test_the_services_of_the_compose_file_start_with_page_and_registry(tmp_path: Path) -> None:
+    (service,) = yaml.safe_load((PACKAGING / "compose.yaml").read_text())["services"].values()
+    published = {each.split(":")[1]: each.split(":")[2] for each in service["ports"]}
+    assert all(here == there for here, there in published.items())
+    options = [each.replace("0.0.0.0", "127.0.0.1") for each in service["command"]]
+    assert {"9092", *(each.rpartition(":")[2] for each in options if ":" in each)} == {*published}
+    options = [re.sub(r":\d+$", ":0", each) for each in options]
+    given = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")} | service[
+        "environment"
+    ]
+    given["KAFKA_LISTENERS"] = re.sub(r"//:\d+", "//127.0.0.1:0", given["KAFKA_LISTENERS"])
+    given["KAFKA_LOG_DIRS"] = str(tmp_path / "data")
+    command = [sys.executable, "-m", "pykafka_broker", *options]
+    with subprocess.Popen(command, env=given, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True) as process:
+        assert process.stdout is not None
+        told = {
+            line.partition(" on ")[0]: line.partition(" on ")[2].strip() for line in _until_listening(process.stdout)
+        }
+        try:
+            with urllib.request.urlopen(told["control"] + "/") as page:
+                assert b"<title>pykafka-broker</title>" in page.read()
+            with urllib.request.urlopen(told["schema registry"] + "/subjects") as subjects:
+                assert subjects.read() == b"[]"
+        finally:
+            process.terminate()
+
+
+def _until_listening(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if line.startswith("listening on "):
+            return

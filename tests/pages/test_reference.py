@@ -36,9 +36,10 @@ def test_a_new_option_is_told_and_a_hidden_one_is_not() -> None:
 
 def test_a_method_is_told_as_it_is_called_with_what_it_inherits_from() -> None:
     page = text_of("python.md")
-    assert "- `wait_for_lag(group: str, lag: int = 0, timeout: float = 10) -> int`: Wait until" in page
-    assert "- `bootstrap_servers`: The address" in page
-    assert "- `_" not in page
+    signature = "`wait_for_lag(group: str, lag: int = 0, timeout: float = 10) -> int`"
+    assert f"### KafkaBroker.wait_for_lag\n\n{signature}\n\nWait until" in page
+    assert "### KafkaBroker.bootstrap_servers\n\n`bootstrap_servers`\n\nThe address" in page
+    assert "### KafkaBroker._" not in page
 
 
 def test_all_keys_of_our_own_are_told() -> None:

@@ -11,7 +11,7 @@ pytest_plugins = ["pytester"]
 
 README = Path(__file__).parents[2] / "README.md"
 BLOCK = re.compile(r"```python\n(.*?)```\n\n```console\n(.*?)```\n", re.DOTALL)
-LINES_AT_MOST = 15
+LINES_AT_MOST = 10
 VARIES = re.compile(r"=+|[\d.]+s|\[100%\]|^(platform|rootdir:|plugins:) .*| +$")  # with the machine and its terminal
 
 

@@ -99,6 +99,7 @@ _MECHANISMS = {
     "SCRAM-SHA-512": ("scram", "scram_sha_512"),
     "GSSAPI": ("kerberos", "gssapi_mechanism"),
     "OAUTHBEARER": ("oauthbearer", "oauthbearer"),
+    "AWS_MSK_IAM": ("aws_msk_iam", "aws_msk_iam"),
 }
 
 

@@ -81,6 +81,7 @@ OAUTHBEARER = "OAUTHBEARER"
 _PACKAGE = "org.apache.kafka.common.security.oauthbearer."
 _UNSECURED = (None, _PACKAGE + "internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler")
 _SIGNED = tuple(_PACKAGE + place + "OAuthBearerValidatorCallbackHandler" for place in ("", "secured."))
+_AWS_MODULE = "software.amazon.msk.auth.iam.IAMLoginModule"
 _GIVEN_UP = b"\1"  # a client's acknowledgement of a refusal
 _MESSAGE = re.compile(
     r"n,(?:a=(?P<authorization_id>(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+))?,\x01"
@@ -102,13 +103,19 @@ class Validator(Protocol):
 def oauthbearer(realm: Realm) -> Callable[[], OAuthBearer]:
     """Return the maker of logins on a listener. Raises ConfigError.
 
-    Unsecured tokens are accepted, unless Kafka's handler for signed tokens is configured, or a class of Python.
+    Unsecured tokens are accepted, unless Kafka's handler for signed tokens is configured, a class of Python, or the
+    login module of Amazon MSK.
     """
     return partial(OAuthBearer, _validator(realm), realm.settings.name)
 
 
 def _validator(realm: Realm) -> Validator:
-    options = login_module(realm.settings, OAUTHBEARER).options
+    module = login_module(realm.settings, OAUTHBEARER)
+    if module.name == _AWS_MODULE:
+        from pykafka_broker.security.sasl.aws_msk_iam import AwsTokens
+
+        return AwsTokens(realm.settings)
+    options = module.options
     handler = realm.settings.get("sasl.server.callback.handler.class", OAUTHBEARER)
     if handler in _UNSECURED:
         return UnsecuredTokens(options)

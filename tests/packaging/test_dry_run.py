@@ -1,0 +1,50 @@
+"""A release tried without its host: what a step says that fails, and an index of this machine."""
+
+from __future__ import annotations
+
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import dry_run
+
+
+def started(monkeypatch: pytest.MonkeyPatch, out: Path, *steps: str) -> int:
+    monkeypatch.setattr(sys, "argv", ["dry_run", "--out", str(out), *(f"--only={step}" for step in steps)])
+    return dry_run.main()
+
+
+def test_the_first_step_that_fails_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(out: Path) -> str:
+        return dry_run.run(sys.executable, "-c", "import sys; sys.exit('no room')")
+
+    monkeypatch.setitem(dry_run.STEPS, "notes", lambda out: "fine")
+    monkeypatch.setitem(dry_run.STEPS, "packages", fails)
+    assert started(monkeypatch, tmp_path, "notes", "packages", "bill") == 1
+    printed = capsys.readouterr()
+    assert printed.out.startswith("notes: fine (")
+    assert printed.err.startswith("packages: failed\n")
+    assert printed.err.endswith("ended with 1\nno room\n\n")
+    assert "bill" not in printed.out
+
+
+def test_an_index_is_served_while_it_is_needed(tmp_path: Path) -> None:
+    (tmp_path / "simple" / "pykafka-broker").mkdir(parents=True)
+    (tmp_path / "simple" / "pykafka-broker" / "a.whl").touch()
+    with dry_run.served(tmp_path) as address, urllib.request.urlopen(f"{address}/simple/pykafka-broker/") as page:
+        assert b'href="a.whl"' in page.read()
+    with pytest.raises(OSError):
+        urllib.request.urlopen(f"{address}/simple/")
+
+
+def test_every_file_for_a_host_is_checked() -> None:
+    names = {
+        path.relative_to(dry_run.ROOT) for pattern in dry_run.SCHEMAS.values() for path in dry_run.ROOT.glob(pattern)
+    }
+    made = {path.relative_to(dry_run.ROOT) for path in (dry_run.ROOT / ".github").rglob("*.yml")}
+    assert made - names == {Path(".github/zizmor.yml")}
+    assert {Path("CITATION.cff"), Path("packaging/compose.yaml"), Path("packaging/gitlab-ci.yml")} <= names
