@@ -41,17 +41,17 @@ ISOLATIONS = ("reset", "none")
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 MARKER = (
     "kafka(config={}, topics=(), emulate=None, security=None, users=(), acls=None, mechanisms=None, client_auth=None, "
-    "schema_registry=False, allow_unknown_config=False): the test's `kafka_broker` has these settings, topics, "
-    "release, users and schema registry; tests with the same settings share one"
+    "schema_registry=False, history=False, allow_unknown_config=False): the test's `kafka_broker` has these settings, "
+    "topics, release, users and schema registry; tests with the same settings share one"
 )
 CLUSTER_MARKER = (
     "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, security=None, "
-    "users=(), acls=None, schema_registry=False): what the test's `kafka_cluster` is made of, by the arguments of "
-    "`KafkaCluster`"
+    "users=(), acls=None, schema_registry=False, history=False): what the test's `kafka_cluster` is made of, by the "
+    "arguments of `KafkaCluster`"
 )
 OPTIONS = (  # options of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
-    *("schema_registry", "allow_unknown_config"),
+    *("schema_registry", "history", "allow_unknown_config"),
 )
 _MOST_REQUESTS = 20  # shown in the report of a failure
 _PATIENCE_S = 5.0  # with a broker that may be stopped

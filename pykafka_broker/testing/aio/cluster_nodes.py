@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
+from pykafka_broker.testing.aio.history import AsyncHistory
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
 from pykafka_broker.testing.answers import ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
@@ -21,6 +22,7 @@ from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_STATE, _ONE_BROKER, _SESSION_MS, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, NotReached
+from pykafka_broker.testing.history import rows_of_file
 from typing import Any
 
 
@@ -482,6 +484,28 @@ class AsyncClusterFaults(AsyncFaults):
         return {"seed": seed, "rate": float(rate), "hits": hits}
 
 
+class AsyncClusterHistory(AsyncHistory):
+    """The histories of several brokers."""
+
+    def __init__(self, nodes: Mapping[int, AsyncKafkaBroker]) -> None:
+        self._nodes = dict(nodes)
+
+    async def start(self, most_bytes: int | None = None) -> None:
+        """Write down from now on what clients do, on all brokers."""
+        for node in self._nodes.values():
+            await node.history.start(most_bytes)
+
+    async def stop(self) -> None:
+        """Write nothing down any more, and forget the histories."""
+        for node in self._nodes.values():
+            await node.history.stop()
+
+    async def clear(self) -> None:
+        """Forget what was written down so far, and go on."""
+        for node in self._nodes.values():
+            await node.history.clear()
+
+
 class AsyncClusterTraffic(AsyncClusterNodes):
     """Clocks, faults and request logs of several brokers."""
 
@@ -527,6 +551,20 @@ class AsyncClusterTraffic(AsyncClusterNodes):
             for each in await node._requests(query):
                 found.append({**each, "node_id": node_id})
         return sorted(found, key=lambda each: int(each["time"]))[-query["limit"] :]
+
+    @property
+    def history(self) -> AsyncClusterHistory:
+        """The history of clients' requests at all brokers: `cluster.history.start()`."""
+        return AsyncClusterHistory(self._brokers_that_run())
+
+    async def _histories(self) -> list[list[dict[str, Any]]]:
+        found: list[list[dict[str, Any]]] = []
+        for node in self.brokers:
+            if node.running:
+                found += await node._histories()
+        stopped = [node.history_path for node in self.brokers if not node.running and node.history_path is not None]
+        names = {each["topic_id"]: each["name"] for each in await self.topics()} if stopped else {}
+        return found + [rows_of_file(path, names) for path in stopped]
 
     async def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""
