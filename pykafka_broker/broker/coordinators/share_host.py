@@ -22,6 +22,7 @@ from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Steps, all_of
+from pykafka_broker.cluster.features import SHARE_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
@@ -51,7 +52,6 @@ from pykafka_broker.records.record import BatchRecord
 
 log = logging.getLogger(__name__)
 
-SHARE_VERSION = "share.version"  # the feature
 UNKNOWN = -1
 _CONSUMER = -1  # replica id
 _TOPIC_WAIT_MS = 15_000
@@ -590,6 +590,7 @@ class ShareHost:
         if delta.changed_partitions or delta.deleted:
             self._requests.forget_moved()
             self._end_offsets.forget_moved()
+            self.partitions.follow()
             self._reading = {key: reading for key, reading in self._reading.items() if not reading.told.done}
         lost = {(of.id, each.partition) for of, each in delta.changed_partitions if each.leader != self._node.id}
         if lost:
