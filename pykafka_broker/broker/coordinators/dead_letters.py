@@ -166,25 +166,21 @@ class DeadLetterWriter:
     # -- one share partition
 
     def _write_all(self, key: ShareKey, queue: deque[DeadLetters]) -> Steps[None]:
-        while queue:
-            letters = queue[0]
-            try:
-                yield from self._write(key, letters)
-            except ApiError as error:
-                log.warning(
-                    "share group %s: no dead letters of offsets %d to %d of partition %d: %s",
-                    key.group_id,
-                    letters.first,
-                    letters.last,
-                    key.partition,
-                    error,
-                )
-            if self._queues.get(key) is not queue:
-                return
-            queue.popleft()
-            if not queue:
+        try:
+            while queue:
+                letters = queue[0]
+                try:
+                    yield from self._write(key, letters)
+                except (ApiError, OSError) as error:
+                    offsets = f"offsets {letters.first} to {letters.last} of partition {key.partition}"
+                    log.warning("share group %s: no dead letters of %s: %s", key.group_id, offsets, error)
+                if self._queues.get(key) is not queue:
+                    return
+                queue.popleft()
+                self._done_with(key, letters)
+        finally:
+            if self._queues.get(key) is queue:
                 del self._queues[key]
-            self._done_with(key, letters)
 
     def _write(self, key: ShareKey, letters: DeadLetters) -> Steps[None]:
         """Write letters. Raises ApiError for the first batch that can't be written."""
@@ -209,7 +205,9 @@ class DeadLetterWriter:
             codec=codec,
             level=level,
         )
-        for batch in batches:
+        for number, batch in enumerate(batches):
+            if number:
+                yield None
             yield from self._deliver(topic, key.partition, batch)
 
     def _ready(self, topic: str) -> Steps[None]:
@@ -271,9 +269,10 @@ class DeadLetterWriter:
             raise ApiError(ErrorCode.INVALID_RECORD, "Compacted topic cannot accept message without key")
         if config.min_insync_replicas > 1:
             partition.check_insync(config.min_insync_replicas)
+        own = bytearray(batch)  # the log numbers its records, and another leader may have to be sent the batch
         if config.message_timestamp_type == "LogAppendTime":
-            set_max_timestamp(batch, wall, log_append_time=True)
-        appended = partition.append(batch, wall)
+            set_max_timestamp(own, wall, log_append_time=True)
+        appended = partition.append(own, wall)
         yield partition.committed(appended.last_offset + 1)
 
     # -- time

@@ -396,10 +396,18 @@ class SharePartitions:
         self._archive(key)
 
     def _archive(self, key: ShareKey) -> None:
-        """Archive the records of letters done with; without the share partition, as soon as it is read again."""
-        partition = self._partitions.get(key)
-        if partition is not None:
-            self._free(key, partition, partial(self._archiving, key, partition), self._node.clock.now)
+        """Archive the records of letters done with; the state may have to be read again, or asked for, before."""
+        partition, now = self._partitions.get(key), self._node.clock.now
+        if partition is None:
+            try:
+                partition = self.get(key)
+            except ApiError as error:
+                if error.code in ANOTHER_TIME:
+                    self._await(now + _RETRY_MS)
+                else:
+                    del self._done_letters[key]  # the group or the topic has gone, or the partition has another leader
+                return
+        self._free(key, partition, partial(self._archiving, key, partition), now)
 
     def _archiving(
         self, key: ShareKey, partition: SharePartition, limits: SharePartitionLimits, store: Store

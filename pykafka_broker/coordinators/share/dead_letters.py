@@ -18,6 +18,7 @@ from pykafka_broker.records.record import Headers
 REJECTED = "Offset rejected by client."
 EXCEEDED = "Offset delivery count exceeded the threshold."
 
+MOST_LETTERS = 256  # of a batch, which take three milliseconds
 _NUMBERS_BYTES = 24  # at most so many bytes for the numbers of a record: its length, deltas, and lengths of its parts
 
 
@@ -74,7 +75,9 @@ def letter_batches(
     codec: int = NONE,
     level: int | None = None,
 ) -> Iterator[bytearray]:
-    """Yield the dead letters in batches of at most `max_bytes`; a letter that is larger alone is a batch all the same.
+    """Yield the dead letters in batches of at most `max_bytes` and MOST_LETTERS letters.
+
+    A letter that is larger alone is a batch all the same.
 
     Args:
         originals: The offsets of `letters` that are copied, in order.
@@ -92,7 +95,7 @@ def letter_batches(
         size = sum(len(name) + len(value or b"") + 4 for name, value in headers) + _NUMBERS_BYTES
         if HEADER_SIZE + size + original.size > max_bytes:
             original = NO_COPY
-        if builder.count and builder.size + size + original.size > max_bytes:
+        if builder.count == MOST_LETTERS or (builder.count and builder.size + size + original.size > max_bytes):
             yield builder.build()
             builder = BatchBuilder(codec=codec, level=level)
         builder.append(original.key, original.value, now, headers)

@@ -141,6 +141,24 @@ def test_a_request_to_a_former_leader_is_not_waited_for(tmp_path: Path) -> None:
     assert archiving(nodes) == []
 
 
+def test_another_leader_gets_what_this_one_has_lost(tmp_path: Path) -> None:
+    nodes = neighbourhood(tmp_path)
+    nodes.add("dlq.u", 1, replicas=(1, 3), min_insync_replicas="1", **ENABLE)
+    nodes.change("dlq.u", isr=[1, 3])
+    own = ConfigRecord(ConfigResourceType.GROUP, GROUP, "errors.deadletterqueue.topic.name", "dlq.u")
+    nodes.commit(1, [ApiMessageAndVersion(own, 0)])
+    nodes[1].partition("dlq.u", 0).append(batch(b"before"), nodes.now)
+    fetch(nodes)
+    nodes.network.silent.add(3)
+    acknowledge(nodes, 1, 0, 0)
+    assert archiving(nodes) == [0], "the letter is not committed"
+    nodes.change("dlq.u", leader=3, isr=[3])
+    nodes.network.silent.clear()
+    nodes.wait(1_000)
+    assert archiving(nodes) == []
+    assert nodes.log(3, "dlq.u", 0).log_end_offset == 1
+
+
 def test_without_a_leader_the_records_are_archived_some_time(tmp_path: Path) -> None:
     nodes = neighbourhood(tmp_path)
     fetch(nodes)
@@ -202,3 +220,34 @@ def test_a_state_that_can_not_be_stored_is_stored_later(tmp_path: Path) -> None:
         nodes.wait(10_000)
     assert archiving(nodes, 3) == []
     assert letters(nodes) == [(0, b"0", REJECTED)]
+
+
+def test_records_are_archived_after_the_last_member_has_left(tmp_path: Path) -> None:
+    nodes = neighbourhood(tmp_path, keeper=3)
+    fetch(nodes)
+    nodes.settle()
+    fetch(nodes, 1)
+    nodes.network.slow.add(2)
+    acknowledge(nodes, 2, 0, 0)
+    nodes.settle()
+    acknowledge(nodes, -1, 1, 1)
+    nodes.network.slow.clear()
+    nodes.network.deliver()
+    nodes.settle()
+    nodes.wait(1_000)
+    assert archiving(nodes, 3) == []
+    assert letters(nodes) == [(0, b"0", REJECTED), (1, b"1", REJECTED)]
+
+
+def test_letters_of_a_deleted_topic_are_forgotten(tmp_path: Path) -> None:
+    nodes = neighbourhood(tmp_path)
+    fetch(nodes)
+    nodes.network.cut.add(2)
+    acknowledge(nodes, 1, 0, 0)
+    nodes.remove("t")
+    nodes.network.cut.clear()
+    for _ in range(5):
+        nodes.wait(1_000)
+    partitions = nodes[1].shares.partitions
+    nodes.wait(60_000)
+    assert partitions.next_deadline() is None

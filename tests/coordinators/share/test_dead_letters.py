@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.coordinators.share.dead_letters import REJECTED, DeadLetters, Original, letter_batches
+from pykafka_broker.coordinators.share.dead_letters import (
+    MOST_LETTERS,
+    REJECTED,
+    DeadLetters,
+    Original,
+    letter_batches,
+)
 from pykafka_broker.records.compression import GZIP, NONE
 from pykafka_broker.records.header import read_header
 from pykafka_broker.records.record import BatchRecord, iter_records
@@ -71,3 +77,9 @@ def test_batches_have_the_codec_of_the_topic() -> None:
 def test_letters_overlap_in_a_same_offset() -> None:
     one = DeadLetters(3, 5, 1, REJECTED)
     assert [one.overlaps(DeadLetters(first, first + 1, 2, "")) for first in (1, 2, 5, 6)] == [False, True, True, False]
+
+
+def test_a_batch_does_not_hold_a_turn_up() -> None:
+    letters = DeadLetters(0, 2 * MOST_LETTERS, 1, REJECTED)
+    built = letter_batches(letters, (), "t", 0, "g", max_bytes=LARGE, now=NOW)
+    assert [read_header(batch).count for batch in built] == [MOST_LETTERS, MOST_LETTERS, 1]
