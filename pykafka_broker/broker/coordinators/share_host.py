@@ -504,15 +504,24 @@ class ShareHost:
         self.apply(self.known(key).delete(key))
         self.partitions.drop(key)
 
-    def initialize_topics(self, group_id: str, state_epoch: int, topics: Topics) -> Steps[Topics]:
-        """Initialize new partitions of a group. Returns the committed part; the log names the rest."""
+    def initialize_topics(
+        self, group_id: str, state_epoch: int, topics: Topics, known: Collection[bytes]
+    ) -> Steps[Topics]:
+        """Initialize new partitions of a group. Returns the committed part; the log names the rest.
+
+        Args:
+            known: The topics with other partitions that the group reads. Since Kafka 4.4 their new partitions are read
+                from the first record on: what was written before the group has heard of them would be missed.
+        """
+        begins_at_0 = known if self._node.config.is_of_4_4 else ()
         at_once = sum(len(indexes) for _, indexes in topics.values()) <= _AT_ONCE
         begun: list[tuple[ShareKey, str, StateRequest | None]] = []
         for topic_id, (name, indexes) in topics.items():
             for index in sorted(indexes):
                 key = ShareKey(group_id, topic_id, index)
                 try:
-                    begun.append((key, name, self._begin(key, state_epoch)))
+                    start = 0 if topic_id in begins_at_0 else UNINITIALIZED
+                    begun.append((key, name, self._begin(key, state_epoch, start)))
                 except ApiError as error:
                     _warn_of_beginning(key, name, error)
                 if not at_once and not len(begun) % PARTITIONS_A_SLICE:
@@ -528,11 +537,11 @@ class ShareHost:
                 _warn_of_beginning(key, name, error)
         return {topic_id: (name, frozenset(indexes)) for topic_id, (name, indexes) in done.items()}
 
-    def _begin(self, key: ShareKey, state_epoch: int) -> StateRequest | None:
-        """Initialize a partition for a new group, or return the request to another node."""
+    def _begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> StateRequest | None:
+        """Initialize a partition for a group, or return the request to another node."""
         if self.other_coordinator(key) is not None:
-            return self._requests.ask(INITIALIZE, key, state_epoch, UNINITIALIZED)
-        self.initialize(key, state_epoch, UNINITIALIZED)
+            return self._requests.ask(INITIALIZE, key, state_epoch, start_offset)
+        self.initialize(key, state_epoch, start_offset)
         return None
 
     def forget_topics(self, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
