@@ -19,6 +19,7 @@ import pyspark
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
+from interop.jars import KAFKA_VERSION
 from interop.java import java_command, kafka_classpath
 from interop.java_exceptions import plain_exceptions
 
@@ -78,9 +79,9 @@ def _of_spark(*patterns: str) -> list[str]:
     return [path for each in patterns for path in glob.glob(os.path.join(folder, f"{each}.jar"))]
 
 
-def _classpath() -> str:
-    """Return Kafka's jars, and before them the way from SLF4J to Log4j, which they do not have."""
-    return os.pathsep.join([*_of_spark("slf4j-api-*", "log4j-slf4j2-impl-*"), kafka_classpath()])
+def _classpath(release: str = KAFKA_VERSION) -> str:
+    """Return a release's jars, and before them the way from SLF4J to Log4j, which they do not have."""
+    return os.pathsep.join([*_of_spark("slf4j-api-*", "log4j-slf4j2-impl-*"), kafka_classpath(release)])
 
 
 def run_alone(tool: str, *arguments: str, stdin: str = "") -> Outcome:
@@ -91,12 +92,12 @@ def run_alone(tool: str, *arguments: str, stdin: str = "") -> Outcome:
 
 
 class JavaTools:
-    """The tools, to be run with `tools.run("kafka-topics", "--list", ...)`."""
+    """The tools, to be run with `tools.run("kafka-topics", "--list", ...)`; of other releases only the clients."""
 
-    def __init__(self) -> None:
+    def __init__(self, release: str = KAFKA_VERSION) -> None:
         (bridge,) = _of_spark("py4j*")
         port, token = launch_gateway(
-            classpath=os.pathsep.join([bridge, _classpath()]),
+            classpath=os.pathsep.join([bridge, _classpath(release)]),
             jarpath=bridge,
             java_path=java_command()[0],
             javaopts=["-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Xmx512m", _LOGGING],

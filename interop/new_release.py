@@ -37,6 +37,7 @@ ERRORS_PAGE = "org.apache.kafka.common.protocol.Errors"
 OTHER_RELEASES = {
     "next",
     "next-configs",
+    "next-dead-letters",
     "next-produced",
 }  # recordings of a release that is ahead: the pin does not move them
 _ERROR = re.compile(r"<td>(\w+)</td><td>(-?\d+)</td>")
@@ -51,7 +52,7 @@ DECISIONS = {
         "whether clients may repeat; what older releases had",
         "`protocol/schemas/errors.json`, `client/errors.json`, `_BEFORE` in `broker/requests/emulation.py`",
     ),
-    "features": ("which levels work here", "`_WORKS_TO` and `METADATA_VERSIONS` in `cluster/features.py`"),
+    "features": ("which levels work here", "`METADATA_VERSIONS` and `_DEFAULTS_FROM` in `cluster/features.py`"),
     "broker": ("honoured, refused or without effect", "`config/documentation.json`, `config/effects.py`"),
     "topic": ("honoured, refused or without effect", "`config/documentation.json`, `config/effects.py`"),
     "schemas": ("which versions of records are written", "`cluster/controller.py`, `coordinators/`"),

@@ -19,6 +19,7 @@ from interop.jars import KAFKA_VERSION, NEXT_VERSION, kafka_jars, release_jars
 from interop.java import java_command
 from interop.real_kafka import RealKafka
 from interop.toolchains import java_classes
+from tests.scenarios.dead_letters import settings as dead_letters
 from tests.scenarios.expiry import settings as expiry
 from tests.scenarios.groups import settings as groups
 from tests.scenarios.share import settings as share
@@ -51,11 +52,11 @@ def module(name: str, *arguments: object) -> Recording:
     return lambda: python("-m", name, *arguments)
 
 
-def scenarios(name: str, config: dict[str, str]) -> Recording:
+def scenarios(name: str, config: dict[str, str], release: str = KAFKA_VERSION) -> Recording:
     """Return the recording of a folder in tests/scenarios/, played on a Kafka with these settings."""
 
     def recording() -> None:
-        with RealKafka(config) as kafka:
+        with RealKafka(config, release=release) as kafka:
             python(f"tests/scenarios/{name}/record.py", kafka.bootstrap_servers)
 
     return recording
@@ -109,6 +110,7 @@ RECORDINGS: dict[str, Recording] = {
     "groups": scenarios("groups", groups.CONFIG),
     "expiry": scenarios("expiry", expiry.CONFIG),
     "share": scenarios("share", share.CONFIG),
+    "next-dead-letters": scenarios("dead_letters", dead_letters.CONFIG, NEXT_VERSION),
     "telemetry": telemetry,
     "transactions": scenarios("transactions", TRANSACTIONS),
     "answers": module("interop.answers"),

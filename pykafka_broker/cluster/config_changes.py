@@ -34,7 +34,6 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import check_topic_name
 from pykafka_broker.config.broker import BrokerConfig
 from pykafka_broker.config.describe import base_name
-from pykafka_broker.config.effects import REFUSED_GROUP
 from pykafka_broker.config.problems import cordon_problems
 from pykafka_broker.config.registry import (
     ConfigKey,
@@ -54,6 +53,7 @@ from pykafka_broker.protocol.stored.config_record import ConfigRecord
 R = TypeVar("R")
 _OPERATIONS = frozenset(AlterConfigOp)
 _NAMES: dict[int, str] = {AlterConfigOp.APPEND: "APPEND", AlterConfigOp.SUBTRACT: "SUBTRACT"}
+_DEAD_LETTERS = "errors.deadletterqueue.topic.name"
 _ASSIGNOR_NAME = "streams.assignor.name"
 _KEYS = {
     ConfigResourceType.TOPIC: topic_keys,
@@ -285,8 +285,8 @@ def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
     for key, text in overrides.items():
         if key not in keys or keys[key].removed:
             raise _bad(f"Unknown group config name: {key}")
-        if key in REFUSED_GROUP and text != keys[key].default:
-            raise _bad(f"Invalid value {text} for configuration {key}: {REFUSED_GROUP[key]}")
+        if key == _DEAD_LETTERS and text.startswith("__"):
+            raise _bad(f"{key}: DLQ topic name must not start with '__'")
         if key == _ASSIGNOR_NAME and text not in config.group_streams_assignors:
             registered = ", ".join(config.group_streams_assignors)
             raise _bad(f"{key} '{text}' is not a registered task assignor. Registered assignors are: [{registered}].")

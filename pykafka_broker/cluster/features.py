@@ -1,7 +1,7 @@
 """Features: the levels that this broker supports and that a new cluster finalizes (KIP-584, KIP-778, KIP-1022).
 
 Rule: the ranges and levels are those of Kafka 4.3, since clients and tools decide by them. A broker that passes for a
-newer release supports the levels of that release which work here.
+newer release supports the levels of that release.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 METADATA_VERSION = "metadata.version"
 KRAFT_VERSION = "kraft.version"
 ELR_VERSION = "eligible.leader.replicas.version"
+SHARE_VERSION = "share.version"
 
 # The level of metadata.version as each release names it; a level without a release of its own lies between two of them.
 METADATA_VERSIONS = {
@@ -50,21 +51,21 @@ UNREGISTER_CONTROLLER_FROM = 33  # 4.4-IV2, the first metadata.version with Unre
 SUPPORTED: dict[str, tuple[int, int]] = {
     "group.version": (0, 1),
     "kraft.version": (0, 1),
-    "share.version": (0, 1),
+    SHARE_VERSION: (0, 1),
     "metadata.version": (7, 30),
     "eligible.leader.replicas.version": (0, 1),
     "transaction.version": (0, 2),
     "streams.version": (0, 1),
 }
 
-# The first metadata.version whose releases finalize the level, in the order of kafka-storage.
-_DEFAULT_FROM: dict[str, tuple[int, int]] = {
-    KRAFT_VERSION: (21, 1),
-    "transaction.version": (24, 2),
-    "group.version": (22, 1),
-    ELR_VERSION: (26, 1),
-    "share.version": (28, 1),
-    "streams.version": (29, 1),
+# The levels that releases finalize, each by the first metadata.version of them, in the order of kafka-storage.
+_DEFAULTS_FROM: dict[str, dict[int, int]] = {
+    KRAFT_VERSION: {21: 1},
+    "transaction.version": {24: 2},
+    "group.version": {22: 1},
+    ELR_VERSION: {26: 1},
+    SHARE_VERSION: {28: 1, 31: 2},
+    "streams.version": {29: 1},
 }
 # name: {level: what it needs}
 DEPENDENCIES = {ELR_VERSION: {1: {METADATA_VERSION: 23}}}
@@ -72,7 +73,10 @@ DEPENDENCIES = {ELR_VERSION: {1: {METADATA_VERSION: 23}}}
 
 def default_levels(metadata_version: int) -> dict[str, int]:
     """Return the level of each other feature in a release with the metadata.version."""
-    return {name: level if metadata_version >= start else 0 for name, (start, level) in _DEFAULT_FROM.items()}
+    return {
+        name: max((level for start, level in levels.items() if metadata_version >= start), default=0)
+        for name, levels in _DEFAULTS_FROM.items()
+    }
 
 
 def bootstrap_levels(metadata_version: int) -> dict[str, int]:
@@ -86,8 +90,10 @@ def bootstrap_levels(metadata_version: int) -> dict[str, int]:
     }
 
 
-# The highest level that works here of a feature which has higher levels in a newer release.
-_WORKS_TO = {"share.version": 1}  # 2 has dead-letter queues (KIP-1191)
+def has_dead_letters(features: Mapping[str, int]) -> bool:
+    """Return whether share groups can have dead-letter topics (KIP-1191)."""
+    return features.get(SHARE_VERSION, 0) >= 2
+
 
 BOOTSTRAP_LEVELS = bootstrap_levels(SUPPORTED[METADATA_VERSION][1])
 
@@ -97,10 +103,7 @@ def supported_features(config: BrokerConfig) -> dict[str, tuple[int, int]]:
     release = config.own.release
     if release is None:
         return SUPPORTED
-    return {
-        name: (lowest, min(highest, _WORKS_TO.get(name, highest)))
-        for name, (lowest, highest, _) in release.features.items()
-    }
+    return {name: (lowest, highest) for name, (lowest, highest, _) in release.features.items()}
 
 
 def abilities(config: BrokerConfig) -> dict[str, tuple[int, int]]:

@@ -43,7 +43,6 @@ REFUSED = {
     "ssl.engine.factory.class": "it names a Java class that would have to speak TLS",
 }
 REFUSED_TOPIC = {"remote.storage.enable": "there is no tiered storage"}
-REFUSED_GROUP = {"errors.deadletterqueue.topic.name": "there are no dead-letter queues of share groups"}
 
 # Why a key has no effect, by name; the first fitting pattern counts.
 _REASONS = [
@@ -57,7 +56,7 @@ _REASONS = [
         ("a token or a ticket is got when this broker logs in", r"sasl\.(login|kerberos)"),
         ("clients of mechanisms are the project's own", r"sasl\.client"),
         ("no listener has such a mechanism", r"sasl\."),
-        ("there are no dead-letter queues of share groups", r"errors\.deadletterqueue|group\.share\.dlq"),
+        ("dead letters of share groups are written by this broker's own class", r"group\.share\.dlq"),
         ("what has to be assigned is computed at once", r".*assignor\.offload"),
         ("no streams task warms up", r".*warmup"),
         (
@@ -87,7 +86,7 @@ def effect_of(scope: str, name: str) -> tuple[str, str]:
     """Return a key's effect and the reason, or an empty text, by scope: broker, topic, group or client-metrics."""
     if name in _EFFECTIVE[scope]:
         return "honoured", ""
-    refused = {"broker": REFUSED, "topic": REFUSED_TOPIC, "group": REFUSED_GROUP}.get(scope, {})
+    refused = {"broker": REFUSED, "topic": REFUSED_TOPIC}.get(scope, {})
     if name in refused:
         return "refused", refused[name]
     keys = {"broker": broker_keys, "topic": topic_keys, "group": group_keys}.get(scope)

@@ -43,6 +43,7 @@ class Sent(NamedTuple):
     line: Line
     request: Message
     on_reply: OnReply
+    highest: int  # version
 
 
 class Line:
@@ -62,7 +63,8 @@ class Line:
         versions: Versions | None = None,
         copied: bool = False,
     ) -> None:
-        self.network.sent.append(Sent(self, request, on_reply))
+        highest = SPECS[ApiKey(request.API_KEY)].stable_max_version
+        self.network.sent.append(Sent(self, request, on_reply, min(highest, (versions or (0, highest))[1])))
 
     def withdraw(self, request: Message) -> bool:
         sent = self.network.sent
@@ -110,7 +112,7 @@ class Network:
 
     def step(self) -> None:
         """One request, and its answer if there is one at once."""
-        line, request, on_reply = self.sent.popleft()
+        line, request, on_reply, version = self.sent.popleft()
         if line.closed or line.target in self.cut or line.source in self.silent:
             on_reply(LinkBroken("nobody there"))
             return
@@ -120,7 +122,6 @@ class Network:
         connection = ConnectionContext(
             next(self._connections), "PLAINTEXT", ("127.0.0.1", FIRST_PORT + line.target), ("127.0.0.1", 50000)
         )
-        version = SPECS[ApiKey(request.API_KEY)].stable_max_version
 
         def answered(answer: Any) -> None:
             if line.target in self.slow:

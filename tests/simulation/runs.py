@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from tests.simulation.dead_letters import EMULATED
 from tests.simulation.faults import (
     CRASHES,
     Fault,
@@ -107,6 +108,19 @@ def run_shares(
     with _started(seed, cluster(3, keeping=keeping), keeping) as simulation:
         simulation.shares_begin()
         return _in_trouble(seed, simulation, faults, trouble_ms)
+
+
+def run_letters(
+    seed: int, faults: Sequence[Fault], *, trouble_ms: int = TROUBLE_MS, keeping: Keeping = KEPT
+) -> Simulation:
+    """Three brokers that pass for Kafka 4.4, and a share group that rejects records."""
+    layout = {id: {**each, **EMULATED} for id, each in cluster(3, keeping=keeping).items()}
+    with _started(seed, layout, keeping) as simulation:
+        simulation.letters_begin()
+        _in_trouble(seed, simulation, faults, trouble_ms)
+        wrong = simulation.letters_come()
+        assert not wrong, "\n".join([f"seed {seed}", *wrong[:10]])
+        return simulation
 
 
 def run_changes(

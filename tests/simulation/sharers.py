@@ -85,6 +85,10 @@ class Sharer:
         self._sessions: dict[Place, int] = {}  # the epoch of the next request there
         self.left_open: set[Place] = set()  # where a session, and its locks, may be there for a while
 
+    def kinds(self, first: int, last: int) -> list[int]:
+        """Return how the records are acknowledged: all alike, or each in its way."""
+        return [ACCEPT]
+
     def script(self) -> Script:
         client = self.client
         yield from self.live(lambda: client.stopping and client.history.is_shared_out(self.group))
@@ -149,7 +153,9 @@ class Sharer:
         if not given:
             return
         partitions = [
-            AcknowledgePartition(number, [AcknowledgementBatch(first, last, [ACCEPT]) for first, last in ranges])
+            AcknowledgePartition(
+                number, [AcknowledgementBatch(first, last, self.kinds(first, last)) for first, last in ranges]
+            )
             for number, ranges in given.items()
         ]
         topics = [AcknowledgeTopic(topic_id, partitions)]

@@ -22,6 +22,7 @@ from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from tests.simulation import dead_letters
 from tests.simulation.checks import Found, Gone, check_history
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.equality import differences, leftovers, undecided, unsettled
@@ -77,6 +78,7 @@ class Simulation:
         self.workers: list[SimClient] = []  # who go on until everything is worked off
         self.partitions: list[TopicPartition] = []
         self.output: list[TopicPartition] = []
+        self.letters: list[TopicPartition] = []
         self._defects = Defects(
             lambda text: self.history.violation(text), lambda: any(node.has_lost_disks for node in self.nodes.values())
         )
@@ -191,6 +193,25 @@ class Simulation:
             client = self.client("w")
             client.begin(Rewinding(client, self.partitions).script())
             self.workers.append(client)
+
+    def letters_begin(self) -> None:
+        """A share group whose members reject some records, and the topic of their dead letters."""
+        self.letters = self._create(dead_letters.LETTERS, 2, 3, dead_letters.TAKES_LETTERS)
+        self.history.shared.add(dead_letters.GROUP)
+        self.finish([self.do("settings", dead_letters.with_letters)])
+        for name in ("s1", "s2", "s3"):
+            client = self.client(name)
+            client.begin(dead_letters.Rejecting(client, dead_letters.GROUP, TOPIC).script())
+            self.workers.append(client)
+
+    def letters_come(self) -> list[str]:
+        """Wait for the letters of all rejected records; returns what is wrong."""
+        client = self.client("letters")
+        reader = dead_letters.LetterReader(client, self.letters)
+        client.begin(reader.script())
+        member = self.do("member", lambda each: dead_letters.last_member(each, TOPIC, lambda: reader.has_all))
+        self.finish([client, member])
+        return self.history.violations
 
     def operators_begin(self, *, directories: Sequence[str] = ()) -> None:
         """Who moves partitions about, between these directories too, and changes settings, and a topic that comes and

@@ -25,7 +25,7 @@ from typing import NamedTuple
 from tests import invariants
 from tests.simulation import rare
 from tests.simulation.faults import break_disk
-from tests.simulation.keeping import FORMS, UNCLEAN, UNCLEAN_TRIMMED, Keeping, form_of
+from tests.simulation.keeping import FORMS, KEPT, UNCLEAN, UNCLEAN_TRIMMED, Keeping, form_of
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import (
     EVERYTHING,
@@ -39,6 +39,7 @@ from tests.simulation.runs import (
     run_changes,
     run_cluster,
     run_groups,
+    run_letters,
     run_shares,
 )
 from tests.simulation.simulation import Simulation
@@ -59,6 +60,7 @@ KINDS: dict[str, partial[Simulation]] = {
     "wiped disks": partial(run_cluster, faults=WIPES, trouble_ms=8_000),
     "moves between disks": partial(run_changes, faults=(break_disk, *KILLS, *WIPES), trouble_ms=8_000, on_disk=True),
     "shares": partial(run_shares, faults=KILLS, trouble_ms=8_000),
+    "dead letters": partial(run_letters, faults=KILLS, trouble_ms=8_000, keeping=KEPT),
     "calm": partial(run_cluster, faults=KILLS, calm=True),
     "restored": partial(run_tenures, faults=KILLS),
     "slow": partial(run_cluster, faults=SLOW, trouble_ms=8_000),

@@ -45,6 +45,8 @@ BROKER_CONFIGS = {
     "sasl.jaas.config": ["x"],
     "log.local.retention.ms": ["-2", "5"],
     "remote.log.manager.copy.max.bytes.per.second": ["5", "0"],
+    "errors.deadletterqueue.topic.name.prefix": ["dlq.", "", "x"],
+    "errors.deadletterqueue.auto.create.topics.enable": ["true", "x"],
 }
 GROUP_CONFIGS = {
     "consumer.session.timeout.ms": ["45000", "1", "60000", "x"],
@@ -56,6 +58,8 @@ GROUP_CONFIGS = {
     "share.isolation.level": ["read_committed", "x"],
     "share.delivery.count.limit": ["5", "0", "100"],
     "share.renew.acknowledge.enable": ["true", "x"],
+    "errors.deadletterqueue.topic.name": ["", "dlq.a", "__a", "a b"],
+    "errors.deadletterqueue.copy.record.enable": ["true", "x"],
     "streams.session.timeout.ms": ["45000", "1"],
     "streams.heartbeat.interval.ms": ["5000", "1"],
     "streams.num.standby.replicas": ["1", "-1", "100"],

@@ -93,7 +93,8 @@ def _initializing(services: Services, group: ShareGroup) -> Steps[None]:
         if fenced:
             yield host.committed(group_id)
         if host.coordinator.groups.get(group_id) is group:
-            done = yield from services.shares.initialize_topics(group_id, effects.reply, missing)
+            known = group.initialized.keys()
+            done = yield from services.shares.initialize_topics(group_id, effects.reply, missing, known)
             if host.coordinator.groups.get(group_id) is group:
                 host.apply(share.initialized(group_id, missing, done))
     except ApiError as error:

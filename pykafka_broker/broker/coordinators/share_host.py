@@ -22,6 +22,7 @@ from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Steps, all_of
+from pykafka_broker.cluster.features import SHARE_VERSION
 from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
 from pykafka_broker.config.group import GroupConfig
@@ -51,7 +52,6 @@ from pykafka_broker.records.record import BatchRecord
 
 log = logging.getLogger(__name__)
 
-SHARE_VERSION = "share.version"  # the feature
 UNKNOWN = -1
 _CONSUMER = -1  # replica id
 _TOPIC_WAIT_MS = 15_000
@@ -504,15 +504,24 @@ class ShareHost:
         self.apply(self.known(key).delete(key))
         self.partitions.drop(key)
 
-    def initialize_topics(self, group_id: str, state_epoch: int, topics: Topics) -> Steps[Topics]:
-        """Initialize new partitions of a group. Returns the committed part; the log names the rest."""
+    def initialize_topics(
+        self, group_id: str, state_epoch: int, topics: Topics, known: Collection[bytes]
+    ) -> Steps[Topics]:
+        """Initialize new partitions of a group. Returns the committed part; the log names the rest.
+
+        Args:
+            known: The topics with other partitions that the group reads. Since Kafka 4.4 their new partitions are read
+                from the first record on: what was written before the group has heard of them would be missed.
+        """
+        begins_at_0 = known if self._node.config.is_of_4_4 else ()
         at_once = sum(len(indexes) for _, indexes in topics.values()) <= _AT_ONCE
         begun: list[tuple[ShareKey, str, StateRequest | None]] = []
         for topic_id, (name, indexes) in topics.items():
             for index in sorted(indexes):
                 key = ShareKey(group_id, topic_id, index)
                 try:
-                    begun.append((key, name, self._begin(key, state_epoch)))
+                    start = 0 if topic_id in begins_at_0 else UNINITIALIZED
+                    begun.append((key, name, self._begin(key, state_epoch, start)))
                 except ApiError as error:
                     _warn_of_beginning(key, name, error)
                 if not at_once and not len(begun) % PARTITIONS_A_SLICE:
@@ -528,11 +537,11 @@ class ShareHost:
                 _warn_of_beginning(key, name, error)
         return {topic_id: (name, frozenset(indexes)) for topic_id, (name, indexes) in done.items()}
 
-    def _begin(self, key: ShareKey, state_epoch: int) -> StateRequest | None:
-        """Initialize a partition for a new group, or return the request to another node."""
+    def _begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> StateRequest | None:
+        """Initialize a partition for a group, or return the request to another node."""
         if self.other_coordinator(key) is not None:
-            return self._requests.ask(INITIALIZE, key, state_epoch, UNINITIALIZED)
-        self.initialize(key, state_epoch, UNINITIALIZED)
+            return self._requests.ask(INITIALIZE, key, state_epoch, start_offset)
+        self.initialize(key, state_epoch, start_offset)
         return None
 
     def forget_topics(self, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
@@ -590,6 +599,7 @@ class ShareHost:
         if delta.changed_partitions or delta.deleted:
             self._requests.forget_moved()
             self._end_offsets.forget_moved()
+            self.partitions.follow()
             self._reading = {key: reading for key, reading in self._reading.items() if not reading.told.done}
         lost = {(of.id, each.partition) for of, each in delta.changed_partitions if each.leader != self._node.id}
         if lost:

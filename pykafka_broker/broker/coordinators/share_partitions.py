@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.waiting.future import DONE, Future
+from pykafka_broker.cluster.features import has_dead_letters
 from pykafka_broker.config.group import GroupConfig
+from pykafka_broker.coordinators.share.dead_letters import DeadLetters
+from pykafka_broker.coordinators.share.offset_reset import reset_time
 from pykafka_broker.coordinators.share.sessions import ShareSession
 from pykafka_broker.coordinators.share.share_partition import (
     AckBatch,
@@ -23,7 +27,7 @@ from pykafka_broker.coordinators.share.share_partition import (
     LogBatch,
     SharePartition,
     SharePartitionLimits,
-    reset_time,
+    Store,
 )
 from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareKey, StateRun
 from pykafka_broker.errors import ApiError
@@ -33,6 +37,7 @@ from pykafka_broker.records.header import iter_batches
 from pykafka_broker.steps import at_once
 
 if TYPE_CHECKING:
+    from pykafka_broker.broker.coordinators.dead_letters import DeadLetterWriter
     from pykafka_broker.broker.coordinators.share_host import ShareHost
 
 log = logging.getLogger(__name__)
@@ -128,6 +133,8 @@ class SharePartitions:
         self._partitions: dict[ShareKey, SharePartition] = {}
         self._made_in: dict[ShareKey, int] = {}  # the leader epoch of the partition that is read
         self._writing: dict[ShareKey, Future[Any]] = {}  # changes on their way to other nodes
+        self._letters: DeadLetterWriter | None = None  # made for the first letter
+        self._done_letters: dict[ShareKey, list[DeadLetters]] = {}  # of records that are not archived yet
         self._due: int | None = None  # no lock ends before
 
     # -- life
@@ -147,6 +154,8 @@ class SharePartitions:
                 start = self._first_offset(key.group_id, partition.log)
             found = self._partitions[key] = SharePartition(start, state.runs, state.state_epoch)
             self._made_in[key] = epoch
+            found.give_up_again(self.limits(key.group_id))
+            self._write_letters(key, found)
         return found
 
     def _first_offset(self, group_id: str, partition_log: PartitionLog) -> int:
@@ -190,6 +199,15 @@ class SharePartitions:
         """Drop the share partitions of lost leaderships, by topic id and index."""
         for key in [key for key in self._partitions if (key.topic_id, key.partition) in lost]:
             self.drop(key)
+        for key in [key for key in self._done_letters if (key.topic_id, key.partition) in lost]:
+            del self._done_letters[key]
+        if self._letters is not None:
+            self._letters.forget(lost)
+
+    def follow(self) -> None:
+        """Look for the leaders of dead-letter topics anew: the metadata has changed."""
+        if self._letters is not None:
+            self._letters.follow()
 
     def partition_of(self, key: ShareKey) -> Partition:
         """Return the partition to read. Raises UNKNOWN_TOPIC_ID and the errors of `Replicas.leader`."""
@@ -209,6 +227,7 @@ class SharePartitions:
             settings.share_delivery_count_limit,
             settings.share_partition_max_record_locks,
             settings.share_renew_acknowledge_enable,
+            settings.errors_deadletterqueue_topic_name != "" and has_dead_letters(self._node.image.features),
         )
 
     # -- reading
@@ -278,6 +297,9 @@ class SharePartitions:
     def _showing(self, key: ShareKey, settle: Callable[[], None]) -> Callable[[], None]:
         def show() -> None:
             settle()
+            partition = self._partitions.get(key)
+            if partition is not None:
+                self._write_letters(key, partition)
             self._node.purgatory.touch(key)
 
         return show
@@ -351,6 +373,56 @@ class SharePartitions:
         writing.add_done_callback(written)
         return writing
 
+    # -- dead letters
+
+    def _write_letters(self, key: ShareKey, partition: SharePartition) -> None:
+        """Write letters of the records that were given up, and archive the records of letters done with."""
+        letters = partition.take_given_up()
+        if not letters:
+            return
+        done = self._done_letters.get(key, [])
+        missing = [each for each in letters if not any(each.overlaps(one) for one in done)]
+        if missing:
+            if self._letters is None:
+                from pykafka_broker.broker.coordinators.dead_letters import DeadLetterWriter  # which few groups need
+
+                self._letters = DeadLetterWriter(self._node, self.settings, self._letters_done)
+            self._letters.write(key, missing)
+        if done:
+            self._archive(key)
+
+    def _letters_done(self, key: ShareKey, letters: DeadLetters) -> None:
+        self._done_letters.setdefault(key, []).append(letters)
+        self._archive(key)
+
+    def _archive(self, key: ShareKey) -> None:
+        """Archive the records of letters done with; the state may have to be read again, or asked for, before."""
+        partition, now = self._partitions.get(key), self._node.clock.now
+        if partition is None:
+            try:
+                partition = self.get(key)
+            except ApiError as error:
+                if error.code in ANOTHER_TIME:
+                    self._await(now + _RETRY_MS)
+                else:
+                    del self._done_letters[key]  # the group or the topic has gone, or the partition has another leader
+                return
+        self._free(key, partition, partial(self._archiving, key, partition), now)
+
+    def _archiving(
+        self, key: ShareKey, partition: SharePartition, limits: SharePartitionLimits, store: Store
+    ) -> Callable[[], None]:
+        done = self._done_letters.get(key, [])[:]
+        settle = partition.archive(done, store)
+
+        def settled() -> None:
+            settle()
+            left = [each for each in self._done_letters.pop(key, []) if each not in done]
+            if left:
+                self._done_letters[key] = left
+
+        return settled
+
     # -- time
 
     def _await(self, due: int | None) -> None:
@@ -358,13 +430,19 @@ class SharePartitions:
             self._due = due
 
     def next_deadline(self) -> int | None:
-        return self._due
+        pause = None if self._letters is None else self._letters.next_deadline()
+        return self._due if pause is None else min(pause, pause if self._due is None else self._due)
 
     def on_deadline(self, now: int) -> None:
-        """Free records with expired locks."""
+        """Free records with expired locks, and try again what failed."""
+        if self._letters is not None:
+            self._letters.on_deadline(now)
         if self._due is None or now < self._due:
             return
         self._due = None
+        for key in list(self._done_letters):
+            if key not in self._writing:
+                self._archive(key)
         for key, partition in list(self._partitions.items()):
             if key in self._writing:
                 continue  # when that is over this is looked at again

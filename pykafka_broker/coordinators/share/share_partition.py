@@ -7,12 +7,12 @@ whose acknowledgement has not been stored.
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from pykafka_broker.coordinators.share.dead_letters import EXCEEDED, REJECTED, DeadLetters
 from pykafka_broker.coordinators.share.state import TERMINAL, RecordState, StateRun, coalesced
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -291,12 +291,13 @@ _NOT_ACQUIRED = "The offset cannot be acknowledged. The offset is not acquired."
 
 
 class SharePartitionLimits(NamedTuple):
-    """The group's settings at the time of a call."""
+    """The group's settings at the time of a call. has_dead_letters: the group has a dead-letter topic."""
 
     lock_ms: int
     deliveries: int
     locks: int
     may_renew: bool
+    has_dead_letters: bool = False
 
 
 class AckBatch(NamedTuple):
@@ -327,6 +328,7 @@ class SharePartition:
         self.state_epoch = state_epoch
         self.in_flight = InFlight()
         self.due: int | None = None  # no lock ends before this time
+        self._given_up: list[DeadLetters] = []  # not yet taken by `take_given_up`
         self._may_redeliver = False  # there may be available records before the end
         for run in stored:
             self._restore(run)
@@ -434,6 +436,7 @@ class SharePartition:
         Raises ApiError: An acknowledgement is wrong, and no acknowledgement has an effect.
         """
         decided: list[StateRun] = []
+        rejected: set[StateRun] = set()
         renewed: list[Run] = []
         reached = _BEFORE_ALL
         for batch in batches:
@@ -448,12 +451,14 @@ class SharePartition:
                         renewed.append(run)
                     else:
                         decided.append(_decision(run, kind, limits))
+                        if kind == REJECT:
+                            rejected.add(decided[-1])
         if renewed and not limits.may_renew:
             raise ApiError(ErrorCode.INVALID_RECORD_STATE, "Renewing acquisition locks is not enabled for the group.")
         self._store(decided, store)
         for run in renewed:
             run.deadline = now + limits.lock_ms
-        return partial(self._settle, decided)
+        return partial(self._settle, decided, rejected)
 
     def _check_known(self, batch: AckBatch) -> None:
         if batch.last < self.start_offset:
@@ -514,19 +519,56 @@ class SharePartition:
 
         return settle
 
+    # Giving up
+
+    def take_given_up(self) -> list[DeadLetters]:
+        """Take out the records given up since the last call, which are to be copied to the dead-letter topic."""
+        taken, self._given_up = self._given_up, []
+        return taken
+
+    def give_up_again(self, limits: SharePartitionLimits) -> None:
+        """Give up once more all records that an earlier leader, or this one, has given up and not archived."""
+        self._given_up = [
+            DeadLetters(
+                run.first, run.last, run.deliveries, EXCEEDED if run.deliveries >= limits.deliveries else REJECTED
+            )
+            for run in self.in_flight.runs()
+            if run.state is RecordState.ARCHIVING
+        ]
+
+    def archive(self, letters: Iterable[DeadLetters], store: Store) -> Callable[[], None]:
+        """Archive given-up records; calling the result puts the change into effect."""
+        decided = [
+            StateRun(run.first, run.last, RecordState.ARCHIVED, run.deliveries)
+            for each in sorted(letters)
+            for run in self.in_flight.between(each.first, each.last)
+            if run.state is RecordState.ARCHIVING
+        ]
+        self._store(decided, store)
+        return partial(self._settle, decided, before=RecordState.ARCHIVING)
+
     # Changes
 
     def _store(self, decided: list[StateRun], store: Store) -> None:
         if not decided:
             return
-        done = sum(run.last - run.first + 1 for run in decided if run.state != RecordState.AVAILABLE)
+        done = sum(run.last - run.first + 1 for run in decided if run.state in TERMINAL)
         store(Change(self.start_offset, self.in_flight.done_count(self.start_offset) + done, coalesced(decided)))
 
-    def _settle(self, decided: list[StateRun]) -> None:
+    def _settle(
+        self,
+        decided: list[StateRun],
+        rejected: Collection[StateRun] = (),
+        before: RecordState = RecordState.ACQUIRED,
+    ) -> None:
         """Put decided states into effect.
 
         Runs may have been cut or coalesced since the decision. A run with another delivery count was delivered again
         since, and stays.
+
+        Args:
+            rejected: The decisions about records that a member has rejected.
+            before: The state that the records had at the decision.
         """
         if decided:
             first, last = decided[0].first, decided[-1].last
@@ -534,9 +576,12 @@ class SharePartition:
             for decision in decided:
                 same = runs.get((decision.first, decision.last))
                 for run in [same] if same is not None else self.in_flight.between(decision.first, decision.last):
-                    if run.state is RecordState.ACQUIRED and run.deliveries == decision.deliveries:
+                    if run.state is before and run.deliveries == decision.deliveries:
                         run.set(RecordState(decision.state), run.deliveries)
                         self._may_redeliver |= decision.state == RecordState.AVAILABLE
+                        if decision.state == RecordState.ARCHIVING:
+                            cause = REJECTED if decision in rejected else EXCEEDED
+                            self._given_up.append(DeadLetters(run.first, run.last, run.deliveries, cause))
             self.in_flight.tidy(first, last)
         self._advance()
 
@@ -567,25 +612,6 @@ def _decision(run: Run, kind: int, limits: SharePartitionLimits) -> StateRun:
         state = RecordState.ACKNOWLEDGED
     elif kind == RELEASE and run.deliveries < limits.deliveries:
         state = RecordState.AVAILABLE
+    elif kind != GAP and limits.has_dead_letters:
+        state = RecordState.ARCHIVING
     return StateRun(run.first, run.last, state, run.deliveries)
-
-
-# `share.auto.offset.reset` with a duration, as in "by_duration:P1DT2H"
-
-
-BY_DURATION = "by_duration:"
-_DURATION = re.compile(
-    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,9})?)S)?)?", re.IGNORECASE
-)
-_MS = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
-
-
-def reset_time(reset: str, now: int) -> int:
-    """Return the time from which on a group wants records.
-
-    The duration is ISO 8601 as Java's Duration reads it: months and years have no fixed length and are refused.
-    """
-    match = _DURATION.fullmatch(reset.removeprefix(BY_DURATION))
-    if match is None:
-        return now
-    return now - int(sum(float(match[unit]) * ms for unit, ms in _MS.items() if match[unit]))

@@ -28,11 +28,15 @@ from pykafka_broker.protocol.stored.share_update_value import StateBatch as Upda
 
 
 class RecordState(IntEnum):
-    """The states of a record, by number as in `__share_group_state`; ACQUIRED is never stored."""
+    """The states of a record, by number as in `__share_group_state`; ACQUIRED is never stored.
+
+    ARCHIVING: given up, and not yet in the dead-letter topic of the group (KIP-1191).
+    """
 
     AVAILABLE = 0
     ACQUIRED = 1
     ACKNOWLEDGED = 2
+    ARCHIVING = 3
     ARCHIVED = 4
 
 

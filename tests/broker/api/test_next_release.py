@@ -38,21 +38,7 @@ def test_the_same_was_asked(ours: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("asked", KAFKA)
 def test_the_answer_is_kafkas(ours: dict[str, Any], asked: str) -> None:
-    expected = KAFKA[asked]
-    if asked == "ApiVersions 4" or "this cluster, node 1" in asked or "no cluster, node -1" in asked:
-        expected = as_far_as_it_works(expected)
-    assert ours[asked] == expected
-
-
-def as_far_as_it_works(answer: dict[str, Any]) -> dict[str, Any]:
-    """Return an answer to ApiVersions without the dead-letter queues of share groups (share.version 2)."""
-    for feature in (*answer["supported_features"], *answer["finalized_features"]):
-        if feature["name"] == "share.version":
-            for name in ("max_version", "max_version_level", "min_version_level"):
-                feature.update({name: 1} if name in feature else {})
-    for part in ("supported_features", "finalized_features"):
-        answer[part].sort(key=repr)
-    return answer
+    assert ours[asked] == KAFKA[asked]
 
 
 def test_its_directory_is_refused_by_a_broker_of_today_as_kafka_4_4s_is_by_4_3(tmp_path: Path) -> None:

@@ -11,13 +11,16 @@ from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.coordinators.share_host import ShareHost, is_enabled
 from pykafka_broker.broker.waiting.future import DONE
 from pykafka_broker.cluster.records import ApiMessageAndVersion
-from pykafka_broker.cluster.topic_names import SHARE_GROUP_STATE
+from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.share_partition import LogBatch, SharePartition
-from pykafka_broker.coordinators.share.state import ShareKey
+from pykafka_broker.coordinators.share.state import UNINITIALIZED, ShareKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
+from tests.broker.neighbourhood import Neighbourhood
 from tests.broker.support import ANOTHER_NODE, LightBroker
 from tests.broker.test_synced_answers import SyncedBroker
 
@@ -213,3 +216,17 @@ def test_a_partition_that_another_node_leads_has_no_locks_here(
     host.on_deadline(broker.now + 3_600_000)
     assert host.partitions._partitions == {}
     assert "nothing is released" not in caplog.text
+
+
+@pytest.mark.parametrize(("release", "start"), [("", UNINITIALIZED), ("4.3", UNINITIALIZED), ("4.4", 0)])
+def test_where_a_group_begins_in_a_partition_that_comes_later(tmp_path: Path, release: str, start: int) -> None:
+    """As a running 4.3.1 and a running 4.4.0 do it, whatever share.auto.offset.reset says."""
+    nodes = Neighbourhood(tmp_path, brokers=1, pykafka_emulate=release)
+    nodes.add(CONSUMER_OFFSETS, 1)
+    topic_id = nodes.add("t", 1)
+    joined = nodes.call(1, ShareGroupHeartbeatRequest("g", "m", 0, None, ["t"]), 1)
+    grown = PartitionRecord(1, topic_id, [1], [1], leader=1, leader_epoch=0, partition_epoch=0)
+    nodes.commit(1, [ApiMessageAndVersion(grown, 0)])
+    assert not nodes.call(1, ShareGroupHeartbeatRequest("g", "m", joined.member_epoch), 1).error_code
+    shares = nodes[1].shares
+    assert [start_of(shares, ShareKey("g", topic_id, index)) for index in (0, 1)] == [UNINITIALIZED, start]

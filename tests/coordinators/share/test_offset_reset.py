@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.coordinators.share.share_partition import reset_time
+from pykafka_broker.coordinators.share.offset_reset import reset_time
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

@@ -10,6 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from pykafka_broker.coordinators.share.dead_letters import EXCEEDED, REJECTED, DeadLetters
 from pykafka_broker.coordinators.share.share_partition import (
     ACCEPT,
     GAP,
@@ -249,6 +250,51 @@ def test_the_log_may_start_later() -> None:
     reader.ack(2, 3, ACCEPT)
     reader.share.log_starts_at(6)
     assert (reader.share.start_offset, reader.share.next_fetch_offset) == (6, 6)
+
+
+WITH_LETTERS = LIMITS._replace(deliveries=2, has_dead_letters=True)
+
+
+def test_records_with_dead_letters_are_archived_in_two_steps() -> None:
+    reader = Reader(LogBatch(0, 4))
+    reader.fetch()
+    reader.ack(0, 4, REJECT, ACCEPT, GAP, RELEASE, REJECT, limits=WITH_LETTERS)
+    letters = [DeadLetters(0, 0, 1, REJECTED), DeadLetters(4, 4, 1, REJECTED)]
+    assert reader.share.take_given_up() == letters
+    assert reader.share.take_given_up() == []
+    assert reader.changes[-1].complete_count == 2
+    assert reader.share.start_offset == 0
+    reader.share.archive(letters[::-1], reader.changes.append)()
+    archived = RecordState.ARCHIVED
+    assert reader.changes[-1] == Change(0, 4, [StateRun(0, 0, archived, 1), StateRun(4, 4, archived, 1)])
+    assert reader.share.start_offset == 3
+
+
+def test_the_last_delivery_gives_up_whoever_ends_it() -> None:
+    reader = Reader(LogBatch(0, 3), stored=[StateRun(0, 3, RecordState.AVAILABLE, 1)])
+    reader.fetch(limits=WITH_LETTERS)
+    reader.ack(0, 1, RELEASE, REJECT, limits=WITH_LETTERS)
+    reader.fetch(limits=WITH_LETTERS)
+    show = reader.share.on_deadline(WITH_LETTERS, 30_000, reader.changes.append)
+    assert show is not None
+    show()
+    assert reader.share.take_given_up() == [
+        DeadLetters(0, 0, 2, EXCEEDED),
+        DeadLetters(1, 1, 2, REJECTED),
+        DeadLetters(2, 3, 2, EXCEEDED),
+    ]
+
+
+def test_the_next_leader_gives_up_again() -> None:
+    archiving = RecordState.ARCHIVING
+    reader = Reader(LogBatch(0, 5), stored=[StateRun(0, 1, archiving, 1), StateRun(3, 4, archiving, 2)])
+    reader.share.give_up_again(WITH_LETTERS)
+    letters = [DeadLetters(0, 1, 1, REJECTED), DeadLetters(3, 4, 2, EXCEEDED)]
+    assert reader.share.take_given_up() == letters
+    assert reader.fetch() == [(2, 2, 1), (5, 5, 1)]
+    reader.ack(2, 2, ACCEPT)
+    reader.share.archive(letters, reader.changes.append)()
+    assert reader.share.start_offset == 5
 
 
 class AnyOrder(RuleBasedStateMachine):

@@ -85,7 +85,7 @@ class Stage:
             topic = self._admin.receive().topics[0]
             if topic.error_code == 0 and all(p.leader_id >= 0 for p in topic.partitions):
                 topic_id = bytes(topic.topic_id)
-                self._topic_ids[topic_id] = name.removeprefix(self.world.name)
+                self._topic_ids[topic_id] = name.replace(self.world.name, "", 1)
                 return topic_id
             self.world.wait(100)
         raise AssertionError(f"topic {name} does not come up: {ErrorCode(topic.error_code).name}")
