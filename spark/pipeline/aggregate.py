@@ -150,7 +150,7 @@ def run(context: Context) -> dict[str, Any]:
         claim.take()
         checkpoints.take_output(context, claim.id, ledger_path(settings))
         records = topics.read_stream(context.spark, settings, settings.bronze_topic)
-        frame = events.observe_read(events.parse(records, schema, settings), schema).drop(*RAW)
+        frame = events.observe_read(events.parse(records, schema, settings), schema, settings).drop(*RAW)
         process, output = Windows(context, database, steps.schema, claim.id), settings.windows_topic
         try:
             batches = run_stream(context, JOB, frame, process, checkpoint, output=output, steps=steps)

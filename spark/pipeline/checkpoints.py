@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from pipeline import source
 from pipeline.context import Context
-from pipeline.errors import CheckpointError
+from pipeline.errors import CheckpointError, UnknownTopic
 from pipeline.files import Files
 
 OWNER_FILE = "pipeline.json"
@@ -38,12 +38,15 @@ class Claim:
             self.files.write(f"{self.path}/{OWNER_FILE}", json.dumps(self.owner) + "\n")
 
 
-def claim(context: Context, job: str, topic: str, path: str) -> Claim:
-    """The checkpoint at `path`, if it is this job's or nobody's."""
+def claim(context: Context, job: str, topic: str, path: str, *, bronze: str = "") -> Claim:
+    """The checkpoint at `path`, if it is this job's or nobody's. bronze: the table that is read, and not the topic."""
     files = Files(context.spark)
     options = context.settings.source
     mine = {"job": job, "topic": source.name_of(options, topic), "cluster": context.kafka.cluster_id()}
-    if "subscribePattern" in options:  # every topic is remembered for the run; a checkpoint keeps no list of their ids
+    if bronze:
+        mine["topic"] = topic = f"of the table {files.qualified(bronze)}"
+        topic_id = owner_of_table(files, bronze)
+    elif "subscribePattern" in options:  # each topic is remembered for the run; a checkpoint has no list of their ids
         for matching in context.kafka.matching(source.pattern(options)):
             context.kafka.remember(matching)
         topic_id = ""
@@ -75,6 +78,18 @@ def require_same_topic(topic: str, topic_id: str, known: str | None, of: str, re
             f"topic {topic} was deleted and made anew, and {of} has offsets of the old one: they are other records "
             f"now; to begin with the new one, {remedy}"
         )
+
+
+def owner_of_table(files: Files, path: str) -> str:
+    """Return the id of the checkpoint that wrote the table.
+
+    Raises:
+        UnknownTopic: there is no table.
+    """
+    text = files.read(f"{path}/{OUTPUT_OWNER_FILE}")
+    if text is None:
+        raise UnknownTopic(f"there is no table of the job bronze in {path}")
+    return str(json.loads(text)["checkpoint"])
 
 
 def check_output(context: Context, checkpoint_id: str, path: str) -> None:

@@ -20,6 +20,7 @@ from pipeline.settings import Settings, add_arguments, load
 WORDS = {
     "generate": "event data, seeded",
     "ingest": "files to a topic, repeatable",
+    "bronze": "a topic to a table, every record as it is",
     "silver": "a topic to a Parquet table, bad records to a dead-letter topic",
     "aggregate": "windows of event time to a table and a compacted topic",
     "store": "a topic into SQLite or PostgreSQL, exactly once",
@@ -27,12 +28,14 @@ WORDS = {
     "route": "good records to another topic, bad ones to dead letters, in real time",
     "replay": "a bounded part of a topic once more",
     "compacted": "the latest value of every key of a topic as a table",
+    "compact": "small files of tables, put together",
     "report": "an HTML page with plots of a run",
     "flows": "several jobs at once, as the settings file names them",
     "new": "a project of your own, with tests, in the folder --output",
     "demo": "all of it on a broker of its own, checked against plain Python",
 }
 WITHOUT_KAFKA = ("generate", "new")
+WITHOUT_BROKER = ("compact",)  # jobs on Spark alone
 
 
 def parser() -> argparse.ArgumentParser:
@@ -97,6 +100,8 @@ def with_kafka(job: str, settings: Settings, stop: threading.Event) -> dict[str,
         if hasattr(module, name):
             getattr(module, name)(settings)
     kafka = Kafka(settings)
+    if job in WITHOUT_BROKER:
+        return with_spark(module.run, job, settings, kafka, stop)
     kafka.check_reachable()
     require_topics(module.reads(settings) if hasattr(module, "reads") else (), settings, kafka)
     if job == "report":

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark import __version__ as PYSPARK_VERSION
 
 from pipeline.errors import SettingsError
-from pipeline.jars import connector_coordinates, spark_connector_jars
+from pipeline.jars import DELTA_RUNTIMES, connector_coordinates, delta_jars, line_of, spark_connector_jars
 from pipeline.java import CHECKOUT, JavaError
 
 JARS_VARIABLE = "SPARK_KAFKA_JARS"  # a folder; `make` sets it
@@ -42,6 +42,19 @@ def connector_jars(given: str = "") -> list[str]:
     if not any(PYSPARK_VERSION.split(".")[0] == _connector_major(jar) for jar in jars):
         raise missing(f"{folder} has no connector for this version")
     return jars
+
+
+def format_jars() -> list[str]:
+    """Return the jars of Delta for the installed PySpark."""
+    if not (CHECKOUT / "spark" / "pipeline").exists():
+        raise SettingsError(
+            f"table_format delta needs its jars: start with spark-submit --packages "
+            f"{DELTA_RUNTIMES[line_of(PYSPARK_VERSION)][0]}, or give them with --jars"
+        )
+    try:
+        return sorted(str(path) for path in delta_jars(PYSPARK_VERSION).glob("*.jar"))
+    except JavaError as error:
+        raise SettingsError(f"the jars of Delta could not be had: {error}") from error
 
 
 def _connector_major(jar: str) -> str | None:

@@ -13,6 +13,7 @@ from pyspark.sql.types import (
     BooleanType,
     DateType,
     IntegralType,
+    MapType,
     NumericType,
     StringType,
     StructField,
@@ -20,9 +21,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from pipeline import topics
+from pipeline import decoding, topics
 from pipeline.errors import SchemaError
-from pipeline.settings import Settings
+from pipeline.settings import JSON, Settings
 
 CORRUPT = "_corrupt"
 REASON = "_reason"
@@ -31,9 +32,12 @@ ORIGIN = ["_topic", "_partition", "_offset"]
 PLACE = ["_timestamp", "_partition", "_offset"]  # the order of records with one id: the first of them counts
 NONCE = secrets.token_hex(8)  # drawn for each run, so no record can name the two columns that follow
 WRAPPER, END = f"_record_{NONCE}", f"_end_{NONCE}"
+TEXT, FAULT = "_text", "_fault"  # the value as JSON, and the reason why there is none
 OWN = [*ORIGIN, "_key", "_value", "_timestamp", "_headers", "_event", SOURCE_ID, REASON, CORRUPT, WRAPPER, END]
+OWN += ["_decoded", TEXT, FAULT]
 ID_TYPES = (StringType, IntegralType, TimestampType, DateType)
 NOT_OF_SCHEMA = "not one JSON object of the schema"
+NOT_OF_COLUMNS = "has fields of other types than the schema"
 NOT_TEXT = "not UTF-8"
 EMPTY = "empty value"
 PAIRS = r"(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}"  # what \\ud may be a part of
@@ -41,6 +45,7 @@ SURROGATE = r"(?i)\\ud[89a-f]"
 
 
 def event_schema(spark: SparkSession, settings: Settings) -> StructType:
+    """Return the columns of an event; the last one keeps unknown fields, if the settings ask for it."""
     try:
         schema = spark.createDataFrame([], settings.schema).schema
     except (ParseException, AnalysisException) as error:
@@ -48,7 +53,11 @@ def event_schema(spark: SparkSession, settings: Settings) -> StructType:
     _require(schema, settings.id_column, ID_TYPES, "id_column", "a STRING, a whole number or a time")
     _require(schema, settings.time_column, TimestampType, "time_column", "a TIMESTAMP")
     require_free(schema, OWN, "the pipeline needs for itself")
-    return schema
+    decoding.require(settings)
+    if not settings.unknown_fields:
+        return schema
+    require_free(schema, [settings.unknown_fields], "is that of unknown_column")
+    return StructType([*schema.fields, StructField(settings.unknown_fields, StringType())])
 
 
 def _require(schema: StructType, column: str, kind: type | tuple[type, ...], setting: str, words: str) -> None:
@@ -80,6 +89,9 @@ def source_id() -> Column:
 def parse(records: DataFrame, schema: StructType, settings: Settings, *, with_headers: bool = False) -> DataFrame:
     """Kafka's columns as `_key`, `_value`, ..., the event's columns, and the reason why it is none (or null).
     `with_headers`: keep the headers of good events, too; those of refused records are always there."""
+    is_json = settings.value_format == JSON
+    if not is_json:
+        records = records.withColumn("_decoded", decoding.decoded(F.col("value"), settings))
     read = records.select(
         F.col("key").alias("_key"),
         F.col("value").alias("_value"),
@@ -87,20 +99,26 @@ def parse(records: DataFrame, schema: StructType, settings: Settings, *, with_he
         F.col("timestamp").alias("_timestamp"),
         topics.foreign_headers().alias("_headers"),
         source_id().alias(SOURCE_ID),
-        _wrapped(schema).alias("_event"),
+        F.col("value").cast("string").alias(TEXT) if is_json else F.col("_decoded.text").alias(TEXT),
+        F.lit(None).cast("string").alias(FAULT) if is_json else F.col("_decoded.reason").alias(FAULT),
     )
+    parsed = StructType([field for field in schema.fields if field.name != settings.unknown_fields])
+    read = read.select("*", _wrapped(parsed).alias("_event"))
     objects = F.col(f"_event.{WRAPPER}")
     event, is_alone = F.get(objects, F.lit(0)), (F.size(objects) == 2) & F.get(objects, F.lit(1))[END].isNotNull()
     is_one = F.col("_event").isNotNull() & F.col(f"_event.{CORRUPT}").isNull() & event.isNotNull() & is_alone
     reason = (
         F.when(F.coalesce(F.length("_value"), F.lit(0)) == 0, EMPTY)
-        .when(~_is_text(F.col("_value").cast("string")), NOT_TEXT)
-        .when(~F.coalesce(is_one, F.lit(False)), NOT_OF_SCHEMA)
+        .when(F.col(FAULT).isNotNull(), F.col(FAULT))
+        .when(~_is_text(F.col(TEXT)), NOT_TEXT)
+        .when(~F.coalesce(is_one, F.lit(False)), NOT_OF_SCHEMA if is_json else NOT_OF_COLUMNS)
         .when(event[settings.id_column].isNull(), f"no {settings.id_column}")
         .when(event[settings.time_column].isNull(), f"no {settings.time_column}")
     )
     reason = _with_bounds(reason, event[settings.time_column], settings)
-    columns = [event[field.name].alias(field.name) for field in schema.fields]
+    columns = [event[field.name].alias(field.name) for field in parsed.fields]
+    if settings.unknown_fields:
+        columns.append(_unknown(parsed).alias(settings.unknown_fields))
     headers = F.when(F.col(REASON).isNotNull() | F.lit(with_headers), F.col("_headers")).alias("_headers")
     return read.select("*", reason.alias(REASON)).select(
         "_key", "_value", headers, *ORIGIN, "_timestamp", SOURCE_ID, REASON, *columns
@@ -117,8 +135,23 @@ def _wrapped(schema: StructType) -> Column:
     element = StructType([*schema.fields, StructField(END, BooleanType())])
     target = StructType([StructField(WRAPPER, ArrayType(element)), StructField(CORRUPT, StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false"}
-    value, last = F.col("value").cast("string"), F.lit(f',{{"{END}":true}}]}}')
+    value, last = F.col(TEXT), F.lit(f',{{"{END}":true}}]}}')
     return F.from_json(F.concat(F.lit(f'{{"{WRAPPER}":['), value, last), target, options)
+
+
+def _unknown(schema: StructType) -> Column:
+    """Return the fields of the text that the schema lacks, as a JSON object of texts; null where there are none."""
+    fields = F.map_entries(F.from_json(F.col(TEXT), MapType(StringType(), StringType())))
+    lacking = F.filter(fields, lambda field: ~field["key"].isin(schema.names))
+    kept = F.filter(lacking, lambda field: field["value"].isNotNull())
+    members = F.transform(kept, lambda field: _member(field["key"], field["value"]))  # a name may be there twice
+    return F.when(F.size(kept) > 0, F.concat(F.lit("{"), F.array_join(members, ","), F.lit("}")))
+
+
+def _member(name: Column, value: Column) -> Column:
+    """Return `"name":"value"`, escaped."""
+    whole = F.to_json(F.create_map(name, value))
+    return whole.substr(F.lit(2), F.length(whole) - 2)
 
 
 def _is_utf8(value: Column) -> Column:
@@ -154,11 +187,12 @@ def first_of_each_id(events: DataFrame, id_column: str) -> DataFrame:
     return events.select("*", number).where(F.col("_number") == 1).drop("_number")
 
 
-def observe_read(parsed: DataFrame, schema: StructType) -> DataFrame:
-    """Row counts and the nulls of every column, as metrics of the batch."""
+def observe_read(parsed: DataFrame, schema: StructType, settings: Settings) -> DataFrame:
+    """Row counts, the nulls of every column and the events with unknown fields, as metrics of the batch."""
     is_event = F.col(REASON).isNull()
-    nulls = [
-        F.count(F.when(is_event & F.col(field.name).isNull(), 1)).alias(f"null_{field.name}") for field in schema.fields
-    ]
+    names = [name for name in schema.names if name != settings.unknown_fields]
+    counts = [F.count(F.when(is_event & F.col(name).isNull(), 1)).alias(f"null_{name}") for name in names]
+    if settings.unknown_fields:
+        counts.append(F.count(F.when(is_event, F.col(settings.unknown_fields))).alias("unknown"))
     rejected = F.count(F.when(~is_event, 1)).alias("rejected")
-    return parsed.observe("read", F.count(F.lit(1)).alias("rows"), rejected, *nulls)
+    return parsed.observe("read", F.count(F.lit(1)).alias("rows"), rejected, *counts)

@@ -27,12 +27,22 @@ class Files:
         system, hadoop_path = self._open(path)
         return bool(system.exists(hadoop_path))
 
+    def qualified(self, path: str) -> str:
+        """Return the path with its file system, and absolute."""
+        system, hadoop_path = self._open(path)
+        return str(system.makeQualified(hadoop_path).toString())
+
     def names(self, folder: str) -> list[str]:
         """What is in the folder, nothing if there is none."""
         system, hadoop_path = self._open(folder)
         if not system.exists(hadoop_path):
             return []
         return [str(status.getPath().getName()) for status in system.listStatus(hadoop_path)]
+
+    def sizes(self, folder: str) -> dict[str, int]:
+        """Return the names of what is in the folder, and how many bytes each has."""
+        system, hadoop_path = self._open(folder)
+        return {str(status.getPath().getName()): int(status.getLen()) for status in system.listStatus(hadoop_path)}
 
     def root_of(self, path: str) -> str:
         """Return the folder that holds all that a reader finds at `path`, as the path of a URI: the folder itself, that
@@ -76,6 +86,21 @@ class Files:
         system.mkdirs(self._jvm.org.apache.hadoop.fs.Path(new).getParent())
         if not system.rename(hadoop_path, self._jvm.org.apache.hadoop.fs.Path(new)):
             raise OSError(f"{old} can't be renamed to {new}")
+
+    def rename_once(self, old: str, new: str) -> None:
+        """Rename a file that another process may be renaming, too, or may have renamed."""
+        if not self.exists(old):
+            return
+        try:
+            self.rename(old, new)
+        except (OSError, Py4JJavaError):
+            if self.exists(old) or not self.exists(new):
+                raise
+
+    def delete_if_empty(self, folder: str) -> None:
+        system, hadoop_path = self._open(folder)
+        if system.exists(hadoop_path) and not self.names(folder):
+            system.delete(hadoop_path, False)
 
     def replace_folder(self, finished: str, path: str) -> None:
         """Put a finished folder in the place of `path`; `recover_folder` mends what a crash in between leaves."""

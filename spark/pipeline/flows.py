@@ -29,7 +29,7 @@ from pipeline.errors import PipelineError, SettingsError
 from pipeline.kafka import Kafka
 from pipeline.settings import Settings, checked, converted, require_trigger
 
-JOBS = ("silver", "aggregate", "store", "sessions", "route")
+JOBS = ("bronze", "silver", "aggregate", "store", "sessions", "route")
 NAME = re.compile(r"\w[\w.-]*")  # a folder of data_dir, too
 
 

@@ -49,13 +49,40 @@ SPARK_CONNECTORS = {
 }
 
 
+# By release line of PySpark: the runtime of Delta that works with it. Delta 4.4.0 is made for 4.2, and with 4.3 its
+# streams and merges end in NoSuchMethodError. Iceberg has no row: its newest runtime, 1.11.0, is made for 4.0, and a
+# batch that is repeated after a crash is written twice, as its sink asks for no number of the batch.
+DELTA_RUNTIMES = {
+    "4.2": [
+        "io.delta:delta-spark_4.2_2.13:4.4.0",
+        "io.delta:delta-storage:4.4.0",
+        "io.delta:delta-kernel-api:4.4.0",
+        "io.delta:delta-kernel-defaults:4.4.0",
+        "io.delta:delta-kernel-unitycatalog:4.4.0",
+        "io.unitycatalog:unitycatalog-client:0.6.0",
+    ]
+}
+
+
+def line_of(version: str) -> str:
+    """Return `4.2` of `4.2.1`."""
+    return ".".join(version.split(".")[:2])
+
+
+def delta_jars(pyspark: str) -> Path:
+    """Return the folder with the jars of Delta for this version of PySpark, which has to be one of DELTA_RUNTIMES."""
+    coordinates = DELTA_RUNTIMES[line_of(pyspark)]
+    _, artifact, version = coordinates[0].split(":")
+    return fetched(f"{artifact}-{version}", coordinates, transitive=False)
+
+
 def connector_coordinates(pyspark: str) -> list[str]:
     """Return the Maven coordinates of the four jars for this version of PySpark, the connector's own first.
 
     Raises:
         JarsError: no connector is known to work with this version.
     """
-    line = ".".join(pyspark.split(".")[:2])
+    line = line_of(pyspark)
     if line not in SPARK_CONNECTORS:
         raise JarsError(f"pyspark {pyspark} is of none of the lines {', '.join(SPARK_CONNECTORS)}")
     return SPARK_CONNECTORS[line]

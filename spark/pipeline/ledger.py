@@ -10,25 +10,32 @@ never decides whether an event is added.
 from __future__ import annotations
 
 import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StructField, StructType
 
-from pipeline import events
+from pipeline import events, journal
 from pipeline.context import Context
 from pipeline.files import Files
 from pipeline.settings import seconds_of
+from pipeline.tables import BATCH
 
-BATCH = "batch"
 DAY_S = 86_400
 KEPT_FRAMES = 16  # frames of ids in memory before they are read anew as one
 BROADCAST_EVENTS = 500_000  # a batch of at most so many events is sent to every executor to look for its ids
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FILE_IS_GONE = re.compile(r"FILE_NOT_EXIST|FileNotFoundException|underlying files have been updated")
+TRIES = 20
+Found = TypeVar("Found")
 KNOWN_ID, KNOWN_DATE = "_known_id", "_known_date"
 
 
@@ -49,6 +56,15 @@ class Added:
     counts: dict[str, Any]
 
 
+def watermark_of(newest_us: int | None, watermark_s: float) -> tuple[int | None, str | None]:
+    """Return the watermark, in microseconds since 1970 and as text; None before the first event. newest_us: the newest
+    event's time."""
+    if newest_us is None:
+        return None, None
+    bound_us = newest_us - round(watermark_s * 1e6)
+    return bound_us, (EPOCH + timedelta(microseconds=bound_us)).isoformat()
+
+
 class Ledger:
     """The table's writer. `columns`: those of the table, beside date and batch; `schema`: those of them that are read
     again after a batch, id and time at least."""
@@ -58,6 +74,7 @@ class Ledger:
         self._unfinished = f"{path}/_unfinished"
         self._columns, self._schema = columns, schema
         self._files = Files(context.spark)
+        journal.finish(self._files, path)
         self._watermark_s = seconds_of(context.settings.watermark)
         self._around = math.ceil(self._watermark_s / DAY_S)  # days
         self._kept: list[DataFrame] = []  # ids and dates of the rows whose date is in _kept_days
@@ -72,13 +89,13 @@ class Ledger:
         self._kafka.require_same_topics()  # the whole batch is read, and nothing is written
         if self._is_first:
             self._remove(batch_id)
-            self._newest_us = self._newest_before(batch_id)
+            self._newest_us = self._despite_swaps(lambda: self._newest_before(batch_id))
             self._is_first = False
-        bound_us = None if self._newest_us is None else self._newest_us - round(self._watermark_s * 1e6)
-        watermark = None if bound_us is None else (EPOCH + timedelta(microseconds=bound_us)).isoformat()
+        bound_us, watermark = watermark_of(self._newest_us, self._watermark_s)
         if not count:
             return Added(None, {"accepted": 0, "duplicates": 0, "late": 0, "watermark": watermark})
-        self._write(self._new(dated, count, {date.fromisoformat(day) for day in days}, batch_id))
+        dates = {date.fromisoformat(day) for day in days}
+        self._despite_swaps(lambda: self._write(self._new(dated, count, dates, batch_id)))
         rows = self._read(self._publish(batch_id)).persist()
         time_us = F.unix_micros(self._names.time)
         late = F.count(F.when(time_us < F.lit(bound_us), 1))
@@ -93,6 +110,17 @@ class Ledger:
         for frame in self._kept:
             frame.unpersist()
         self._kept, self._kept_days = [], set()
+
+    def _despite_swaps(self, do: Callable[[], Found]) -> Found:
+        """Do something once more, if files that it reads were compacted meanwhile."""
+        for left in reversed(range(TRIES)):
+            try:
+                return do()
+            except (PySparkException, Py4JJavaError) as error:
+                if not left or not FILE_IS_GONE.search(str(error)):
+                    raise
+                self.close()
+        raise AssertionError("a last try returns or raises")
 
     def _write(self, rows: DataFrame) -> None:
         """Write beside the table: a write into it would make Spark read again all that is kept of it."""
@@ -129,7 +157,8 @@ class Ledger:
             self.close()
         missing = sorted((near - self._kept_days) & self._days())
         if missing:
-            rows = self._read([self._folder(day) for day in missing])
+            folders = [self._folder(day) for day in missing]
+            rows = journal.steadily(self._files, self._path, lambda: self._read(folders))
             self._kept.append(rows.where(F.col(BATCH) < batch_id).select(self._names.id, self._names.date).persist())
         self._kept_days |= near
         ids = [

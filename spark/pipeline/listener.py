@@ -27,7 +27,8 @@ def offsets_of(text: Any) -> dict[str, dict[str, int]]:
     """Offsets as a progress has them: parsed already, as JSON text, or nothing before the first batch."""
     if isinstance(text, str):
         text = json.loads(text)
-    return text if isinstance(text, dict) else {}
+    found = text if isinstance(text, dict) else {}
+    return {topic: partitions for topic, partitions in found.items() if isinstance(partitions, dict)}  # not of tables
 
 
 def metrics_of(progress: Metrics, job: str, output: str, counts: Metrics | None = None) -> Metrics:
@@ -56,6 +57,7 @@ def metrics_of(progress: Metrics, job: str, output: str, counts: Metrics | None 
         "accepted": counts.get("accepted", events),
         "late": counts.get("late", 0) + dropped,
         "sessions": counts.get("sessions", 0),
+        "unknown": read.get("unknown", 0),
         "duplicates": counts.get("duplicates", 0),
         "null_rates": {
             name.removeprefix(NULL_PREFIX): round(count / events, 6) if events else 0.0

@@ -13,6 +13,7 @@ COUNTERS = {
     "rejected": "Records that are no event",
     "late": "Events that passed behind the watermark",
     "duplicates": "Events seen before",
+    "unknown": "Events with fields that the schema lacks",
 }
 GAUGES = {
     "lag": "Records in the topic after the last batch",

@@ -88,7 +88,7 @@ def run(context: Context) -> dict[str, Any]:
     claim.take()
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     parsed = events.parse(records, schema, settings, with_headers=True)
-    judged = events.observe_read(rules.judged(parsed, settings.rules), schema)
+    judged = events.observe_read(rules.judged(parsed, settings.rules), schema, settings)
     frame = routed(judged, settings, letter_limit)
     sink = {**topics.sink_options(settings), "includeHeaders": "true"}
     writer = frame.writeStream.format("kafka").options(**sink).outputMode("update")

@@ -45,6 +45,12 @@ MEANINGS: list[tuple[str, type[PipelineError], str]] = [
         DataLoss,
         RECORDS_ARE_GONE,
     ),
+    (r"RegistryUnavailable", BrokerUnreachable, "the schema registry does not answer as it should"),
+    (
+        r"No module named '(fastavro|google|pipeline)",
+        SettingsError,
+        "executors need the packages of value_format, too",
+    ),
     (r"psycopg\.\w", StoreError, "the database refused what a task copied"),
     (r"No module named 'psycopg'", StoreError, "store needs the package psycopg on every executor, too"),
     (r"RecordTooLarge", JobFailed, "a record is larger than the topic or the producer takes (kafka: max.request.size)"),
@@ -201,5 +207,7 @@ def totals(batches: list[Metrics]) -> dict[str, Any]:
     broken = Counter[str]()
     for batch in batches:
         broken.update(batch["rules"])
+    unknown = {"unknown": sum(batch["unknown"] for batch in batches)}
     quarantined = {"quarantined": sum(batch["quarantined"] for batch in batches), "rules": dict(broken)}
-    return {"batches": len(batches), **sums, **(quarantined if broken else {})}
+    more = (unknown if unknown["unknown"] else {}) | (quarantined if broken else {})
+    return {"batches": len(batches), **sums, **more}

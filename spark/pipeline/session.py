@@ -21,9 +21,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.sql import SparkSession
 
-from pipeline.connector import connector_jars
+from pipeline.connector import connector_jars, format_jars
 from pipeline.security import REDACTED_OPTIONS
-from pipeline.settings import Settings, is_local
+from pipeline.settings import DELTA, Settings, is_local
 
 # For small jobs, which are mostly compilation: the quick compiler, and no code made per query.
 QUICK = {
@@ -37,6 +37,10 @@ SPARKS_OWN_LOG = re.compile(r"org/apache/spark/log4j2[\w-]*\.properties$")  # in
 JARS, CONNECTOR = ("spark.jars", "spark.jars.packages"), "spark-sql-kafka"
 # How checkpoints are written. Spark's usual way starts a process or two (chmod, readlink) for every file on a local
 # disk, tens of milliseconds of each batch; its other one, for object stores, can rely on a local rename just as well.
+EXTENSIONS = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+}
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 LOCAL_CHECKPOINT_FILES = "FileSystemBasedCheckpointFileManager"
 STREAMING = "org.apache.spark.sql.execution.streaming"
@@ -54,7 +58,10 @@ def build_session(settings: Settings, name: str) -> SparkSession:
     }
     if master.startswith("local"):  # tasks that run Python run this one: PySpark alone takes any python3 of the path
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    for key, value in (ours | settings.spark | connector_setting(settings, given, is_submitted=is_submitted)).items():
+    jars = connector_setting(settings, given, is_submitted=is_submitted)
+    if DELTA in (settings.table_format, *(flow.get("table_format") for flow in settings.flows.values())):
+        jars, ours = with_delta(jars, given), EXTENSIONS | ours
+    for key, value in (ours | settings.spark | jars).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     if not (is_submitted or "spark.log.level" in given or has_own_log(session)):
@@ -72,6 +79,15 @@ def connector_setting(settings: Settings, given: Mapping[str, str], *, is_submit
         return {}
     others = [given["spark.jars"]] if "spark.jars" in given else []
     return {"spark.jars": ",".join([*others, *connector_jars(settings.jars)])}
+
+
+def with_delta(jars: dict[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting of jars with those of Delta, unless they are given already."""
+    present = [value for key, value in {**given, **jars}.items() if key in JARS]
+    if any("delta-spark" in text for text in present):
+        return jars
+    others = [text for text in (jars.get("spark.jars"), given.get("spark.jars")) if text][:1]
+    return {"spark.jars": ",".join([*others, *format_jars()])}
 
 
 def submitted_settings() -> dict[str, str]:
@@ -121,5 +137,12 @@ def defaults(settings: Settings, master: str, *, is_submitted: bool) -> dict[str
     if is_local(settings.data_dir):
         package = f"{STREAMING}.checkpointing" if PYSPARK_VERSION >= "4.1" else STREAMING
         everywhere[CHECKPOINT_FILES] = f"{package}.{LOCAL_CHECKPOINT_FILES}"
-    # The executors of a cluster have to find the driver where Spark announces it.
-    return everywhere | ({"spark.driver.host": "127.0.0.1"} if master.startswith("local") else {})
+    # The executors of a cluster have to find the driver where Spark announces it, and get the package by --py-files.
+    return everywhere | (on_this_machine() if master.startswith("local") else {})
+
+
+def on_this_machine() -> dict[str, str]:
+    """Return the settings without a cluster: tasks that run Python find this package where the driver has found it."""
+    package = str(Path(__file__).resolve().parents[1])
+    paths = os.pathsep.join(path for path in (package, os.environ.get("PYTHONPATH")) if path)
+    return {"spark.driver.host": "127.0.0.1", "spark.executorEnv.PYTHONPATH": paths}

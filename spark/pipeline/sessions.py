@@ -77,7 +77,7 @@ def run(context: Context) -> dict[str, Any]:
     claim.take()
     checkpoints.take_output(context, claim.id, table_path(settings))
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
-    parsed = events.observe_read(events.parse(records, schema, settings), schema)
+    parsed = events.observe_read(events.parse(records, schema, settings), schema, settings)
     accepted = parsed.where(F.col(events.REASON).isNull()).select(*schema.names)
     frame, process = sessions(accepted, settings), Writer(context)
     batches = run_stream(context, JOB, frame, process, checkpoint, output=table_path(settings))

@@ -28,7 +28,19 @@ EVENT_SCHEMA = (
     "event_id STRING, event_time TIMESTAMP, user_id STRING, kind STRING, product STRING, country STRING, amount DOUBLE"
 )
 JOBS = (
-    *("generate", "ingest", "silver", "aggregate", "store", "sessions", "route", "replay", "compacted", "report"),
+    *(
+        "generate",
+        "ingest",
+        "bronze",
+        "silver",
+        "aggregate",
+        "store",
+        "sessions",
+        "route",
+        "replay",
+        "compacted",
+        "report",
+    ),
     *("flows", "new", "demo"),
 )
 RULE_KEYS = ("column", "min", "max", "in", "matches", "not_null")
@@ -36,11 +48,17 @@ TABLE_NAME = re.compile(r"\w+")  # it is also part of a path
 OWN_TABLES = ("windows", "pipeline_offsets", "pipeline_progress")
 INTERVAL = re.compile(r"(\d+) (millisecond|second|minute|hour|day)s?")
 UNITS_S = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
+JSON, AVRO, PROTOBUF = "json", "avro", "protobuf"
+PARQUET, DELTA = "parquet", "delta"
+ABOVE_0 = (
+    *("shuffle_partitions", "topic_partitions", "connect_timeout_s", "users"),
+    *("max_files_per_trigger", "target_file_mb"),
+)
 REALTIME = "realtime"  # also with the length of its batches: realtime 30 seconds
 SHORTEST_REALTIME_S = 5
 MOST_WATERMARK_S = 3650 * 86400
 READERS = "silver aggregate store sessions route"  # the jobs that run a stream of events
-STREAMS = f"{READERS} flows"
+STREAMS = f"bronze {READERS} flows"
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
 
 
@@ -80,7 +98,7 @@ class Settings:
     shuffle_partitions: int = setting(4, "partitions of a shuffle")
 
     # Topics
-    bronze_topic: str = setting("events", "the raw events", f"ingest {READERS} replay demo")
+    bronze_topic: str = setting("events", "the raw events", f"ingest bronze {READERS} replay demo")
     dead_letter_topic: str = setting("events.dead-letter", "records that don't parse", "silver route demo")
     windows_topic: str = setting("events.windows", "results of the aggregation, compacted", "aggregate compacted demo")
     metrics_topic: str = setting("", "metrics of every batch; none: not written", f"{STREAMS} report")
@@ -94,6 +112,15 @@ class Settings:
     id_column: str = setting("event_id", "tells events apart: text, whole number or time", f"{READERS} replay")
     time_column: str = setting("event_time", "when an event happened", f"{READERS} replay")
     date_column: str = setting("date", "what tables are partitioned by: the event's date", "silver replay")
+    value_format: str = setting("json", "what the values are", f"{READERS} replay", choices=(JSON, AVRO, PROTOBUF))
+    schema_registry: str = setting(
+        "", "URL of the registry with the writers' schemas; http://${USER}:${PASSWORD}@HOST", f"{READERS} replay"
+    )
+    unknown_column: str = setting(
+        "",
+        "keeps fields that the schema lacks, as a JSON object; none: unknown_fields, and with json dropped",
+        f"{READERS} replay",
+    )
     max_ahead: str = setting(
         "1 day", "an event further ahead of its record's timestamp is refused", f"{READERS} replay"
     )
@@ -104,11 +131,24 @@ class Settings:
     group_column: str = setting("country", "windows are counted per value of this column", "aggregate")
     value_column: str = setting("amount", "the number that windows add up", "aggregate")
 
+    # Tables
+    table_format: str = setting(
+        PARQUET,
+        "delta needs a PySpark that it works with",
+        "bronze silver compact",
+        choices=(PARQUET, DELTA),
+    )
+    from_bronze: str = setting("", "the folder of a bronze table to read; none: the topic", "silver")
+    target_file_mb: int = setting(128, "size of the files that small ones are put together to", "compact")
+    max_files_per_trigger: int = setting(100, "files of a bronze table in a batch", "silver")
+
     # What is done with events on their way
-    transform: str = setting("", "a step of your own, package.module:function, DataFrame to DataFrame", STREAMS)
+    transform: str = setting(
+        "", "a step of your own, package.module:function, DataFrame to DataFrame", f"{READERS} flows"
+    )
     rules: dict[str, Any] = field(
         default_factory=dict,
-        metadata=about("rules of quality by name: column, and min, max, in, matches or not_null", STREAMS),
+        metadata=about("rules of quality by name: column, and min, max, in, matches or not_null", f"{READERS} flows"),
     )
     flows: dict[str, Any] = field(
         default_factory=dict, metadata=about("flows by name: job, and settings of the job", "flows")
@@ -124,7 +164,7 @@ class Settings:
     )
     source: dict[str, str] = field(
         default_factory=dict,
-        metadata=about("an option of Spark's Kafka source, such as minPartitions=12", f"{READERS} replay"),
+        metadata=about("an option of Spark's Kafka source, such as minPartitions=12", f"bronze {READERS} replay"),
     )
     watermark: str = setting(
         "1 day",
@@ -183,6 +223,11 @@ class Settings:
     def is_realtime(self) -> bool:
         """Whether Spark's real-time mode is asked for."""
         return self.trigger.startswith(REALTIME)
+
+    @property
+    def unknown_fields(self) -> str:
+        """The column for fields that the schema lacks; empty where they are dropped."""
+        return self.unknown_column or ("" if self.value_format == JSON else "unknown_fields")
 
     @property
     def java_config(self) -> dict[str, str]:
@@ -338,7 +383,8 @@ def checked(settings: Settings, environment: Mapping[str, str]) -> Settings:
     """Return the settings with the environment's secrets, once all of it can be used."""
     security = {key: with_variables(value, f"security: {key}", environment) for key, value in settings.security.items()}
     database = with_variables(settings.database, "database", environment)
-    settings = dataclasses.replace(settings, security=security, database=database)
+    registry = with_variables(settings.schema_registry, "schema_registry", environment)
+    settings = dataclasses.replace(settings, security=security, database=database, schema_registry=registry)
     check_security(security)
     written = (settings.dead_letter_topic, settings.windows_topic, settings.metrics_topic)
     source.check(settings.source, settings.bronze_topic, written)
@@ -346,7 +392,16 @@ def checked(settings: Settings, environment: Mapping[str, str]) -> Settings:
         choices, value = f.metadata["choices"], getattr(settings, f.name)
         if choices and value not in choices:
             raise SettingsError(f"{f.name} is {value!r}, and can be {', '.join(c for c in choices if c)}")
-    for name in ("shuffle_partitions", "topic_partitions", "connect_timeout_s", "users"):
+    if settings.value_format != JSON and not settings.schema_registry.startswith(("http://", "https://")):
+        raise SettingsError(f"value_format {settings.value_format} needs schema_registry, an http:// or https:// URL")
+    for name in (
+        "shuffle_partitions",
+        "topic_partitions",
+        "connect_timeout_s",
+        "users",
+        "max_files_per_trigger",
+        "target_file_mb",
+    ):
         if getattr(settings, name) <= 0:
             raise SettingsError(f"{name} has to be above 0")
     for name in ("late_share", "broken_share", "duplicate_share"):

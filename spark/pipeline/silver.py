@@ -9,21 +9,27 @@ from typing import Any
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
+from pyspark.sql.types import StructField, StructType
 
-from pipeline import checkpoints, events, letters, rules, topics
+from pipeline import checkpoints, events, letters, rules, tables, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
-from pipeline.ledger import BATCH, Ledger, LedgerNames
+from pipeline.ledger import Ledger, LedgerNames
+from pipeline.merged import MergedLedger
 from pipeline.runner import run_stream, totals
-from pipeline.settings import Settings
+from pipeline.settings import DELTA, Settings
 from pipeline.steps import Steps
+from pipeline.tables import BATCH
 
 JOB = "silver"
 
 
+def check(settings: Settings) -> None:
+    tables.require(settings)
+
+
 def reads(settings: Settings) -> list[str]:
-    return [settings.bronze_topic]
+    return [] if settings.from_bronze else [settings.bronze_topic]
 
 
 def writes(settings: Settings) -> list[str]:
@@ -44,8 +50,13 @@ class Silver:
         self._columns = [field.name for field in schema.fields]
         names = LedgerNames(settings.id_column, settings.time_column, settings.date_column)
         read_again = StructType([field for field in schema.fields if field.name in (names.id, names.time)])
-        columns = [*self._columns, *events.ORIGIN]
-        self.ledger = Ledger(context, table_path(settings), names, columns, read_again)
+        origin = [field for field in topics.record_schema(context.spark).fields if f"_{field.name}" in events.ORIGIN]
+        whole = StructType([*schema.fields, *(StructField(f"_{field.name}", field.dataType) for field in origin)])
+        self.ledger: Ledger | MergedLedger = (
+            MergedLedger(context, table_path(settings), names, whole)
+            if settings.table_format == DELTA
+            else Ledger(context, table_path(settings), names, whole.names, read_again)
+        )
         self._first = True  # only the first batch of a run can be one that was begun before
 
     def __call__(self, batch: DataFrame, batch_id: int) -> dict[str, Any]:
@@ -75,7 +86,7 @@ class Silver:
 def check_table(context: Context, schema: StructType) -> None:
     """New columns are welcome (older rows have null there); a column of another type is not."""
     try:
-        stored = context.spark.read.option("mergeSchema", "true").parquet(table_path(context.settings)).schema
+        stored = tables.read(context.spark, table_path(context.settings)).schema
     except AnalysisException:
         return  # no table, or one without rows
     found = {field.name: field.dataType for field in stored.fields}
@@ -94,14 +105,19 @@ def run(context: Context) -> dict[str, Any]:
     events.require_free(steps.schema, [settings.date_column, BATCH], "the table is partitioned by (see date_column)")
     check_table(context, steps.schema)
     checkpoint = settings.path(f"checkpoints/{JOB}")
-    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
+    tables.require_format(context, table_path(settings))
+    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint, bronze=settings.from_bronze)
     checkpoints.check_output(context, claim.id, table_path(settings))
     context.kafka.ensure_topic(settings.dead_letter_topic)
     letter_limit = letters.limit(settings, context.kafka)
     claim.take()
     checkpoints.take_output(context, claim.id, table_path(settings))
-    records = topics.read_stream(context.spark, settings, settings.bronze_topic)
-    frame = events.observe_read(events.parse(records, schema, settings), schema)
+    records = (
+        tables.read_stream_of_records(context.spark, settings, settings.from_bronze)
+        if settings.from_bronze
+        else topics.read_stream(context.spark, settings, settings.bronze_topic)
+    )
+    frame = events.observe_read(events.parse(records, schema, settings), schema, settings)
     process = Silver(context, steps.schema, letter_limit)
     try:
         batches = run_stream(context, JOB, frame, process, checkpoint, output=table_path(settings), steps=steps)

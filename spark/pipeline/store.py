@@ -136,7 +136,7 @@ def run(context: Context) -> dict[str, Any]:
         ensure_event_tables(database, settings.table, steps.schema)
         starting = begin(context, database, strategy, topic_id)
         records = topics.read_stream(context.spark, settings, settings.bronze_topic, starting)
-        frame = events.observe_read(events.parse(records, schema, settings), schema)
+        frame = events.observe_read(events.parse(records, schema, settings), schema, settings)
         writer = Writer(context, database, strategy, steps.schema, topic_id)
         batches = run_stream(context, JOB, frame, writer, strategy.checkpoint, output=settings.table, steps=steps)
     finally:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from pipeline import source
 from pipeline.kafka import Kafka
@@ -61,6 +62,11 @@ def read_range(spark: SparkSession, settings: Settings, topic: str, ranges: Mapp
 def no_records(spark: SparkSession) -> DataFrame:
     """Return a frame with the columns of a topic, and without rows."""
     return spark.createDataFrame([], RECORD)
+
+
+def record_schema(spark: SparkSession) -> StructType:
+    """Return the columns of a topic."""
+    return no_records(spark).schema
 
 
 def header(name: str, value: Column) -> Column:

@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from interop.java import java_command, kafka_classpath
 from interop.real_kafka import free_port
 from interop.targets import Target, start
+from pipeline import tables
 from pipeline.context import Context
 from pipeline.kafka import Kafka
 from pipeline.session import QUICK, build_session
@@ -57,7 +58,8 @@ def broker(new_broker: Callable[[], Target]) -> Target:
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     home = tmp_path_factory.mktemp("spark")
     own = {"spark.sql.warehouse.dir": str(home / "warehouse"), "spark.local.dir": str(home / "local")}
-    session = build_session(Settings(master="local[2]", shuffle_partitions=2, spark=QUICK | own), "tests")
+    formats = Settings(master="local[2]", shuffle_partitions=2, spark=QUICK | own, table_format=tables.formats()[-1])
+    session = build_session(formats, "tests")
     yield session
     session.stop()
 
@@ -67,6 +69,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(900))
+
+
+@pytest.fixture(params=tables.formats())
+def table_format(request: pytest.FixtureRequest) -> str:
+    """Each format of tables that the installed PySpark can have."""
+    return str(request.param)
 
 
 @pytest.fixture

@@ -57,3 +57,21 @@ def test_the_installed_version_has_its_own() -> None:
     found = [Path(jar).name for jar in connector.connector_jars()]
     assert len(found) == 4
     assert any(name.startswith("kafka-clients-") for name in found)
+
+
+def test_jars_of_delta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are fetched for the PySpark that they are made for; outside of a checkout, words say how to give them."""
+    asked: list[str] = []
+
+    def fetch(name: str, coordinates: list[str], *, transitive: bool) -> Path:
+        asked.extend([name, coordinates[0], str(transitive)])
+        (tmp_path / "delta.jar").touch()
+        return tmp_path
+
+    monkeypatch.setattr(jars, "fetched", fetch)
+    monkeypatch.setattr(connector, "PYSPARK_VERSION", "4.2.1")
+    assert connector.format_jars() == [f"{tmp_path}/delta.jar"]
+    assert asked == ["delta-spark_4.2_2.13-4.4.0", "io.delta:delta-spark_4.2_2.13:4.4.0", "False"]
+    monkeypatch.setattr(connector, "CHECKOUT", tmp_path)
+    with pytest.raises(SettingsError, match=r"spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0"):
+        connector.format_jars()

@@ -2,47 +2,24 @@
 
 import dataclasses
 import json
-import os
 import random
-import signal
 import sqlite3
-import subprocess
-import sys
-import time
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipeline import store
-from pipeline.connector import connector_jars
-from pipeline.session import QUICK
+from pipeline import silver, store
 from pipeline.settings import Settings
+from tests.killed import kill_at_random, start
+from tests.registered import VERSION_1, VERSION_2, avro, register, registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 KILLS = {"checkpoint": 5, "kafka": 1, "store": 1}  # with --slow five of each
 RECORDS = 6000
-SPARK = Path(__file__).resolve().parents[1]
-
-
-def command(settings: Settings, trigger: str) -> list[str]:
-    options = {
-        "bootstrap-servers": settings.bootstrap_servers, "data-dir": settings.data_dir, "trigger": trigger,
-        "bronze-topic": settings.bronze_topic, "offsets": settings.offsets,
-        "max-offsets-per-trigger": str(settings.max_offsets_per_trigger),
-        "master": "local[2]", "jars": ",".join(connector_jars()), "shuffle-partitions": "1",
-    }  # fmt: skip
-    given = [f"--{name}={value}" for name, value in options.items()]
-    return [sys.executable, "-m", "pipeline", "store", *given, *(f"--spark={key}={QUICK[key]}" for key in QUICK)]
-
-
-def start(settings: Settings, trigger: str = "available-now") -> "subprocess.Popen[bytes]":
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(SPARK), os.environ.get("PYTHONPATH", "")])}
-    with Path(settings.data_dir).with_suffix(".log").open("ab") as log:
-        return subprocess.Popen(
-            command(settings, trigger), env=environment, stdout=subprocess.PIPE, stderr=log, start_new_session=True
-        )
+AT = datetime(2024, 5, 1, tzinfo=UTC)
 
 
 def ids(settings: Settings) -> list[str]:
@@ -55,20 +32,6 @@ def ids(settings: Settings) -> list[str]:
         return [row[0] for row in connection.execute("SELECT event_id FROM events")]
 
 
-def kill_at_random(settings: Settings, draw: random.Random, eventually: Any) -> None:
-    """Kills the job some time after it has stored something new."""
-    before = len(ids(settings))
-    job = start(settings)
-    try:
-        eventually(lambda: len(ids(settings)) > before or job.poll() is not None)
-        time.sleep(draw.uniform(0, 0.6))
-        assert job.poll() is None, Path(settings.data_dir).with_suffix(".log").read_text()[-3000:]
-    finally:
-        os.killpg(job.pid, signal.SIGKILL)  # the JVM is in its group
-        job.wait(30)
-        job.stdout and job.stdout.close()
-
-
 @pytest.mark.parametrize("strategy", KILLS)
 def test_killed_again_and_again(
     strategy: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, eventually: Any,
@@ -79,7 +42,8 @@ def test_killed_again_and_again(
     put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(RECORDS)])
     draw = random.Random(RECORDS)
     for _ in range(max(KILLS.values()) if slow else KILLS[strategy]):
-        kill_at_random(settings, draw, eventually)
+        job = start("store", settings, offsets=strategy)
+        kill_at_random(job, settings, draw, lambda: len(ids(settings)), eventually)
     left = RECORDS - len(ids(settings))
     assert left > 0  # otherwise the kills proved little
     store.run(make_context(dataclasses.replace(settings, max_offsets_per_trigger=0)))
@@ -93,10 +57,47 @@ def test_sigterm_ends_it_in_good_order(
     settings = make_settings()
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) for n in range(600)])
-    job = start(settings, trigger="asap")
+    job = start("store", settings, trigger="asap")
     eventually(lambda: ids(settings))
     job.terminate()
     out, _ = job.communicate(timeout=60)
     assert job.returncode == 0
     summary = json.loads(out)
     assert summary["rows"] == len(ids(settings))
+
+
+def test_silver_of_avro(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, eventually: Any, spark: Any, slow: bool
+) -> None:
+    """The job is killed while it reads two schemas; rows and dead letters are those of plain Python."""
+    settings = make_settings(max_offsets_per_trigger=100)
+    with registry() as url:
+        settings = dataclasses.replace(settings, value_format="avro", schema_registry=url)
+        topic = make_topic(settings.bronze_topic, 2)
+        first, second = (register(url, topic, json.dumps(schema)) for schema in (VERSION_1, VERSION_2))
+        values = []
+        for n in range(RECORDS):
+            value = {"event_id": f"e{n % 5500}", "event_time": AT, "user_id": None, "country": "de", "amount": 1.0}
+            more = {"channel": f"c{n}", "tags": []}
+            values.append(avro(second, VERSION_2, value | more) if n % 3 else avro(first, VERSION_1, value))
+            values[n] = b"\0broken" if n % 100 == 7 else values[n]
+        put(
+            topic,
+            [{"value": value, "partition": n % 2, "timestamp": 1714521600000 + n} for n, value in enumerate(values)],
+        )
+        draw, table = random.Random(RECORDS), Path(silver.table_path(settings))
+        for _ in range(5 if slow else 2):
+            job = start("silver", settings, value_format="avro", schema_registry=url)
+            kill_at_random(job, settings, draw, lambda: len(list(table.glob("date=*/batch=*"))), eventually)
+        context = make_context(dataclasses.replace(settings, max_offsets_per_trigger=0))
+        assert silver.run(context)["rows"] > 0
+    wanted: dict[str, str | None] = {}
+    for n in range(RECORDS):
+        if n % 100 != 7:
+            wanted.setdefault(f"e{n % 5500}", f'{{"channel":"c{n}","tags":"[]"}}' if n % 3 else None)
+    rows = spark.read.parquet(str(table)).select("event_id", "unknown_fields").collect()
+    assert len(rows) == len(wanted)
+    assert {row.event_id: row.unknown_fields for row in rows} == wanted
+    letters = [dict(letter.headers()) for letter in context.kafka.read_all(settings.dead_letter_topic)]
+    sources = [int(each["source-offset"]) * 2 + int(each["source-partition"]) for each in letters]
+    assert sorted(sources) == list(range(7, RECORDS, 100))

@@ -154,7 +154,12 @@ def test_one_that_fails_ends_all(shop: Path, start: Start, settings: Settings, p
 @pytest.mark.parametrize(
     ("old", "new", "code", "words"),
     [
-        ('job = "sessions"', 'job = "demo"', 2, "flow visits: job is 'demo', and can be silver, aggregate, store"),
+        (
+            'job = "sessions"',
+            'job = "demo"',
+            2,
+            "flow visits: job is 'demo', and can be bronze, silver, aggregate, store",
+        ),
         ("min = 1", "least = 1", 2, "flow orders: rule pieces: there is no least; there are column, min"),
         ('column = "price"', 'column = "prize"', 5, "flow orders: rule known product: there is no column prize"),
         ('matches = "[a-z]{2}"', 'matches = "["', 2, "flow orders: rule country: matches is no regular expression"),

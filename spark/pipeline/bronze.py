@@ -1,0 +1,48 @@
+"""A topic as a table, as it is. Rule: every record is there once, with all that Kafka knows of it, so the table can
+stand for the topic when the topic has forgotten: `silver --from-bronze` reads it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from pipeline import checkpoints, source, tables, topics
+from pipeline.context import Context
+from pipeline.errors import SettingsError
+from pipeline.runner import run_stream
+from pipeline.settings import Settings
+
+JOB = "bronze"
+
+
+def check(settings: Settings) -> None:
+    tables.require(settings)
+    if settings.transform or settings.rules:
+        raise SettingsError("bronze keeps records as they are: it takes no transform and no rules")
+
+
+def reads(settings: Settings) -> list[str]:
+    return [settings.bronze_topic]
+
+
+def table_path(settings: Settings) -> str:
+    return settings.path(JOB)
+
+
+def run(context: Context) -> dict[str, Any]:
+    settings, path = context.settings, table_path(context.settings)
+    checkpoint = settings.path(f"checkpoints/{JOB}")
+    claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
+    checkpoints.check_output(context, claim.id, path)
+    tables.require_format(context, path)
+    claim.take()
+    checkpoints.take_output(context, claim.id, path)
+    records = topics.read_stream(context.spark, settings, settings.bronze_topic)
+    frame = records.observe("read", F.count(F.lit(1)).alias("rows"))
+    batches = run_stream(context, JOB, frame, tables.Appends(context, path, claim.id), checkpoint, output=path)
+    read = {"topic": source.name_of(settings.source, settings.bronze_topic)}
+    return {"batches": len(batches), "rows": sum(b["rows"] for b in batches), "table": path, **read} | {
+        "batches_metrics": batches
+    }

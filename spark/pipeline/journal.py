@@ -1,0 +1,77 @@
+"""Journals of a Parquet table: which files take the place of which. Rule: what a journal says is done by whoever finds
+it, as often as it is found; and a reader that has to see every row lists the table when no journal is there.
+
+A swap adds files and then removes others, so a row is never gone; but a reader may list one folder before a file is
+added there, and another folder after a file is removed there. `steadily` notices: every swap changes the table's
+generation, after its journal is there and before the first file moves.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from typing import TypeVar
+
+from pipeline.files import Files
+
+FOLDER, FINISHED, GENERATION = "_compacting", ".json", "generation"
+Found = TypeVar("Found")
+
+
+def folder_of(table: str) -> str:
+    return f"{table}/{FOLDER}"
+
+
+def swap(files: Files, table: str, name: str, add: dict[str, str], remove: list[str]) -> None:
+    """Put files into a table in the place of others.
+
+    Args:
+        files: of the driver.
+        table: the table's folder, which all paths are in.
+        name: of the journal.
+        add: the paths of new files, and the paths that they get.
+        remove: the paths of files that the new ones stand for.
+    """
+    files.write(f"{folder_of(table)}/{name}{FINISHED}", json.dumps({"add": add, "remove": remove}))
+    finish(files, table)
+
+
+def finish(files: Files, table: str) -> None:
+    """Do what the journals of a table say."""
+    for name in _journals(files, table):
+        path = f"{folder_of(table)}/{name}"
+        text = files.read(path)
+        if text is None:  # somebody else has done it
+            continue
+        journal = json.loads(text)
+        files.write(f"{folder_of(table)}/{GENERATION}", uuid.uuid4().hex)
+        for unfinished, added in journal["add"].items():
+            files.rename_once(f"{table}/{unfinished}", f"{table}/{added}")
+        for removed in journal["remove"]:
+            files.delete(f"{table}/{removed}")
+        for folder in {removed.rpartition("/")[0] for removed in journal["remove"]}:
+            files.delete_if_empty(f"{table}/{folder}")
+        files.delete(path)
+
+
+def clear(files: Files, table: str) -> None:
+    """Finish the journals, and remove the files of swaps that were not decided."""
+    finish(files, table)
+    for name in files.names(folder_of(table)):
+        if name != GENERATION:
+            files.delete(f"{folder_of(table)}/{name}")
+
+
+def steadily(files: Files, table: str, look: Callable[[], Found]) -> Found:
+    """Return what `look` finds in the table, which no swap has changed meanwhile."""
+    while True:
+        before = files.read(f"{folder_of(table)}/{GENERATION}")
+        finish(files, table)
+        found = look()
+        if not _journals(files, table) and files.read(f"{folder_of(table)}/{GENERATION}") == before:
+            return found
+
+
+def _journals(files: Files, table: str) -> list[str]:
+    return [name for name in files.names(folder_of(table)) if name.endswith(FINISHED)]

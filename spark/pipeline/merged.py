@@ -1,0 +1,101 @@
+"""A table of Delta that has every event once. Rule: a batch is merged by the events' ids in one commit, so a batch that
+is repeated after a crash adds nothing, and no other reader sees a part of it.
+
+What counts as known is what `ledger.py` says for Parquet: an id is looked for among rows whose dates lie no further
+than the watermark from the event's. Here the table itself looks, so nothing is kept in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import date, timedelta
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import DateType, LongType, StructField, StructType
+
+from pipeline import events, tables
+from pipeline.context import Context
+from pipeline.files import Files
+from pipeline.ledger import DAY_S, Added, LedgerNames, watermark_of
+from pipeline.settings import DELTA, seconds_of
+from pipeline.tables import BATCH
+
+VIEW = "pipeline_batch"
+
+
+class MergedLedger:
+    """The table's writer. schema: the table's columns, beside date and batch."""
+
+    def __init__(self, context: Context, path: str, names: LedgerNames, schema: StructType) -> None:
+        self._spark, self._kafka, self._path, self._names = context.spark, context.kafka, path, names
+        self._columns = [*schema.names, names.date, BATCH]
+        self._watermark_s = seconds_of(context.settings.watermark)
+        self._around = math.ceil(self._watermark_s / DAY_S)  # days
+        self._newest_us: int | None = None  # event time of the newest row, microseconds since 1970
+        self._is_first = True
+        self._name = tables.name_in_sql(Files(context.spark), path)
+        self._prepare(schema)
+
+    def _prepare(self, schema: StructType) -> None:
+        """Make the table, or give it the columns that it lacks."""
+        dated = StructType([*schema.fields, StructField(self._names.date, DateType()), StructField(BATCH, LongType())])
+        empty = self._spark.createDataFrame([], dated).write.format(DELTA).mode("append")
+        empty.option("mergeSchema", "true").partitionBy(self._names.date).save(self._path)
+
+    def add(self, found: DataFrame, batch_id: int) -> Added:
+        """Write the events that the table has not. `found`: the table's columns, and the place of each record."""
+        dated = found.withColumn(self._names.date, F.to_date(self._names.time))
+        bounds = F.min(self._names.date), F.max(self._names.date)
+        count, first, last = dated.agg(F.count(F.lit(1)), *bounds).collect()[0]
+        self._kafka.require_same_topics()  # the whole batch is read, and nothing is written
+        if self._is_first:
+            self._newest_us = self._newest_before(batch_id)
+            self._is_first = False
+        bound_us, watermark = watermark_of(self._newest_us, self._watermark_s)
+        if not count:
+            return Added(None, {"accepted": 0, "duplicates": 0, "late": 0, "watermark": watermark})
+        firsts = events.first_of_each_id(dated, self._names.id)
+        self._merge(firsts.withColumn(BATCH, F.lit(batch_id).cast("bigint")).select(*self._columns), first, last)
+        rows = self._rows().where((F.col(BATCH) == batch_id) & F.col(self._names.date).between(first, last))
+        time_us = F.unix_micros(self._names.time)
+        late = F.count(F.when(time_us < F.lit(bound_us), 1))
+        accepted, late_count, newest_us = rows.agg(F.count(F.lit(1)), late, F.max(time_us)).collect()[0]
+        self._newest_us = max((us for us in (self._newest_us, newest_us) if us is not None), default=None)
+        counts = {"accepted": accepted, "duplicates": count - accepted, "late": late_count, "watermark": watermark}
+        return Added(rows, counts)
+
+    def close(self) -> None:
+        """Nothing is kept."""
+
+    def _merge(self, rows: DataFrame, first: date, last: date) -> None:
+        """Insert the rows whose id the table does not have near their date. first, last: the dates that they have."""
+        rows.createOrReplaceTempView(VIEW)
+        around = timedelta(days=self._around)
+        columns = ", ".join(_quoted(name) for name in self._columns)
+        values = ", ".join(f"found.{_quoted(name)}" for name in self._columns)
+        key, day = _quoted(self._names.id), _quoted(self._names.date)
+        tables.statement(
+            rows.sparkSession,
+            f"MERGE INTO {self._name} AS known USING {VIEW} AS found ON known.{key} = found.{key} "
+            f"AND known.{day} BETWEEN DATE'{first - around}' AND DATE'{last + around}' "
+            f"AND abs(datediff(known.{day}, found.{day})) <= {self._around} "
+            f"WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})",
+        )
+
+    def _rows(self) -> DataFrame:
+        return self._spark.read.format(DELTA).load(self._path)
+
+    def _newest_before(self, batch_id: int) -> int | None:
+        """Return the newest event time of the rows of earlier batches, in microseconds since 1970."""
+        earlier = self._rows().where(F.col(BATCH) < batch_id)
+        newest = earlier.agg(F.max(self._names.date)).collect()[0][0]
+        if newest is None:
+            return None
+        times: Any = earlier.where(F.col(self._names.date) == newest).agg(F.max(F.unix_micros(self._names.time)))
+        return int(times.collect()[0][0])
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

@@ -1,0 +1,66 @@
+"""A job as a process of its own, which a test kills: driver and JVM, with kill -9."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pipeline.connector import connector_jars
+from pipeline.session import QUICK
+from pipeline.settings import Settings, fields_of
+
+SPARK = Path(__file__).resolve().parents[1]
+SHARED = ("bootstrap_servers", "data_dir", "bronze_topic", "dead_letter_topic", "max_offsets_per_trigger")
+
+
+def command(job: str, settings: Settings, **more: Any) -> list[str]:
+    """Return the command line of a job with the settings that tests change; more: further ones."""
+    known = {field.name for field in fields_of(job)}
+    options: Mapping[str, Any] = {
+        **{name: getattr(settings, name) for name in SHARED if name in known},
+        "master": "local[2]", "jars": ",".join(connector_jars()), "shuffle_partitions": 1, **more,
+    }  # fmt: skip
+    given = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    return [sys.executable, "-m", "pipeline", job, *given, *(f"--spark={key}={QUICK[key]}" for key in QUICK)]
+
+
+def log_of(settings: Settings) -> Path:
+    return Path(settings.data_dir).with_suffix(".log")
+
+
+def start(job: str, settings: Settings, **more: Any) -> "subprocess.Popen[bytes]":
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(SPARK), os.environ.get("PYTHONPATH", "")])}
+    with log_of(settings).open("ab") as log:
+        return subprocess.Popen(
+            command(job, settings, **more), env=environment, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+        )
+
+
+def kill(job: "subprocess.Popen[bytes]") -> None:
+    if job.poll() is None:
+        os.killpg(job.pid, signal.SIGKILL)  # the JVM is in its group
+    job.wait(30)
+    job.stdout and job.stdout.close()
+
+
+def kill_at_random(
+    job: "subprocess.Popen[bytes]",
+    settings: Settings,
+    draw: random.Random,
+    progress: Callable[[], Any],
+    eventually: Callable[..., None],
+    longest_s: float = 0.6,
+) -> None:
+    """Kill the job some time after `progress`, which says how far it is, has changed."""
+    before = progress()
+    try:
+        eventually(lambda: progress() != before or job.poll() is not None)
+        time.sleep(draw.uniform(0, longest_s))
+        assert job.poll() is None, log_of(settings).read_text()[-3000:]
+    finally:
+        kill(job)

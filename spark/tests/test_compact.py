@@ -1,0 +1,201 @@
+"""Small files put together: every row stays, whatever ends the job and when, and a running stream goes on."""
+
+import dataclasses
+import random
+import shutil
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import aggregate, bronze, compact, journal, silver, tables
+from pipeline.files import Files
+from pipeline.settings import Settings
+from tests.killed import kill_at_random, start
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+DAYS = 3
+
+
+def ids(spark: SparkSession, settings: Settings) -> Counter[str]:
+    """How often each id is in the table, as any reader sees it."""
+    rows = tables.read(spark, silver.table_path(settings)).select("event_id").collect()
+    return Counter(row.event_id for row in rows)
+
+
+def files_of(settings: Settings, job: str = "silver") -> list[Path]:
+    return list(Path(settings.path(job)).glob("*=*/**/*.parquet"))
+
+
+@pytest.fixture
+def numbered(event: Any) -> Any:
+    """Makes events of some days, in turn."""
+    return lambda numbers: [event(n, event_time=f"2024-05-0{n % DAYS + 1}T00:00:00Z") for n in numbers]
+
+
+@pytest.fixture
+def filled(make_settings: Any, make_context: Any, make_topic: Any, put: Any, numbered: Any) -> Settings:
+    """A silver table of four batches."""
+    settings: Settings = make_settings(max_offsets_per_trigger=30)
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, numbered(range(120)))
+    assert silver.run(make_context(settings))["batches"] == 4
+    return settings
+
+
+def once(numbers: Any) -> Counter[str]:
+    return Counter(f"e{n}" for n in numbers)
+
+
+def test_small_files_are_put_together(
+    filled: Settings, make_context: Any, put: Any, numbered: Any, spark: SparkSession
+) -> None:
+    context = make_context(filled)
+    before = len(files_of(filled))
+    done = compact.run(context)["tables"]["silver"]
+    assert (done["removed"], done["added"]) == (before, DAYS)
+    assert len(files_of(filled)) == DAYS
+    assert ids(spark, filled) == once(range(120))
+    assert compact.run(context)["tables"]["silver"] == {"removed": 0, "added": 0}
+    put(filled.bronze_topic, numbered(range(100, 140)))  # ids from before are known; the watermark goes on from there
+    again = silver.run(context)
+    assert (again["accepted"], again["duplicates"]) == (20, 20)
+    assert compact.run(context)["tables"]["silver"]["removed"] > DAYS
+    assert ids(spark, filled) == once(range(140))
+    assert len(files_of(filled)) == DAYS
+
+
+def test_other_tables_and_columns_that_came_later(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession
+) -> None:
+    """The aggregation's events are compacted, too; a bronze table of Parquet stays, as streams know its files."""
+    settings = make_settings(max_offsets_per_trigger=5)
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(n) for n in range(10)])
+    for job in (aggregate, bronze, silver):
+        job.run(make_context(settings))
+    put(settings.bronze_topic, [event(n, score=n) for n in range(10, 20)])
+    wider = dataclasses.replace(settings, schema=settings.schema + ", score INT")
+    silver.run(make_context(wider))
+    context = make_context(wider)
+    assert compact.run(context)["tables"].keys() == {"silver", "aggregate"}
+    assert (len(files_of(wider)), len(files_of(wider, "aggregate")), len(files_of(wider, "bronze"))) == (1, 1, 2)
+    rows = tables.read(spark, silver.table_path(wider)).collect()
+    assert {row.event_id: row.score for row in rows} == {f"e{n}": n if n > 9 else None for n in range(20)}
+    assert (aggregate.run(context)["accepted"], silver.run(context)["rows"]) == (10, 0)
+
+
+def test_an_unfinished_batch_is_left_alone(filled: Settings, make_context: Any, spark: SparkSession) -> None:
+    """The last batch may come again after a crash, and would not find what it wrote."""
+    last = max(int(path.name) for path in Path(filled.path("checkpoints/silver/commits")).glob("[0-9]*"))
+    (Path(filled.path("checkpoints/silver/commits")) / str(last)).unlink()
+    context = make_context(filled)
+    compact.run(context)
+    assert {path.parent.name for path in files_of(filled)} == {f"batch={last - 1}", f"batch={last}"}
+    again = silver.run(context)
+    assert again["accepted"] == 30
+    assert ids(spark, filled) == once(range(120))
+
+
+class Pulled(Exception):
+    """The plug."""
+
+
+def test_the_plug_is_pulled_at_every_step(
+    filled: Settings, make_context: Any, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The job ends before each change that it makes to the file system, one after the other: no row is gone, and none
+    is there twice once a job has started again."""
+    context, table = make_context(filled), Path(silver.table_path(filled))
+    for day in range(2, DAYS + 1):
+        shutil.rmtree(table / f"date=2024-05-0{day}")
+    table.rename(table.with_name("before"))
+    wanted, steps = once(range(0, 120, DAYS)), 0
+    originals = {name: getattr(Files, name) for name in ("write", "rename", "delete", "delete_if_empty")}
+    while True:
+        shutil.rmtree(table, ignore_errors=True)
+        shutil.copytree(table.with_name("before"), table)
+        left = steps
+
+        def change(name: str, *arguments: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Pulled
+            return originals[name](*arguments)
+
+        with monkeypatch.context() as patch:
+            for name in originals:
+                patch.setattr(Files, name, lambda *arguments, name=name: change(name, *arguments))
+            try:
+                compact.run(context)
+                break
+            except Pulled:
+                steps += 1
+        assert ids(spark, filled).keys() == wanted.keys()
+        is_decided = bool(list(table.glob("_compacting/*.json")))
+        assert is_decided or ids(spark, filled) == wanted
+        journal.finish(Files(spark), str(table))  # as a stream does when it begins
+        assert ids(spark, filled) == wanted
+        assert len(files_of(filled)) == 1 or not is_decided
+    assert steps > 10
+    assert len(files_of(filled)) == 1
+    assert ids(spark, filled) == wanted
+
+
+def test_killed_again_and_again(
+    filled: Settings, make_context: Any, spark: SparkSession, eventually: Any, slow: bool
+) -> None:
+    draw, table = random.Random(120), Path(silver.table_path(filled))
+
+    def progress() -> list[Any]:
+        return [sorted(table.glob("_compacting/*")), sorted(files_of(filled))]
+
+    for _ in range(6 if slow else 2):
+        if len(files_of(filled)) > DAYS:
+            job = start("compact", filled)
+            kill_at_random(job, filled, draw, progress, eventually, longest_s=0.4)
+        assert ids(spark, filled).keys() == once(range(120)).keys()
+    compact.run(make_context(filled))
+    assert ids(spark, filled) == once(range(120))
+    assert len(files_of(filled)) == DAYS
+
+
+def test_a_running_stream_goes_on(
+    filled: Settings, make_context: Any, start_job: Any, put: Any, numbered: Any, spark: SparkSession
+) -> None:
+    """Events and ids from before arrive while the table is compacted again and again."""
+    running = start_job(silver.run, make_context(dataclasses.replace(filled, trigger="asap")))
+    over, failed = threading.Event(), []
+
+    def compact_often() -> None:
+        while not over.is_set():
+            try:
+                compact.run(make_context(filled))
+            except Exception as error:
+                failed.append(error)
+                return
+
+    thread = threading.Thread(target=compact_often)
+    thread.start()
+    try:
+        for first in range(120, 240, 20):
+            put(filled.bronze_topic, numbered(range(first - 60, first + 20)))
+            running.until(lambda first=first: len(ids_or_nothing(spark, filled)) >= first + 20)
+    finally:
+        over.set()
+        thread.join(60)
+    running.stop()
+    assert failed == []
+    compact.run(make_context(filled))
+    assert ids(spark, filled) == once(range(240))
+
+
+def ids_or_nothing(spark: SparkSession, settings: Settings) -> Counter[str]:
+    try:
+        return ids(spark, settings)
+    except Exception:  # a file that this reader has listed was compacted
+        return Counter()
