@@ -3,7 +3,7 @@
 Rule: what can't be had is an error with its reason, never a skipped test. How jars and a Java are found or fetched is
 the pipeline's (`pipeline.jars`, `pipeline.java`), which needs some of its own.
 
-    python -m interop.jars [KAFKA_JARS ...]    fetches what is missing of these sets, or of all but the next release's,
+    python -m interop.jars [KAFKA_JARS ...]    fetches what is missing of these sets, or of all but the other release's,
                                                and prints the shell lines that tell the tests where it is
 """
 
@@ -16,9 +16,9 @@ from pathlib import Path
 from pipeline.jars import fetched, spark_connector_jars
 from pipeline.java import JavaError, java_home
 from pykafka_broker.releases.release import OWN_VERSION
+from tests.releases.other import OTHER_VERSION
 
 KAFKA_VERSION = OWN_VERSION
-NEXT_VERSION = "4.4.0"  # a newer release, which this broker can pass for; fetched when it is asked for
 STREAMS = [f"org.apache.kafka:kafka-streams-examples:{KAFKA_VERSION}"]
 SLF4J = "org.slf4j:slf4j-nop:1.7.36"  # of all that a client of Kafka could log to, nothing
 CONNECT = [f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}", f"org.apache.kafka:connect-file:{KAFKA_VERSION}"]
@@ -31,9 +31,9 @@ def kafka_jars() -> Path:
     return release_jars(KAFKA_VERSION)
 
 
-def next_kafka_jars() -> Path:
-    """Return the folder with the server and the tools of the next release."""
-    return release_jars(NEXT_VERSION)
+def other_kafka_jars() -> Path:
+    """Return the folder with the server and the tools of the other release, which this broker can pass for."""
+    return release_jars(OTHER_VERSION)
 
 
 def release_jars(release: str) -> Path:
@@ -75,9 +75,9 @@ SETS = {  # the variable that names each folder, and what fetches it
     "KAFKA_STREAMS_JARS": streams_jars,
     "KAFKA_CONNECT_JARS": connect_jars,
     "SPARK_KAFKA_JARS": spark_connector_jars,
-    "KAFKA_NEXT_JARS": next_kafka_jars,
+    "KAFKA_OTHER_JARS": other_kafka_jars,
 }
-WHEN_NAMED = ("KAFKA_NEXT_JARS",)
+WHEN_NAMED = ("KAFKA_OTHER_JARS",)
 
 
 def main() -> int:

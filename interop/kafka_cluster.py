@@ -28,28 +28,29 @@ from typing import Self
 from interop import ROOT
 from interop.cluster_clients import brokers_told_by
 from interop.guard import Guard
-from interop.jars import KAFKA_VERSION, NEXT_VERSION
+from interop.jars import KAFKA_VERSION
 from interop.java import java_command, kafka_classpath
 from interop.real_kafka import CLUSTER_ID, answers_api_versions, free_port
 from interop.waiting import eventually
 from pykafka_broker.cli.format import main as format_storage
 from pykafka_broker.config.properties import format_properties
+from tests.releases.other import OTHER_VERSION
 
 
 class Kind(Enum):
     """Whose program a node runs."""
 
     THEIRS = "Apache Kafka"
-    NEXT = "Apache Kafka, the next release"
+    OTHER = "Apache Kafka, the other release"
     OURS = "pykafka-broker"
 
     @property
     def release(self) -> str:
         """Return the version of Kafka that a node runs."""
-        return NEXT_VERSION if self is Kind.NEXT else KAFKA_VERSION
+        return OTHER_VERSION if self is Kind.OTHER else KAFKA_VERSION
 
 
-THEIRS, NEXT, OURS = Kind.THEIRS, Kind.NEXT, Kind.OURS
+THEIRS, OTHER, OURS = Kind.THEIRS, Kind.OTHER, Kind.OURS
 
 FIRST_CONTROLLER = 101
 FIRST_BROKER = 1

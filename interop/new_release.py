@@ -35,11 +35,11 @@ PIN = "pykafka_broker/releases/release.py"
 RELEASES = "pykafka_broker/releases/data.json"
 ERRORS_PAGE = "org.apache.kafka.common.protocol.Errors"
 OTHER_RELEASES = {
-    "next",
-    "next-configs",
-    "next-dead-letters",
-    "next-produced",
-}  # recordings of a release that is ahead: the pin does not move them
+    "newest",
+    "newest-dead-letters",
+    "other-configs",
+    "other-produced",
+}  # recordings of the other release: the pin does not move them
 _ERROR = re.compile(r"<td>(\w+)</td><td>(-?\d+)</td>")
 _TOOL = re.compile(r"org/apache/kafka/tools/(?:\w+/)*(\w+(?:Command|Tool|Tester|Performance|Consumer|Producer))\.class")
 _NUMSTAT = re.compile(r"(\d+|-)\t(\d+|-)\t(.+)")

@@ -15,10 +15,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from interop import ROOT
-from interop.jars import KAFKA_VERSION, NEXT_VERSION, kafka_jars, release_jars
+from interop.jars import KAFKA_VERSION, kafka_jars, release_jars
 from interop.java import java_command
 from interop.real_kafka import RealKafka
 from interop.toolchains import java_classes
+from tests.releases.other import NEWEST_VERSION, OTHER_VERSION
 from tests.scenarios.dead_letters import settings as dead_letters
 from tests.scenarios.expiry import settings as expiry
 from tests.scenarios.groups import settings as groups
@@ -100,17 +101,17 @@ RECORDINGS: dict[str, Recording] = {
     "batches": golden_batches,
     "logs": lambda: python("tests/log/data/make.py", kafka_jars()),
     "configs": described_configs(KAFKA_VERSION, "tests/config/described.json"),
-    "next-configs": described_configs(NEXT_VERSION, "tests/config/described_next.json"),
-    "next": module("interop.next_release"),
+    "other-configs": described_configs(OTHER_VERSION, "tests/config/described_other.json"),
+    "newest": module("interop.newest_release"),
     "requests": lambda: python("tests/broker/api/recorder/record.py", kafka_jars()),
     "produced": module("tests.broker.produced.record"),
-    "next-produced": module("tests.broker.produced.record", NEXT_VERSION, "answers_next.json"),
+    "other-produced": module("tests.broker.produced.record", OTHER_VERSION, "answers_other.json"),
     "controller": module("tests.cluster.recorder.record"),
     "names": module("tests.security.tls.record_names"),
     "groups": scenarios("groups", groups.CONFIG),
     "expiry": scenarios("expiry", expiry.CONFIG),
     "share": scenarios("share", share.CONFIG),
-    "next-dead-letters": scenarios("dead_letters", dead_letters.CONFIG, NEXT_VERSION),
+    "newest-dead-letters": scenarios("dead_letters", dead_letters.CONFIG, NEWEST_VERSION),
     "telemetry": telemetry,
     "transactions": scenarios("transactions", TRANSACTIONS),
     "answers": module("interop.answers"),

@@ -14,7 +14,6 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from interop.cluster_clients import create
-from interop.jars import NEXT_VERSION
 from interop.java_shares import JavaShareConsumer
 from interop.java_transactions import JavaClients
 from interop.kafka_cluster import OURS, KafkaCluster
@@ -28,6 +27,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
 )
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.testing import KafkaBroker
+from tests.releases.other import NEWEST_VERSION
 
 pytestmark = [pytest.mark.java, pytest.mark.ours_only, pytest.mark.slow]
 
@@ -41,7 +41,7 @@ Letter = tuple[int, bytes | None, bytes | None, dict[str, str]]
 
 @pytest.fixture(scope="module")
 def java() -> Iterator[JavaClients]:
-    with JavaClients(NEXT_VERSION) as clients:
+    with JavaClients(NEWEST_VERSION) as clients:
         yield clients
 
 
@@ -52,7 +52,7 @@ def brokers(request: pytest.FixtureRequest) -> Iterator[tuple[str, int]]:
         if request.param == "ours":
             yield stack.enter_context(KafkaBroker(CONFIG, emulate="4.4")).bootstrap_servers, 1
         elif request.param == "Apache Kafka":
-            yield stack.enter_context(RealKafka(CONFIG, release=NEXT_VERSION)).bootstrap_servers, 1
+            yield stack.enter_context(RealKafka(CONFIG, release=NEWEST_VERSION)).bootstrap_servers, 1
         else:
             config = {"pykafka.emulate": "4.4", **CONFIG}
             cluster = stack.enter_context(KafkaCluster(controllers=[OURS], brokers=[OURS] * 3, config=config))

@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 from pykafka_broker.config.values import ConfigError, ConfigType, Value, parse_type
-from pykafka_broker.releases.release import Definition, release
+from pykafka_broker.releases.release import Definition, is_ahead, release
 
 
 class BrokerValues(Protocol):
@@ -54,7 +54,7 @@ class ConfigKey(NamedTuple):
     mode: str | None  # CLUSTER_WIDE, PER_BROKER, or None: read-only at run time (KIP-226)
     internal: bool
     removed: bool  # not a key of the release: gone in Kafka 4.0, or newer
-    since: str | None  # the release that brought the key, if newer than the one that this broker is
+    since: str | None  # the release that brought the key, if it came after 4.3
     synonyms: list[tuple[str, int]]
 
     @property
@@ -79,7 +79,7 @@ def _config_key(name: str, fact: dict[str, Any]) -> ConfigKey:
         get("rule"),
         get("mode"),
         get("internal", False),
-        get("removed", False) or "since" in fact,
+        get("removed", False) or ("since" in fact and is_ahead(fact["since"])),
         get("since"),
         [(other, factor) for other, factor in get("synonyms", ())],
     )

@@ -67,6 +67,12 @@ def release(name: str) -> Release:
     return known[fitting[-1]]
 
 
+def is_ahead(name: str) -> bool:
+    """Return whether a release, "4.4", came after the one that a broker is where it emulates none."""
+    number = _number(name)
+    return number > _number(OWN_VERSION)[: len(number)]
+
+
 def release_names() -> list[str]:
     """Return the names of all releases, from the oldest to the newest."""
     return list(_releases())

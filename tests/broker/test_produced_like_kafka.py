@@ -1,6 +1,6 @@
 """Every batch of `produced/kinds.py` beside what a real Kafka answered to it (`produced/record.py`).
 
-The next release has its own answers, for a broker that passes for it.
+The other release has its own answers, for a broker that passes for it.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from pykafka_broker.protocol.messages.create_topics_request import (
 from tests.broker.api.real_broker import RealBroker
 from tests.broker.produced.asking import Call, ask
 from tests.broker.produced.kinds import TOPICS, Kind, kinds
+from tests.releases.other import OTHER
 
-RELEASES = {"": "answers.json", "4.4": "answers_next.json"}  # the emulated release, empty for none
+RELEASES = {"": "answers.json", OTHER: "answers_other.json"}  # the emulated release, empty for none
 ANSWERS: dict[str, dict[str, Any]] = {
     release: json.loads(Path(__file__).with_name("produced").joinpath(file).read_text(encoding="utf-8"))
     for release, file in RELEASES.items()

@@ -1,4 +1,4 @@
-"""DescribeConfigs says what Kafka said of the same settings: 4.3.1 and, where it is emulated, the next release
+"""DescribeConfigs says what Kafka said of the same settings: our release and, where it is emulated, the other
 (`recorder/DescribeConfigs.java` made the tables).
 
 Every key is explained, in a sentence with its unit.
@@ -25,8 +25,9 @@ from pykafka_broker.config.describe import (
     documentation,
 )
 from pykafka_broker.config.registry import ConfigKey, broker_keys, client_metrics_keys, group_keys, topic_keys
+from tests.releases.other import OTHER
 
-RELEASES = {"": "described.json", "4.4": "described_next.json"}  # the emulated release, empty for none
+RELEASES = {"": "described.json", OTHER: "described_other.json"}  # the emulated release, empty for none
 RECORDED: dict[str, dict[str, Any]] = {
     release: json.loads(Path(__file__).with_name(file).read_text()) for release, file in RELEASES.items()
 }

@@ -6,7 +6,7 @@ import pytest
 
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.releases.release import release, release_names
+from pykafka_broker.releases.release import OWN_VERSION, is_ahead, release, release_names
 
 
 @pytest.mark.parametrize(
@@ -58,6 +58,11 @@ def test_ranges_of_versions(name: str, api_key: ApiKey, versions: tuple[int, int
 @pytest.mark.parametrize("name", ["3.7", "4.3", "4.4"])
 def test_telemetry_is_there_whether_or_not_a_fresh_broker_offers_it(name: str) -> None:
     assert {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY} <= release(name).apis.keys()
+
+
+def test_what_came_after_our_own_release_is_ahead() -> None:
+    own = release(OWN_VERSION).name
+    assert [is_ahead(name) for name in ("0.8", "4.2", own, OWN_VERSION, "99.0")] == [False] * 4 + [True]
 
 
 def test_what_a_release_dropped_is_gone() -> None:

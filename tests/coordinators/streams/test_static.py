@@ -1,6 +1,6 @@
 """Static members of streams groups (since Kafka 4.4): their place, their tasks, and how long both are kept.
 
-The answers stand beside those of Kafka in `tests/broker/api/next_release.json`.
+The answers stand beside those of Kafka in `tests/broker/api/newest_release.json`.
 """
 
 from __future__ import annotations

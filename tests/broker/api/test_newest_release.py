@@ -15,8 +15,9 @@ from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsR
 from pykafka_broker.protocol.messages.unregister_controller_request import UnregisterControllerRequest
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.protocol.runtime import Message
-from tests.broker.api.next_release import RECORDED, Talk
+from tests.broker.api.newest_release import RECORDED, Talk
 from tests.broker.api.real_broker import RealBroker
+from tests.releases.other import NEWEST_VERSION, emulated
 
 KAFKA: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
 
@@ -24,7 +25,7 @@ KAFKA: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     settings = {
-        "pykafka.emulate": "4.4",
+        "pykafka.emulate": emulated(NEWEST_VERSION),
         "group.streams.initial.rebalance.delay.ms": "0",
         "group.streams.assignment.interval.ms": "0",
     }

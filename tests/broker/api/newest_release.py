@@ -1,7 +1,7 @@
-"""A talk about what Kafka 4.4 has and 4.3 has not, played on a real 4.4.0 and on a broker that passes for one.
+"""A talk about what Kafka 4.4 has and 4.3 has not, played on a real 4.4.0 and on this broker as one.
 
 Rule: a talk needs no more than `ask(request, version)`, which returns the answer or raises; the answers are plain data
-without ids that differ from run to run. `python -m interop.record next` writes those of Kafka to `next_release.json`.
+without ids that differ from run to run. `python -m interop.record newest` writes Kafka's to `newest_release.json`.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
 from pykafka_broker.records.record import BatchRecord
 
-RECORDED = Path(__file__).with_name("next_release.json")
+RECORDED = Path(__file__).with_name("newest_release.json")
 Ask = Callable[[Message, int], Any]
 UNKNOWN = b"u" * 16  # a topic id
 VARYING = {"finalized_features_epoch", "client_host", "client_id"}

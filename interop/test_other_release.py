@@ -1,6 +1,6 @@
-"""The next release of Kafka beside this broker: in one cluster with 4.3.1 and ours, and on the same data directory.
+"""The other release of Kafka beside this broker: in one cluster with both and ours, and on the same data directory.
 
-The answers of both stand in `tests/broker/api/next_release.json`; here their programs meet.
+The answers of both stand in `tests/broker/api/newest_release.json`; here their programs meet.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import pytest
 from interop import exchanged
 from interop.cluster_clients import create, leaders
 from interop.cluster_load import PATIENCE_S, Load
-from interop.jars import NEXT_VERSION
-from interop.kafka_cluster import NEXT, OURS, THEIRS, KafkaCluster, Kind
+from interop.kafka_cluster import OTHER, OURS, THEIRS, KafkaCluster, Kind
 from interop.real_kafka import RealKafka
 from interop.waiting import eventually
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import uvarint
 from pykafka_broker.testing import KafkaBroker
+from tests.releases.other import OTHER_VERSION, emulated
 
 pytestmark = [pytest.mark.java, pytest.mark.ours_only, pytest.mark.slow]
 
@@ -31,9 +31,9 @@ def _sorted_leaders(address: str) -> list[int]:
     return sorted(leaders(address, "t"))
 
 
-@pytest.mark.parametrize("controller", [THEIRS, NEXT, OURS], ids=lambda kind: kind.value)
+@pytest.mark.parametrize("controller", [THEIRS, OTHER, OURS], ids=lambda kind: kind.value)
 def test_one_broker_of_each_in_a_cluster_at_metadata_version_4_3(controller: Kind, tmp_path: Path) -> None:
-    brokers = [OURS, THEIRS, NEXT]
+    brokers = [OURS, THEIRS, OTHER]
     with KafkaCluster(tmp_path, controllers=[controller], brokers=brokers) as cluster:
         create(cluster.bootstrap_servers, "t", 3, 3, min_insync_replicas="2")
         for node in cluster.brokers:
@@ -59,7 +59,7 @@ def _is_answered(address: str, body: bytes, *, api_key: int, version: int) -> bo
 
 
 def test_tagged_fields_and_array_elements_are_bounded_alike() -> None:
-    with RealKafka(release=NEXT_VERSION) as kafka, KafkaBroker(emulate="4.4") as broker:
+    with RealKafka(release=OTHER_VERSION) as kafka, KafkaBroker(emulate=emulated(OTHER_VERSION)) as broker:
         for address in (kafka.bootstrap_servers, broker.bootstrap_servers):
             for count in (10_000, 10_001):
                 tags = uvarint(count) + b"".join(uvarint(1000 + tag) + b"\0" for tag in range(count))
@@ -68,13 +68,13 @@ def test_tagged_fields_and_array_elements_are_bounded_alike() -> None:
             assert not _is_answered(address, groups, api_key=ApiKey.DELETE_GROUPS, version=2)
 
 
-def test_a_directory_of_the_next_release_to_ours_and_back(tmp_path: Path) -> None:
+def test_a_directory_of_the_other_release_to_ours_and_back(tmp_path: Path) -> None:
     written = exchanged.Written()
-    with RealKafka(exchanged.QUICK, directory=tmp_path, release=NEXT_VERSION) as kafka:
+    with RealKafka(exchanged.QUICK, directory=tmp_path, release=OTHER_VERSION) as kafka:
         exchanged.create(kafka.bootstrap_servers, written)
         exchanged.write(kafka.bootstrap_servers, written)
-    with KafkaBroker(exchanged.QUICK, data_dir=tmp_path / "logs", emulate="4.4") as ours:
+    with KafkaBroker(exchanged.QUICK, data_dir=tmp_path / "logs", emulate=emulated(OTHER_VERSION)) as ours:
         exchanged.check(ours.bootstrap_servers, written)
         exchanged.write(ours.bootstrap_servers, written)
-    with RealKafka(exchanged.QUICK, directory=tmp_path, release=NEXT_VERSION) as kafka:
+    with RealKafka(exchanged.QUICK, directory=tmp_path, release=OTHER_VERSION) as kafka:
         exchanged.check(kafka.bootstrap_servers, written)
