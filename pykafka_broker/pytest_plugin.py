@@ -11,9 +11,11 @@ marker, and that over the ini file.
 from __future__ import annotations
 
 import os
+import re
 import unittest
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -62,6 +64,7 @@ OPTIONS = (  # options of the marker, as of `KafkaBroker`
     *("schema_registry", "allow_unknown_config"),
 )
 _MOST_REQUESTS = 20  # shown in the report of a failure
+_MOST_FILE_NAME = 150
 _PATIENCE_S = 5.0  # with a broker that may be stopped
 TOO_LATE = (
     "@pytest.mark.kafka chooses the broker of a whole test, class or module: for one parameter of a test make a test "
@@ -78,6 +81,7 @@ _SHARED = pytest.StashKey[
 _USED = pytest.StashKey[set["Controlled"]]()  # brokers used by a test
 _FILLED = pytest.StashKey[dict[str, set[str]]]()  # ids of topics made by fixtures of a wider scope
 _EMPTIED = pytest.StashKey[dict[str, list[str]]]()  # names of such topics that a reset has deleted
+_RECORDED = pytest.StashKey["Controlled"]()  # the broker that records a test
 _CHAOS = pytest.StashKey["ChaosRun"]()  # the run of a test under chaos
 
 
@@ -91,6 +95,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--kafka-chaos-seeds", metavar="N", type=int, help="how many seeds tests marked kafka_chaos run with"
+    )
+    group.addoption(
+        "--kafka-record", metavar="DIR", help="leave a recording of each failed test with `kafka_broker` in this folder"
     )
     group.addoption("--kafka-emulate", metavar="RELEASE", help="the release of Kafka that `kafka_broker` is")
     parser.addini("kafka_broker_scope", "how long the broker of `kafka_broker` lives", default="session")
@@ -354,6 +361,9 @@ def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest
         broker.create_topic(*((topic,) if isinstance(topic, str) else topic))
     if (run := request.node.stash.get(_CHAOS, None)) is not None:
         run.begin("kafka_broker", broker.faults)
+    if pytestconfig.getoption("--kafka-record"):
+        broker.start_recording()
+        request.node.stash[_RECORDED] = broker
 
 
 def _make_usable(broker: Controlled, config: pytest.Config) -> None:
@@ -510,6 +520,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     run = item.stash.get(_CHAOS, None)
     if run is not None and (report.when == "call" or report.failed):
         _end_chaos(run)
+    if report.failed and report.when == "call" and (recorded := item.stash.get(_RECORDED, None)) is not None:
+        report.sections.append(("recording", _save_recording(recorded, item)))
     if report.failed:
         own: list[KafkaBroker] = item.stash.get(_OWN, [])
         for broker, logged_before in (item.config.stash[_SHARED] | dict.fromkeys(own, 0)).items():
@@ -527,6 +539,20 @@ def _end_chaos(run: ChaosRun) -> None:
 
     with suppress(BrokerError, ControlError, OSError):  # of a broker that the test has stopped
         run.end()
+
+
+def _save_recording(broker: Controlled, item: pytest.Item) -> str:
+    """Save the recording of a failed test; return what to read about it."""
+    from pykafka_broker.testing import BrokerError, ControlError
+
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", item.nodeid)[-_MOST_FILE_NAME:]
+    path = Path(item.config.getoption("--kafka-record")) / f"{name}.jsonl"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        state = broker.save_recording(path)
+    except (BrokerError, ControlError, OSError) as error:
+        return f"it could not be saved: {error}"
+    return f"{state['exchanges']} requests: pykafka-broker replay {path}"
 
 
 def _requests(broker: KafkaBroker) -> list[dict[str, Any]]:

@@ -194,6 +194,14 @@ class Advice(TypedDict):
     node_id: NotRequired[int]
 
 
+class RecordingState(TypedDict):
+    """A recording of whole requests and answers. `full`: it has reached its most bytes, and takes no more."""
+
+    exchanges: int
+    size_bytes: int
+    full: bool
+
+
 class ChaosHit(TypedDict):
     """A fault that was drawn for the `nth` request of a client id to an API: the arguments of `add_fault`. `node_id` is
     the broker of a cluster that drew it.

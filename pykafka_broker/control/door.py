@@ -110,6 +110,9 @@ _PROBLEM = "application/problem+json"
 _PIECE_CHARACTERS = 64 << 10
 
 
+_CHANGES_NOTHING = ("/waits", "/assertions", "/recording", "/fork")
+
+
 class ControlDoor:
     """The control API of a broker. offered: the names of its operations; None for all."""
 
@@ -145,6 +148,7 @@ class ControlDoor:
             if self._offered is not None and operation.name not in self._offered:
                 raise Problem(404, f"a proxy has no operation {operation.method} {operation.path}; a broker has it")
             given = operation.arguments(path, _query(target.query), _body(operation, request))
+            self._record(operation, request)
             return _response(await self._call(operation, given))
         except Problem as problem:
             return _problem(problem)
@@ -170,6 +174,12 @@ class ControlDoor:
         if inspect.iscoroutinefunction(operation.function):
             return await operation.function(self._control, **given)
         return self._control.in_turn(lambda: operation.function(self._control, **given))
+
+    def _record(self, operation: Operation, request: Request) -> None:
+        """Note a call that changes something in the recording, where there is one."""
+        recorder = self._control.observing.log.recorder
+        if recorder is not None and operation.method != "GET" and not operation.path.startswith(_CHANGES_NOTHING):
+            recorder.add_call(operation.method, request.target, _decoded(request.body))
 
     def judge(self, request: Request) -> Response | int:
         """Judge a request by its head: return the refusal, or the largest size of the body in bytes."""

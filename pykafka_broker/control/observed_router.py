@@ -281,6 +281,8 @@ class ObservedRouter:
             self._noted(waiting.exchange, None)
 
     def _noted(self, exchange: Exchange, answer: Pieces | None) -> None:
+        if self._log.recorder is not None:
+            self._log.recorder.add(exchange, answer)
         if exchange.mark is not None:
             self._log.mark(exchange.mark)
         frame = kept_part(exchange.frame)

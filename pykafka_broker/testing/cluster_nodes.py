@@ -364,6 +364,10 @@ class ClusterNodes(Controlled):
     delete_snapshot = _refused(Controlled.delete_snapshot, "Refuse, as `snapshot`.", _NO_STATE)
     dump = _refused(Controlled.dump, "Refuse, as `snapshot`; `records` reads a topic of a cluster.", _NO_STATE)
     metrics = _refused(Controlled.metrics, "Refuse: metrics belong to a broker.", _ONE_BROKER)
+    start_recording = _refused(
+        Controlled.start_recording, "Refuse: a recording belongs to a broker: `cluster.broker(1)`.", _ONE_BROKER
+    )
+    save_recording = _refused(Controlled.save_recording, "Refuse, as `start_recording`.", _ONE_BROKER)
     fill_disk = _refused(Controlled.fill_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     free_disk = _refused(Controlled.free_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     pause = _refused(Controlled.pause, "Refuse: name the broker to pause.", _ONE_BROKER)

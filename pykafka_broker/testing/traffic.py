@@ -6,10 +6,11 @@ Rule: a method is one operation of the control API and adds nothing to it. A wai
 from __future__ import annotations
 
 import datetime
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, SeenRequest
+from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
 from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
 from pykafka_broker.testing.data import Handle, wait
 
@@ -148,6 +149,23 @@ class Traffic(Handle):
     def chaos(self, seed: int, rate: float = 0.05, *, events: bool = False) -> ChaosState:
         """Disturb a share of all requests at random; the arguments are those of `faults.chaos`."""
         return self.faults.chaos(seed, rate, events=events)
+
+    def start_recording(self) -> RecordingState:
+        """Record all requests and answers from now on, whole, after the topics, records and offsets that are there."""
+        found: RecordingState = self.control.call("POST", "/recording")
+        return found
+
+    def save_recording(self, path: str | os.PathLike[str]) -> RecordingState:
+        """Write the recording into a file for `pykafka-broker replay`, and stop recording.
+
+        Raises:
+            ControlError: nothing is recorded.
+        """
+        text = self.control.call("GET", "/recording")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        found: RecordingState = self.control.call("DELETE", "/recording")
+        return found
 
     def connections(self, client_id: str | None = None) -> list[Connection]:
         """Return the connections of clients: connection, client_id, principal, software, client, listener.

@@ -287,6 +287,12 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         pytest_plugin testing/fixtures
         """,
     ),
+    "testing/test_replay.py": (
+        "records and plays with it",
+        """
+        cli/replay control/api/recording
+        """,
+    ),
     "tools/test_acls.py": (
         "adds, lists and removes some",
         """

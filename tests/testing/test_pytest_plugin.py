@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from pykafka_broker.cli import main
 from pykafka_broker.testing import KafkaBroker
 
 pytest_plugins = ["pytester"]
@@ -774,3 +775,26 @@ def test_a_mistake_in_a_fixture_of_a_wider_scope_is_told_after_chaos(pytester: p
     result = pytester.runpytest_subprocess()
     result.assert_outcomes(passed=1, errors=1)
     result.stdout.fnmatch_lines(["*RuntimeError: at the end"])
+
+
+# -- recordings
+
+
+def test_a_failed_test_leaves_its_recording(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        from confluent_kafka import Producer
+
+        @pytest.mark.kafka(topics=["orders"])
+        @pytest.mark.parametrize("right", [True, False])
+        def test_it(kafka_broker, right):
+            producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+            producer.produce("orders", "paid")
+            assert producer.flush(20) == 0
+            assert right
+    """)
+    result = pytester.runpytest_subprocess("--kafka-record=recorded")
+    result.assert_outcomes(passed=1, failed=1)
+    (path,) = (pytester.path / "recorded").iterdir()
+    result.stdout.re_match_lines([rf"\d+ requests: pykafka-broker replay recorded/{path.name}"])
+    assert main(["replay", str(path)]) == 0

@@ -289,7 +289,8 @@ class FaultTable:
         self._ended: OrderedDict[int, Rule] = OrderedDict()
         self._paused: tuple[Rule, Rule] | None = None  # one rule holds requests, the other new connections
         self._last_id = 0
-        self.watching = False  # whether requests may meet anything; asked for every request
+        self.watching = False  # whether requests may meet anything, or are recorded; asked for every request
+        self._recording = False
 
     def __iter__(self) -> Iterator[Rule]:
         return iter(self._rules.values())
@@ -366,8 +367,13 @@ class FaultTable:
             for rule in paused:
                 self._release(rule)
 
+    def set_recording(self, recording: bool) -> None:
+        """Let requests go the way of those that may meet something, where their frames are whole."""
+        self._recording = recording
+        self._look()
+
     def _look(self) -> None:
-        self.watching = bool(self._rules) or self.chaos is not None or self._paused is not None
+        self.watching = bool(self._rules) or self.chaos is not None or self._paused is not None or self._recording
 
     # -- whom they meet
 

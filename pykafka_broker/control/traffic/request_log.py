@@ -31,6 +31,7 @@ from pykafka_broker.control.traffic.exchange import (
     client_id_of,
 )
 from pykafka_broker.control.traffic.mentions import Known
+from pykafka_broker.control.traffic.recorder import Recorder
 from pykafka_broker.protocol.api_keys import ApiKey
 
 _ENTRY_BYTES = 100  # besides request and answer
@@ -80,6 +81,7 @@ class Waiting(Protocol):
 class RequestLog:
     """The exchanges, in the order of the answers, and waiting requests.
 
+    recorder: takes whole exchanges while there is a recording.
     note: adds an entry; the caller calls `seal` once `recent` has `FULL` values, those of `SEALED_AT` entries.
     """
 
@@ -95,6 +97,7 @@ class RequestLog:
         self._marks: dict[int, Mark] = {}  # of entries in `recent`, by place
         self.unsealed_bytes = 0  # of answers in `recent`
         self._headers: dict[int, bytes] = {}  # the beginning of the last sealed request, by connection
+        self.recorder: Recorder | None = None
         self.on_sealed: Callable[[Iterable[Exchange]], None] | None = None  # called with newly sealed entries
 
     def __len__(self) -> int:

@@ -327,6 +327,10 @@ class AsyncClusterNodes(AsyncControlled):
     delete_snapshot = _refused(AsyncControlled.delete_snapshot, "Refuse, as `snapshot`.", _NO_STATE)
     dump = _refused(AsyncControlled.dump, "Refuse, as `snapshot`; `records` reads a topic of a cluster.", _NO_STATE)
     metrics = _refused(AsyncControlled.metrics, "Refuse: metrics belong to a broker.", _ONE_BROKER)
+    start_recording = _refused(
+        AsyncControlled.start_recording, "Refuse: a recording belongs to a broker: `cluster.broker(1)`.", _ONE_BROKER
+    )
+    save_recording = _refused(AsyncControlled.save_recording, "Refuse, as `start_recording`.", _ONE_BROKER)
     fill_disk = _refused(AsyncControlled.fill_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     free_disk = _refused(AsyncControlled.free_disk, "Refuse: a disk belongs to a broker.", _ONE_BROKER)
     pause = _refused(AsyncControlled.pause, "Refuse: name the broker to pause.", _ONE_BROKER)

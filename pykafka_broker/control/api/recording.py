@@ -1,0 +1,67 @@
+"""Recordings of whole requests and answers, to be played again.
+
+Rule: a recording begins with the state of the broker, so it should be started while clients are quiet. Requests that
+wait at its end are not in it, and neither are those that carry passwords.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from pykafka_broker import __version__
+from pykafka_broker.control.answers import RecordingState
+from pykafka_broker.control.api.seeding import dump
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.operations import Lines
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.traffic.recorder import Recorder
+
+
+async def start_recording(control: Control) -> RecordingState:
+    """Record all requests and answers from now on, whole, after the topics, records and offsets that are there. An
+    earlier recording is forgotten.
+    """
+    _forget(control)
+    services = control.services
+    recorder = Recorder({"version": __version__, "started": services.clock.wall, "cluster_id": services.cluster_id})
+    async for line in dump(control).lines:
+        recorder.add_state(line)
+    control.observing.log.recorder = recorder
+    control.observing.faults.set_recording(True)
+    return _state(recorder)
+
+
+def recording(control: Control) -> Lines:
+    """Return the recording so far, as a file for `pykafka-broker replay`. 404 where nothing is recorded."""
+    recorder = _recorder(control)
+
+    async def lines() -> AsyncIterator[str]:
+        for line in recorder.lines():
+            yield line
+
+    return Lines(lines())
+
+
+def stop_recording(control: Control) -> RecordingState:
+    """Stop recording and forget the recording. 404 where nothing is recorded."""
+    state = _state(_recorder(control))
+    _forget(control)
+    return state
+
+
+def _recorder(control: Control) -> Recorder:
+    recorder = control.observing.log.recorder
+    if recorder is None:
+        raise Problem(404, "nothing is recorded: POST /recording starts it")
+    return recorder
+
+
+def _forget(control: Control) -> None:
+    recorder, control.observing.log.recorder = control.observing.log.recorder, None
+    control.observing.faults.set_recording(False)
+    if recorder is not None:
+        recorder.close()
+
+
+def _state(recorder: Recorder) -> RecordingState:
+    return RecordingState(exchanges=recorder.exchanges, size_bytes=recorder.size_bytes, full=recorder.is_full)

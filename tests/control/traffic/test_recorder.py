@@ -1,0 +1,61 @@
+"""Recordings as lines, and their bound."""
+
+from __future__ import annotations
+
+import json
+from base64 import b64decode
+
+import pytest
+
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.control.traffic.exchange import Exchange
+from pykafka_broker.control.traffic.recorder import Recorder
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.runtime import Pieces
+
+CONNECTION = ConnectionContext(7, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 5000))
+HEADER = b"\0\x09\0\0\0\1\0\4shop"
+
+
+def exchange(api_key: int = ApiKey.HEARTBEAT, body: bytes = b"") -> Exchange:
+    return Exchange((0, CONNECTION, api_key.to_bytes(2, "big") + HEADER + body, None, 0))
+
+
+def test_lines_are_read_while_it_goes_on() -> None:
+    recorder = Recorder({"version": "1"})
+    recorder.add_state('{"type":"topic"}')
+    first, second = exchange(body=b"\xff\n{"), exchange()
+    recorder.add(first, [b"\0\0\0\6ab", b"\n", memoryview(b"\xffcd")])
+    assert len(list(recorder.lines())) == 3
+    recorder.add(second, None)
+    recorder.add_call("POST", "/faults?a=b", '{"x": 1}')
+    head, state, one, other, call = map(json.loads, recorder.lines())
+    assert head == {"recording": 1, "version": "1"}
+    assert state == {"state": {"type": "topic"}}
+    assert (b64decode(one["request"]), b64decode(one["response"])) == (first.frame, b"ab\n\xffcd")
+    assert (one["connection"], other["response"], b64decode(other["request"])) == (7, None, second.frame)
+    assert other["answered"] >= one["answered"] > 0
+    assert (call["call"], call["target"], call["body"]) == ("POST", "/faults?a=b", '{"x": 1}')
+    assert recorder.exchanges == 2
+    recorder.close()
+
+
+@pytest.mark.parametrize("api_key", [ApiKey.SASL_AUTHENTICATE, ApiKey.ALTER_USER_SCRAM_CREDENTIALS])
+def test_what_carries_passwords_is_left_out(api_key: int) -> None:
+    recorder = Recorder({})
+    recorder.add(exchange(api_key, b"secret"), [b"\0\0\0\1a"])
+    assert len(list(recorder.lines())) == 1
+    recorder.close()
+
+
+@pytest.mark.parametrize("answer", [None, [b"\0\0\x0f\xa0", bytes(4000)]])
+def test_it_ends_whole_at_its_most_bytes(answer: Pieces | None) -> None:
+    recorder = Recorder({}, most_bytes=5000)
+    for _ in range(500):
+        recorder.add(exchange(), answer)
+    assert recorder.is_full
+    assert recorder.size_bytes <= 5000
+    lines = [json.loads(line) for line in recorder.lines()]
+    assert lines[-1] == {"full": True}
+    assert len(lines) == recorder.exchanges + 2 < 150
+    recorder.close()

@@ -1,0 +1,140 @@
+"""Recordings, and what differs when they are played again."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from pykafka_broker.cli import main
+from pykafka_broker.testing import ControlError, KafkaBroker
+from pykafka_broker.testing.replay import BadRecording, RecordingPlayer, read_recording
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def recorded(broker: KafkaBroker, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A topic that was there, a fault, three transactions, and a group that commits."""
+    path = tmp_path_factory.mktemp("recorded") / "shop.jsonl"
+    broker.create_topic("orders", 2)
+    broker.produce("orders", ["a", "b", "c"])
+    assert broker.start_recording()["exchanges"] == 0
+    broker.faults.add(api="Produce", nth=3, error="NOT_LEADER_OR_FOLLOWER")
+    config = {"bootstrap.servers": broker.bootstrap_servers, "client.id": "shop", "transactional.id": "shop"}
+    producer = Producer(config)
+    producer.init_transactions(20)
+    for _ in range(3):
+        producer.begin_transaction()
+        for number in range(5):
+            producer.produce("orders", str(number), key=str(number))
+        producer.commit_transaction(20)
+    reading = {"group.id": "billing", "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "billing", **reading})
+    consumer.subscribe(["orders"])
+    for _ in range(18):
+        message = consumer.poll(20)
+        assert message is not None
+        consumer.commit(message=message, asynchronous=False)
+    consumer.close()
+    state = broker.save_recording(path)
+    assert state["exchanges"] > 40
+    assert not state["full"]
+    return path
+
+
+def played(path: Path, **options: Any) -> RecordingPlayer:
+    with KafkaBroker(**options) as target, path.open() as file:
+        replay = RecordingPlayer(read_recording(file), target.host, target.port, target.control)
+        asyncio.run(replay.run())
+    return replay
+
+
+def test_a_recording_is_answered_as_it_was(recorded: Path) -> None:
+    replay = played(recorded)
+    assert list(map(str, replay.differences)) == []
+    assert replay.played > 40
+
+
+def test_another_release_answers_otherwise(recorded: Path) -> None:
+    replay = played(recorded, emulate="3.9")
+    told = list(map(str, replay.differences))
+    assert any("ApiVersions v3: recorded at api_keys" in line for line in told)
+    assert len(told) < replay.played / 2
+
+
+def changed(path: Path, tmp_path: Path, name: str) -> Path:
+    """The recording of a broker that answers commits with an error."""
+    lines = path.read_text().splitlines()
+    calls = [number for number, line in enumerate(lines) if line.startswith('{"call"')]
+    call = json.loads(lines[calls[0]])
+    call["body"] = json.dumps({"api": name, "nth": 2, "error": "GROUP_AUTHORIZATION_FAILED"})
+    lines.insert(calls[0], json.dumps(call))
+    other = tmp_path / "changed.jsonl"
+    other.write_text("\n".join(lines) + "\n")
+    return other
+
+
+def test_the_first_answer_that_differs_is_told(
+    recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = changed(recorded, tmp_path, "OffsetCommit")
+    assert main(["replay", str(path)]) == 3
+    first, summary = capsys.readouterr().out.splitlines()
+    assert "OffsetCommit v" in first
+    assert first.endswith("recorded at topics[0].partitions[0].error_code 0, now 30")
+    assert summary.endswith("requests played, 1 answered otherwise")
+    assert main(["replay", str(recorded)]) == 0
+    assert capsys.readouterr().out.endswith("requests played, all answered as recorded\n")
+
+
+def test_a_broker_that_runs_may_be_the_target(recorded: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaBroker() as target:
+        assert main(["replay", str(recorded), "--to", f"{target.host}:{target.port}"]) == 1
+        assert "the target needs a control API" in capsys.readouterr().err
+        arguments = ["replay", str(recorded), "--to", f"{target.host}:{target.port}", "--url", str(target.control_url)]
+        assert main(arguments) == 0
+
+
+def test_passwords_are_not_recorded(tmp_path: Path) -> None:
+    path = tmp_path / "secured.jsonl"
+    with KafkaBroker(security="sasl_plaintext", users={"alice": "wonderland"}) as secured:
+        secured.create_topic("orders")
+        secured.start_recording()
+        producer = Producer(secured.client_config("confluent", user="alice"))
+        producer.produce("orders", "paid")
+        assert producer.flush(20) == 0
+        secured.save_recording(path)
+    with path.open() as file:
+        frames = [event.request for event in read_recording(file).events]
+    assert any(frame[:2] == b"\0\0" for frame in frames)
+    assert not any(b"wonderland" in frame for frame in frames)
+
+
+def test_what_is_not_recorded_is_told(broker: KafkaBroker, tmp_path: Path) -> None:
+    with pytest.raises(ControlError, match="nothing is recorded"):
+        broker.save_recording(tmp_path / "none.jsonl")
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["no JSON"], "line 1 is no line of a recording"),
+        (["{}"], "line 1 is no line of a recording"),
+        (['{"recording": 99}'], "recordings of format 99 are not read"),
+        (['{"recording": 1}', '{"request": "####"}'], "line 2 is no line of a recording"),
+        (['{"recording": 1}', "[1]"], "line 2 is no line of a recording"),
+    ],
+)
+def test_what_is_no_recording_is_told(lines: list[str], says: str) -> None:
+    with pytest.raises(BadRecording, match=says):
+        read_recording(lines)
