@@ -46,14 +46,14 @@ ISOLATIONS = ("reset", "none")
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 MARKER = (
     "kafka(config={}, topics=(), emulate=None, releases=(), security=None, users=(), acls=None, mechanisms=None, "
-    "client_auth=None, schema_registry=False, allow_unknown_config=False): the test's `kafka_broker` has these "
-    "settings, topics, release, users and schema registry; tests with the same settings share one. With releases the "
-    "test is run once for each of these releases of Kafka"
+    "client_auth=None, schema_registry=False, history=False, allow_unknown_config=False): the test's "
+    "`kafka_broker` has these settings, topics, release, users and schema registry; tests with the same settings share "
+    "one. With releases the test is run once for each of these releases of Kafka"
 )
 CLUSTER_MARKER = (
     "kafka_cluster(brokers=3, racks=None, controllers=1, config=None, configs=None, quick=True, security=None, "
-    "users=(), acls=None, schema_registry=False): what the test's `kafka_cluster` is made of, by the arguments of "
-    "`KafkaCluster`"
+    "users=(), acls=None, schema_registry=False, history=False): what the test's `kafka_cluster` is made of, by the "
+    "arguments of `KafkaCluster`"
 )
 CHAOS_MARKER = (
     "kafka_chaos(seeds=20, rate=0.05, events=False, shrink_runs=60): the test is run under the chaos of each seed, and "
@@ -61,7 +61,7 @@ CHAOS_MARKER = (
 )
 OPTIONS = (  # options of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
-    *("schema_registry", "allow_unknown_config"),
+    *("schema_registry", "history", "allow_unknown_config"),
 )
 _MOST_REQUESTS = 20  # shown in the report of a failure
 _MOST_FILE_NAME = 150

@@ -30,6 +30,7 @@ def parser() -> argparse.ArgumentParser:
     command.option("--data-dir DIR", "keep the data here; by default in a temporary directory")
     command.option("--override KEY=VALUE ...", "a setting of all brokers", default=[])
     command.option("--combined", "broker 1 is the controller too, which saves a process")
+    command.option("--history", "write down what clients produce, fetch and commit, for check")
     return command
 
 
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str]) -> int:
             controllers=0 if options.combined else 1,
             config=parse_overrides(options.override),
             quick=False,
+            history=options.history,
             data_dir=options.data_dir,
             host=options.host,
             port=options.port,

@@ -28,6 +28,7 @@ SUMMARIES = {  # in the groups in which `pykafka-broker help` shows them
     },
     "control, of a broker with --control": {
         "control": "call the control API of a broker",
+        "check": "find anomalies in what clients did, at a broker with --history",
         "seed": "create the topics, records and offsets that a file lists",
         "dump": "print topics, records and offsets as lines of such a file",
     },
@@ -44,6 +45,7 @@ COMMANDS = tuple(name for group in SUMMARIES.values() if group is not TOOLS for 
 MODULES = {  # with the `main` and the `parser` of each command, imported when the command is called
     "": "cli.serve",
     "configs": "cli.configs",
+    "check": "cli.check",
     "cluster": "cli.cluster",
     "proxy": "cli.proxy",
     "trace": "cli.trace",

@@ -60,6 +60,7 @@ def parser() -> argparse.ArgumentParser:
     command.option("--stop-on-stdin-close", "stop when standard input ends")
     command.option("--remove-with-parent DIR", argparse.SUPPRESS)  # for pykafka_broker.testing
     command.option("--control HOST:PORT", "serve the control API and its web page here; port 0 takes a free port")
+    command.option("--history FILE", "write down here what clients produce, fetch and commit, for check")
     command.option("--control-token-file FILE", "the file with the token that clients of the control API must send")
     command.option("--schema-registry HOST:PORT", "serve a schema registry here; port 0 takes a free port")
     command.option("--schema-registry-user-file FILE", "the file with the NAME:PASSWORD of the schema registry")
@@ -104,6 +105,8 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
         wrong.append("--schema-registry serves a registry of its own: leave out --schema-registry-url")
     if options.schema_registry_url is not None and options.control is None:
         wrong.append("--schema-registry-url is for the records that --control shows: add --control")
+    if options.history is not None and options.control is None:
+        wrong.append("--history is for the checks of the control API: add --control")
     return wrong
 
 
@@ -152,7 +155,7 @@ def _control(options: argparse.Namespace) -> ProcessExtension:
         from pykafka_broker.registry.decoding import Decoder
 
         decode = Decoder(schemas_elsewhere(options.schema_registry_url, options.schema_registry_user_file)).decode
-    return ControlExtension(address, lambda url: _say(f"control on {url}"), decode)
+    return ControlExtension(address, lambda url: _say(f"control on {url}"), decode, options.history)
 
 
 def _schema_registry(options: argparse.Namespace, other: ProcessExtension | None) -> ProcessExtension:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import NO_CONNECTION, ConnectionContext
@@ -30,6 +31,9 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.runtime import Message, Pieces
 from pykafka_broker.server.link_codec import decode_response, encode_request
 from pykafka_broker.server.serving import Running
+
+if TYPE_CHECKING:
+    from pykafka_broker.control.history.recording import Histories
 
 R = TypeVar("R")
 # The id and the kind of the schema that a value was written with, and the value as JSON; None where there is none.
@@ -50,6 +54,9 @@ class InProcessClient:
         self._running = running
         self._context = ConnectionContext(NO_CONNECTION, first.name, (first.host, first.port), ("control", 0), INSIDE)
         self._router = Router(running.server.broker.services)
+        self.on_answer: Callable[[ConnectionContext, memoryview, Pieces], None] | None = (
+            None  # where all is written down
+        )
 
     async def ask_coordinator(self, request: Message, version: int | None, group: str) -> Any:
         """Return the response to a request on a group.
@@ -103,6 +110,8 @@ class InProcessClient:
         pieces = await answered
         if not pieces:
             raise Problem(503, f"{spec.name} has no answer")
+        if self.on_answer is not None:
+            self.on_answer(self._context, frame, pieces)
         return decode_response(memoryview(b"".join(map(_bytes_of, pieces)))[4:], spec, version)
 
 
@@ -131,6 +140,13 @@ class Control:
         self.observing = TrafficObserver(running.server, BrokerKnows(running.server))
         self.state.clearing["faults"] = self.observing.faults.forget
         self.state.clearing["requests"] = self.observing.log.clear
+
+    @cached_property
+    def histories(self) -> Histories:
+        """The history of clients' requests, and whether there is one."""
+        from pykafka_broker.control.history.recording import Histories  # hardly any broker has one
+
+        return Histories(self)
 
     @property
     def broker(self) -> Broker:

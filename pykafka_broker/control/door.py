@@ -278,10 +278,18 @@ def _problem(problem: Problem) -> Response:
 class ControlExtension:
     """The control API as an extension of the process.
 
-    `announce` is told the URL once the API is open; `decode` reads values that have a schema.
+    `announce` is told the URL once the API is open; `decode` reads values that have a schema; `history` is the file of
+    a history.
     """
 
-    def __init__(self, address: HttpAddress, announce: Callable[[str], None], decode: Decode | None = None) -> None:
+    def __init__(
+        self,
+        address: HttpAddress,
+        announce: Callable[[str], None],
+        decode: Decode | None = None,
+        history: str | None = None,
+    ) -> None:
+        self._history = history
         self._address = address
         self._announce = announce
         self._decode = decode
@@ -300,6 +308,8 @@ class ControlExtension:
     async def open(self, running: Running) -> None:
         self.control = Control(running, self._clock, self._tenure)
         self.control.decode = self._decode
+        if self._history is not None:
+            self.control.histories.start(self._history, whole=not self.control.services.image.topics)
         self._door = ControlDoor(self.control, self._address)
         await self._door.open()
         self._announce(self._door.url)

@@ -399,7 +399,12 @@ class TrafficObserver:
         server = self._server
         if not isinstance(server.router, ObservedRouter):
             self.router = server.router
-            server.router = ObservedRouter(self.router.dispatch, server.turns.clock, self.log, self.faults, self)
+            self.observe_by(ObservedRouter)
+
+    def observe_by(self, kind: Callable[..., ObservedRouter]) -> None:
+        """Let a router of another kind observe. Requests that wait stay with the router that they came to."""
+        server = self._server
+        server.router = kind(self.router.dispatch, server.turns.clock, self.log, self.faults, self)
 
     # -- the server around the router
 

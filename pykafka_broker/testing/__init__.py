@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, RecordsDiffer, WaitTimeout
+from pykafka_broker.testing.history import AnomaliesFound
 from pykafka_broker.testing.process import KafkaBroker, RemoteBroker
 from pykafka_broker.testing.record import ANY, NewRecord, Record
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ANY",
+    "AnomaliesFound",
     "AsyncKafkaBroker",
     "AsyncKafkaCluster",
     "AsyncRemoteBroker",

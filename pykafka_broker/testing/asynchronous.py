@@ -90,6 +90,10 @@ class AsyncKafkaBroker(AsyncControlled):
         return self._broker.data_dir
 
     @property
+    def history_path(self) -> Path | None:
+        return self._broker.history_path
+
+    @property
     def pid(self) -> int:
         """The id of the process, or of the last process after its end."""
         return self._broker.pid

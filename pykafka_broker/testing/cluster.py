@@ -111,6 +111,7 @@ class KafkaCluster(ClusterData):
         data_dir: the directory of all nodes' data; None for a temporary directory for each, which `close` removes.
         port: the port of broker 1; the others have the next ones, the controller the last; 0 for free ports.
         schema_registry: start a schema registry beside each broker.
+        history: as of `KafkaBroker`; `check` takes the histories of all brokers together.
         emulate, strict, security, users, acls, mechanisms, client_auth, allow_unknown_config: as of `KafkaBroker`, for
             all brokers.
     """
@@ -132,6 +133,7 @@ class KafkaCluster(ClusterData):
         mechanisms: Iterable[str] | None = None,
         client_auth: str | None = None,
         schema_registry: bool = False,
+        history: bool = False,
         data_dir: str | os.PathLike[str] | None = None,
         host: str = "127.0.0.1",
         port: int = 0,
@@ -170,7 +172,7 @@ class KafkaCluster(ClusterData):
             "strict": strict,
             "allow_unknown_config": allow_unknown_config,
         }
-        self._schema_registry = schema_registry
+        self._schema_registry, self._history = schema_registry, history
         self._common = (QUICK if quick else {}) | config_texts(config)
         self._own = {node: config_texts(own) for node, own in (configs or {}).items()}
         if not allow_unknown_config:
@@ -231,7 +233,13 @@ class KafkaCluster(ClusterData):
         folder = None if self._directory is None else self._directory / f"node-{node_id}"
         emulate = None if node_id == self._controller_id else self._emulate
         node = KafkaBroker(
-            config, data_dir=folder, port=port, schema_registry=registry, emulate=emulate, **self._options
+            config,
+            data_dir=folder,
+            port=port,
+            schema_registry=registry,
+            history=self._history and node_id in self._ids,
+            emulate=emulate,
+            **self._options,
         )
         format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id)
         if inner and node_id != self._controller_id:

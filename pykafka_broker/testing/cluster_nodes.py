@@ -31,6 +31,7 @@ from pykafka_broker.testing.answers import (
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import BrokerClock, Controlled
 from pykafka_broker.testing.data import BrokerError, NotReached, Step, all_at_once, poll
+from pykafka_broker.testing.history import History, rows_of_file
 from pykafka_broker.testing.traffic import Fault, Faults
 
 if TYPE_CHECKING:
@@ -525,6 +526,8 @@ class ClusterFaults(Faults):
             rate: the share of all requests, 0 to 1; 0 ends the chaos.
             events: refused: leaders of a cluster are moved by `move_leader`.
         """
+        if not self._nodes:
+            raise BrokerError("no broker of the cluster is running")
         for node in self._nodes.values():
             state = node.faults.chaos(seed, rate, events=events)
         return state
@@ -540,6 +543,28 @@ class ClusterFaults(Faults):
         met: list[ChaosHit] = [{**hit, "node_id": node_id} for node_id, state in states.items() for hit in state["met"]]
         hits = sum(state["hits"] for state in states.values())
         return {**next(iter(states.values())), "hits": hits, "met": met}
+
+
+class ClusterHistory(History):
+    """The histories of several brokers."""
+
+    def __init__(self, nodes: Mapping[int, KafkaBroker]) -> None:
+        self._nodes = dict(nodes)
+
+    def start(self, most_bytes: int | None = None) -> None:
+        """Write down from now on what clients do, on all brokers."""
+        for node in self._nodes.values():
+            node.history.start(most_bytes)
+
+    def stop(self) -> None:
+        """Write nothing down any more, and forget the histories."""
+        for node in self._nodes.values():
+            node.history.stop()
+
+    def clear(self) -> None:
+        """Forget what was written down so far, and go on."""
+        for node in self._nodes.values():
+            node.history.clear()
 
 
 class ClusterTraffic(ClusterNodes):
@@ -595,6 +620,20 @@ class ClusterTraffic(ClusterNodes):
             for each in node.advice(client_id):
                 found.append({**each, "node_id": node_id})
         return found
+
+    @property
+    def history(self) -> ClusterHistory:
+        """The history of clients' requests at all brokers: `cluster.history.start()`."""
+        return ClusterHistory(self._brokers_that_run())
+
+    def _histories(self) -> list[list[dict[str, Any]]]:
+        found: list[list[dict[str, Any]]] = []
+        for node in self.brokers:
+            if node.running:
+                found += node._histories()
+        stopped = [node.history_path for node in self.brokers if not node.running and node.history_path is not None]
+        names = {each["topic_id"]: each["name"] for each in self.topics()} if stopped else {}
+        return found + [rows_of_file(path, names) for path in stopped]
 
     def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""

@@ -15,6 +15,7 @@ from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, in_path, told_to_the_test
 from pykafka_broker.testing.data import Data, Handle, Waits
+from pykafka_broker.testing.history import Checks
 from pykafka_broker.testing.traffic import Traffic
 
 # -- time
@@ -275,7 +276,7 @@ class NodeControl(Handle):
 # -- the broker
 
 
-class Controlled(Waits, WholeState, HasClock, Traffic, Incidents, NodeControl):
+class Controlled(Checks, Waits, WholeState, HasClock, Traffic, Incidents, NodeControl):
     """A broker behind a control API."""
 
     @property

@@ -71,6 +71,7 @@ class KafkaBroker(Controlled):
         mechanisms: the SASL mechanisms.
         client_auth: whether clients need certificates: "required", "requested" or "none".
         schema_registry: start a schema registry at `schema_registry_url` (docs/schema-registry.md).
+        history: write down what clients produce, fetch and commit, for `check` (docs/checking.md).
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class KafkaBroker(Controlled):
         mechanisms: Iterable[str] | None = None,
         client_auth: str | None = None,
         schema_registry: bool = False,
+        history: bool = False,
         allow_unknown_config: bool = False,
     ) -> None:
         self.config = config_texts(config)
@@ -117,6 +119,7 @@ class KafkaBroker(Controlled):
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-"))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
+        self.history_path = self._directory / "history" if history else None
         self._process: subprocess.Popen[bytes] | None = None
         self._control: ControlClient | None = None
         self._own_directory()
@@ -239,6 +242,8 @@ class KafkaBroker(Controlled):
         if self.strict:
             command.append("--strict")
         command += ["--control", "127.0.0.1:0" if self._control is None else self._control.url.removeprefix("http://")]
+        if self.history_path is not None:
+            command += ["--history", str(self.history_path)]
         if self.schema_registry:
             command += ["--schema-registry", self._schema_registry_url.removeprefix("http://") or "127.0.0.1:0"]
         if self._security is not None:
@@ -373,6 +378,8 @@ class KafkaBroker(Controlled):
         self.kill()
         if self.data_dir.is_relative_to(self._directory):
             shutil.rmtree(self.data_dir, ignore_errors=True)
+        if self.history_path is not None:
+            self.history_path.unlink(missing_ok=True)
         self._port, self._control, self._schema_registry_url = self._wanted_port, None, ""
         self.start()
 

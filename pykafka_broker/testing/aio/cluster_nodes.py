@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pykafka_broker.testing.aio.controlled import AsyncBrokerClock, AsyncControlled
+from pykafka_broker.testing.aio.history import AsyncHistory
 from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
 from pykafka_broker.testing.answers import Advice, ChaosHit, ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
@@ -21,6 +22,7 @@ from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_nodes import WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_STATE, _ONE_BROKER, _SESSION_MS, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, NotReached
+from pykafka_broker.testing.history import rows_of_file
 from typing import Any
 
 
@@ -481,6 +483,8 @@ class AsyncClusterFaults(AsyncFaults):
             rate: the share of all requests, 0 to 1; 0 ends the chaos.
             events: refused: leaders of a cluster are moved by `move_leader`.
         """
+        if not self._nodes:
+            raise BrokerError("no broker of the cluster is running")
         for node in self._nodes.values():
             state = await node.faults.chaos(seed, rate, events=events)
         return state
@@ -496,6 +500,28 @@ class AsyncClusterFaults(AsyncFaults):
         met: list[ChaosHit] = [{**hit, "node_id": node_id} for node_id, state in states.items() for hit in state["met"]]
         hits = sum(state["hits"] for state in states.values())
         return {**next(iter(states.values())), "hits": hits, "met": met}
+
+
+class AsyncClusterHistory(AsyncHistory):
+    """The histories of several brokers."""
+
+    def __init__(self, nodes: Mapping[int, AsyncKafkaBroker]) -> None:
+        self._nodes = dict(nodes)
+
+    async def start(self, most_bytes: int | None = None) -> None:
+        """Write down from now on what clients do, on all brokers."""
+        for node in self._nodes.values():
+            await node.history.start(most_bytes)
+
+    async def stop(self) -> None:
+        """Write nothing down any more, and forget the histories."""
+        for node in self._nodes.values():
+            await node.history.stop()
+
+    async def clear(self) -> None:
+        """Forget what was written down so far, and go on."""
+        for node in self._nodes.values():
+            await node.history.clear()
 
 
 class AsyncClusterTraffic(AsyncClusterNodes):
@@ -551,6 +577,20 @@ class AsyncClusterTraffic(AsyncClusterNodes):
             for each in await node.advice(client_id):
                 found.append({**each, "node_id": node_id})
         return found
+
+    @property
+    def history(self) -> AsyncClusterHistory:
+        """The history of clients' requests at all brokers: `cluster.history.start()`."""
+        return AsyncClusterHistory(self._brokers_that_run())
+
+    async def _histories(self) -> list[list[dict[str, Any]]]:
+        found: list[list[dict[str, Any]]] = []
+        for node in self.brokers:
+            if node.running:
+                found += await node._histories()
+        stopped = [node.history_path for node in self.brokers if not node.running and node.history_path is not None]
+        names = {each["topic_id"]: each["name"] for each in await self.topics()} if stopped else {}
+        return found + [rows_of_file(path, names) for path in stopped]
 
     async def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from pykafka_broker.testing.aio.data import AsyncData, AsyncHandle, AsyncWaits
+from pykafka_broker.testing.aio.history import AsyncChecks
 from pykafka_broker.testing.aio.traffic import AsyncTraffic
 from pykafka_broker.testing.answers import ClusterState, LogSize, PartitionState, Snapshot
 from pykafka_broker.testing.async_client import AsyncControlClient
@@ -257,7 +258,7 @@ class AsyncNodeControl(AsyncHandle):
         await self.control.call("DELETE", "/incidents/network")
 
 
-class AsyncControlled(AsyncWaits, AsyncWholeState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncNodeControl):
+class AsyncControlled(AsyncChecks, AsyncWaits, AsyncWholeState, AsyncHasClock, AsyncTraffic, AsyncIncidents, AsyncNodeControl):
     """A broker behind a control API."""
 
     @property

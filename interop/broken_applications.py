@@ -1,0 +1,304 @@
+"""Applications with the mistakes that people make, each beside the version without the mistake.
+
+Rule: an application is a function of a broker and `right`. It reads `orders`, and most write `billed`; it meets the
+same faults in both versions, and sleeps for nobody. What a test says about it is what the checker says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.structs import OffsetAndMetadata
+from kafka.structs import TopicPartition as Partition
+
+from pykafka_broker.testing import KafkaBroker
+
+ORDERS = 20
+PATIENCE_S = 30
+
+
+def fill(broker: KafkaBroker) -> None:
+    """Make the topics, and write the orders, one batch each."""
+    broker.create_topic("orders")
+    broker.create_topic("billed")
+    for number in range(ORDERS):
+        broker.produce("orders", [(f"order-{number}", "{}")])
+
+
+# -- confluent-kafka
+
+
+@contextmanager
+def consumer(broker: KafkaBroker, name: str, **settings: Any) -> Iterator[Consumer]:
+    made = Consumer(
+        {
+            **broker.client_config("confluent"),
+            "group.id": "billing",
+            "client.id": name,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            **{setting.replace("_", "."): value for setting, value in settings.items()},
+        }
+    )
+    made.subscribe(["orders"])
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def producer(broker: KafkaBroker, name: str, **settings: Any) -> Producer:
+    own = {setting.replace("_", "."): value for setting, value in settings.items()}
+    return Producer({**broker.client_config("confluent"), "client.id": name, "linger.ms": 0, **own})
+
+
+def messages(reader: Consumer, most: int) -> Iterator[Message]:
+    for _ in range(most):
+        message = reader.poll(PATIENCE_S)
+        assert message is not None
+        assert message.error() is None, message.error()
+        yield message
+
+
+def commit(reader: Consumer, message: Message) -> None:
+    offset = message.offset()
+    assert offset is not None
+    reader.commit(offsets=[TopicPartition("orders", 0, offset + 1)], asynchronous=False)
+
+
+def bill(writer: Producer, message: Message) -> None:
+    writer.produce("billed", b"paid", key=message.key())
+    assert writer.flush(PATIENCE_S) == 0
+
+
+def commits_first(broker: KafkaBroker, right: bool) -> None:
+    """Commits before it has worked, and crashes in between."""
+    writer = producer(broker, "biller")
+    with consumer(broker, "first") as reader:
+        for message in messages(reader, 10):
+            if not right:
+                commit(reader, message)
+            if message.offset() == 9:
+                break  # the crash
+            bill(writer, message)
+            if right:
+                commit(reader, message)
+    with consumer(broker, "second") as reader:
+        for message in messages(reader, ORDERS - (9 if right else 10)):
+            bill(writer, message)
+            commit(reader, message)
+
+
+def retries_without_idempotence(broker: KafkaBroker, right: bool) -> None:
+    """Sends again what was stored and not answered."""
+    broker.faults.add(api="Produce", client_id="biller", error="REQUEST_TIMED_OUT", applied=True, times=1)
+    writer = producer(broker, "biller", enable_idempotence=right, retry_backoff_ms=1)
+    with consumer(broker, "reader") as reader:
+        for message in messages(reader, ORDERS):
+            bill(writer, message)
+            commit(reader, message)
+
+
+def swallows_errors(broker: KafkaBroker, right: bool) -> None:
+    """Looks at no delivery report, and commits what could not be written."""
+    broker.faults.add(api="Produce", client_id="biller", error="POLICY_VIOLATION", times=1)
+    writer = producer(broker, "biller", enable_idempotence=False)
+    failed: list[bytes | None] = []
+
+    def report(error: Any, message: Message) -> None:
+        if error is not None:
+            failed.append(message.key())
+
+    with consumer(broker, "reader") as reader:
+        for message in messages(reader, ORDERS):
+            writer.produce("billed", b"paid", key=message.key(), on_delivery=report)
+            assert writer.flush(PATIENCE_S) == 0
+            while right and failed:
+                writer.produce("billed", b"paid", key=failed.pop(), on_delivery=report)
+                assert writer.flush(PATIENCE_S) == 0
+            commit(reader, message)
+
+
+def reorders(broker: KafkaBroker, right: bool) -> None:
+    """Has several requests on their way, and repeats the first of them behind the others."""
+    broker.faults.add(api="Produce", client_id="writer", error="NOT_ENOUGH_REPLICAS", times=1)
+    writer = producer(broker, "writer", enable_idempotence=right, batch_num_messages=1)
+    for number in range(5):
+        writer.produce("orders", str(number).encode(), key=b"late", partition=0)
+    assert writer.flush(PATIENCE_S) == 0
+
+
+def reads_uncommitted(broker: KafkaBroker, right: bool) -> None:
+    """Reads what a transaction wrote that was aborted."""
+    writer = producer(broker, "writer", transactional_id="orders-1")
+    writer.init_transactions()
+    writer.begin_transaction()
+    writer.produce("orders", b"{}", key=b"never", partition=0)
+    writer.flush(PATIENCE_S)
+    writer.abort_transaction()
+    writer.begin_transaction()
+    writer.produce("orders", b"{}", key=b"order-20", partition=0)
+    writer.commit_transaction()
+    biller = producer(broker, "biller")
+    level = "read_committed" if right else "read_uncommitted"
+    with consumer(broker, "reader", isolation_level=level) as reader:
+        for message in messages(reader, ORDERS + (1 if right else 2)):
+            bill(biller, message)
+            commit(reader, message)
+
+
+def zombie(broker: KafkaBroker, right: bool) -> None:
+    """Goes on to write after another one has taken over its work."""
+    names = {"transactional_id": "biller"} if right else {}
+    old = producer(broker, "old", **names)
+    if right:
+        old.init_transactions()
+        old.begin_transaction()
+    with consumer(broker, "first") as reader:
+        taken = list(messages(reader, 5))  # and stands still, until its session has expired
+    new = producer(broker, "new", **names)
+    if right:
+        new.init_transactions()
+    with consumer(broker, "second") as reader:
+        for message in messages(reader, ORDERS):
+            if right:
+                new.begin_transaction()
+            new.produce("billed", b"paid", key=message.key())
+            assert new.flush(PATIENCE_S) == 0
+            if right:
+                offsets = [TopicPartition("orders", 0, (message.offset() or 0) + 1)]
+                new.send_offsets_to_transaction(offsets, reader.consumer_group_metadata())
+                new.commit_transaction()
+            else:
+                commit(reader, message)
+    for message in taken:  # the old one wakes up
+        old.produce("billed", b"paid", key=message.key())
+    with suppress(KafkaException):
+        old.flush(PATIENCE_S)
+        if right:
+            old.commit_transaction()
+
+
+def commits_the_end(broker: KafkaBroker, right: bool) -> None:
+    """Commits the end of the partition instead of what it has worked off."""
+    writer = producer(broker, "biller")
+    with consumer(broker, "first") as reader:
+        for message in messages(reader, ORDERS):
+            bill(writer, message)
+            commit(reader, message)
+        with broker.faults.add(api="Fetch", hang=True):  # so the client can't have got the late record
+            broker.produce("orders", [("late", "{}")])
+            if not right:
+                reader.commit(offsets=[TopicPartition("orders", 0, ORDERS + 1)], asynchronous=False)
+                reader.unsubscribe()
+    if right:
+        with consumer(broker, "second") as reader:
+            for message in messages(reader, 1):
+                bill(writer, message)
+                commit(reader, message)
+
+
+# -- kafka-python
+
+
+def rebalance_listener_forgets(broker: KafkaBroker, right: bool) -> None:
+    """Loses its work when partitions are taken away, since it has committed and not written it."""
+    writer = KafkaProducer(**broker.client_config("kafka-python"), client_id="biller")
+    settings = {
+        **broker.client_config("kafka-python"),
+        "group_id": "billing",
+        "auto_offset_reset": "earliest",
+        "enable_auto_commit": False,
+    }
+    reader = KafkaConsumer("orders", **settings, client_id="first", max_poll_records=10)
+    pending: list[Any] = []
+    while len(pending) < 10:
+        for records in reader.poll(PATIENCE_S * 1000).values():
+            pending += records
+    # Partitions are revoked: the work must be written before the offsets are committed.
+    if right:
+        for record in pending:
+            writer.send("billed", b"paid", key=record.key).get(PATIENCE_S)
+    reader.commit({Partition("orders", 0): OffsetAndMetadata(len(pending), "", -1)})
+    reader.close()
+    second = KafkaConsumer("orders", **settings, client_id="second")
+    count = len(pending)
+    while count < ORDERS:
+        for records in second.poll(PATIENCE_S * 1000).values():
+            for record in records:
+                writer.send("billed", b"paid", key=record.key).get(PATIENCE_S)
+                count += 1
+    second.commit()
+    second.close()
+    writer.close()
+
+
+def seeks_back(broker: KafkaBroker, right: bool) -> None:
+    """Seeks to the beginning after an error, and works again on what is committed."""
+    writer = KafkaProducer(**broker.client_config("kafka-python"), client_id="biller")
+    reader = KafkaConsumer(
+        "orders",
+        **broker.client_config("kafka-python"),
+        group_id="billing",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        client_id="reader",
+    )
+    count, failed = 0, False
+    while count < ORDERS:
+        for records in reader.poll(PATIENCE_S * 1000).values():
+            for record in records:
+                writer.send("billed", b"paid", key=record.key).get(PATIENCE_S)
+                count = record.offset + 1
+            reader.commit()
+        if count >= ORDERS and not failed and not right:
+            failed, count = True, 0
+            reader.seek_to_beginning()
+    reader.close()
+    writer.close()
+
+
+# -- aiokafka
+
+
+def commits_automatically(broker: KafkaBroker, right: bool) -> None:
+    """Lets the client commit while work is still under way, and crashes."""
+    asyncio.run(_commits_automatically(broker, right))
+
+
+async def _commits_automatically(broker: KafkaBroker, right: bool) -> None:
+    writer = AIOKafkaProducer(**broker.client_config("aiokafka"), client_id="biller")
+    await writer.start()
+    settings = {**broker.client_config("aiokafka"), "group_id": "billing", "auto_offset_reset": "earliest"}
+    first = AIOKafkaConsumer(
+        "orders", **settings, client_id="first", enable_auto_commit=not right, auto_commit_interval_ms=50
+    )
+    await first.start()
+    tasks = []
+    for number in range(10):
+        record = await first.getone()
+        if number < 9:  # the last one is still being worked on when the process dies
+            tasks.append(asyncio.ensure_future(writer.send_and_wait("billed", b"paid", key=record.key)))
+    await asyncio.gather(*tasks)
+    if right:
+        from aiokafka import TopicPartition as Place
+
+        await first.commit({Place("orders", 0): 9})
+    await first.stop()
+    second = AIOKafkaConsumer("orders", **settings, client_id="second", enable_auto_commit=False)
+    await second.start()
+    for _ in range(ORDERS - (9 if right else 10)):
+        record = await second.getone()
+        await writer.send_and_wait("billed", b"paid", key=record.key)
+    await second.commit()
+    await second.stop()
+    await writer.stop()
+
+
+Application = Callable[[KafkaBroker, bool], None]

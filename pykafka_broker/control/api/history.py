@@ -1,0 +1,125 @@
+"""The history of clients' requests, and checks of it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
+
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.history.application import Guarantee, PlainRecord, identify_by, verdict
+from pykafka_broker.control.history.checks import findings
+from pykafka_broker.control.history.entries import MOST_BYTES
+from pykafka_broker.control.history.facts import facts_of, row_of
+from pykafka_broker.control.history.findings import Anomaly, Finding, HistoryFull, evidence_of
+from pykafka_broker.control.history.outlines import outlines, row_of_outline
+from pykafka_broker.control.operations import Lines
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.reading import TopicWatch, no_topic
+from pykafka_broker.control.schema import ValueLimits
+
+Bytes = Annotated[int, ValueLimits(minimum=8 << 20, maximum=1 << 40)]
+_ENTRIES_AT_ONCE = 50  # clients are served after as many
+
+
+@dataclass
+class HistoryState:
+    """Whether a history is written, whether it began with the data, and how far the file is filled."""
+
+    running: bool
+    whole: bool = False
+    full: bool = False
+    size_bytes: int = 0
+
+
+def start_history(control: Control, most_bytes: Bytes = MOST_BYTES) -> HistoryState:
+    """Write down from now on what clients produce, fetch and commit, for `check`. Does nothing if that is done already.
+    A history with `most_bytes` is full, and is not checked any more.
+    """
+    control.histories.start(most_bytes=most_bytes)
+    return _state(control)
+
+
+def stop_history(control: Control) -> None:
+    """Write no history any more, and forget it."""
+    control.histories.stop()
+
+
+def clear_history(control: Control) -> HistoryState:
+    """Forget what was written down so far, and go on."""
+    control.histories.file.clear(whole=False)
+    return _state(control)
+
+
+def history(control: Control) -> Lines:
+    """Return the facts of the history, and an outline of each log that is led here, as lines of JSON."""
+    control.histories.file  # noqa: B018  # refused before the first line
+    return Lines(_lines(control))
+
+
+def _state(control: Control) -> HistoryState:
+    if not control.histories.running:
+        return HistoryState(False)
+    file = control.histories.file
+    return HistoryState(True, file.whole, file.full, file.size_bytes)
+
+
+async def _lines(control: Control) -> AsyncIterator[str]:
+    async for row in _rows(control):
+        yield json.dumps(row, separators=(",", ":"))
+
+
+async def _rows(control: Control) -> AsyncIterator[dict[str, Any]]:
+    file = control.histories.file
+    yield {"kind": "history", "node": control.services.node_id, **asdict(_state(control))}
+    for number, entry in enumerate(file.entries()):
+        for fact in facts_of(entry, control.observing.known.topic_name):
+            yield row_of(fact)
+        if number % _ENTRIES_AT_ONCE == 0:
+            await asyncio.sleep(0)
+    async for outline in outlines(lambda: control.services):
+        yield row_of_outline(outline)
+
+
+async def check(
+    control: Control,
+    input: str | None = None,
+    output: str | None = None,
+    key: str = "key",
+    guarantee: Guarantee = "exactly_once",
+    seen_by: str | None = None,
+    allow: list[Anomaly] | None = None,
+) -> list[Finding]:
+    """Return the anomalies in the history of this broker; the anomalies named in `allow` are left out. With `input` and
+    `output`, two topics, return instead what an application in between has lost, doubled or invented: `key` says which
+    records belong together ("key", "value", "header:NAME", or a JSON pointer into the value), and `guarantee` what is
+    forbidden. With `seen_by`, a group, records that it has never fetched are anomalies too.
+    """
+    if (input is None) != (output is None):
+        raise Problem(400, "input and output are given together")
+    rows = [row async for row in _rows(control)]
+    try:
+        identify = identify_by(key)
+        evidence = await asyncio.to_thread(evidence_of, [rows])
+        if input is not None and output is not None:
+            inputs, outputs = _records(control, input), _records(control, output)
+            found = await asyncio.to_thread(verdict, evidence, inputs, outputs, identify, guarantee)
+        else:
+            found = await asyncio.to_thread(findings, evidence, seen_by)
+    except HistoryFull as full:
+        raise Problem(409, str(full)) from None
+    except ValueError as error:
+        raise Problem(400, str(error)) from None
+    return [each for each in found if each.anomaly not in (allow or ())]
+
+
+def _records(control: Control, topic: str) -> list[PlainRecord]:
+    watch = TopicWatch(control, topic, "read_committed")
+    if not watch.exists:
+        raise no_topic(control, topic)
+    return [
+        PlainRecord(topic, index, each.offset, each.key, each.value, tuple(each.headers))
+        for index, (each, *_) in watch.records()
+    ]

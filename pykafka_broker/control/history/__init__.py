@@ -1,0 +1,14 @@
+"""The history of a broker: what clients were told, and whether that is how it should be.
+
+Rule: while clients are served, the requests that matter and their answers are kept as bytes in a file; they are read
+when somebody asks. A check knows facts and outlines of logs and nothing else, so the facts of several brokers are
+checked together, in the broker or in the process of a test.
+
+    entries.py       the file of the history: requests and answers as bytes
+    recording.py     the router that writes the entries
+    facts.py         an entry as facts: records were produced, fetched, committed
+    outlines.py      the logs as they are when somebody asks
+    groups.py        what groups of consumers fetched and committed, in order
+    checks.py        anomalies: facts that contradict each other or the logs
+    application.py   input records, the output records that belong to them, and the way of both
+"""

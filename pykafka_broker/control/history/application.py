@@ -1,0 +1,215 @@
+"""The verdict on an application: which input records have no output, and which have one too many.
+
+Rule: an input and an output record belong together if they have the same id, which a function or an expression takes
+from a record. Records of aborted transactions are neither. Of an id that comes n times in the input there must be n
+outputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from pykafka_broker.control.history.facts import Fetched
+from pykafka_broker.control.history.findings import (
+    Anomaly,
+    Evidence,
+    Finding,
+    TopicPartition,
+    clock,
+    place,
+)
+
+Guarantee = Literal["exactly_once", "at_least_once", "at_most_once"]
+GUARANTEES: tuple[Guarantee, ...] = ("exactly_once", "at_least_once", "at_most_once")
+_TOLERATED: dict[Guarantee, frozenset[str]] = {
+    "exactly_once": frozenset(),
+    "at_least_once": frozenset({"doubled"}),
+    "at_most_once": frozenset({"lost"}),
+}
+_MOST_TOLD = 3  # fetches of a record
+HEADER = "header:"
+
+
+class StoredRecord(Protocol):
+    """A record of a topic, as tests and the broker have it."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key_bytes(self) -> bytes | None: ...
+    @property
+    def value_bytes(self) -> bytes | None: ...
+    @property
+    def headers(self) -> Iterable[tuple[str, str | bytes | None]]: ...
+
+
+@dataclass(frozen=True)
+class PlainRecord:
+    """A record as the broker reads it from a log."""
+
+    topic: str
+    partition: int
+    offset: int
+    key_bytes: bytes | None
+    value_bytes: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+Identify = Callable[[Any], Hashable]
+
+
+def identify_by(expression: str) -> Identify:
+    """Return the function from a record to its id.
+
+    Args:
+        expression: "key", "value", "header:NAME", or a JSON pointer into the value ("/order/id").
+
+    Raises:
+        ValueError: for another text.
+    """
+    if expression == "key":
+        return lambda record: record.key_bytes
+    if expression == "value":
+        return lambda record: record.value_bytes
+    if expression.startswith(HEADER):
+        name = expression.removeprefix(HEADER)
+        return lambda record: next((_bytes(value) for header, value in record.headers if header == name), None)
+    if expression.startswith("/"):
+        parts = [part.replace("~1", "/").replace("~0", "~") for part in expression[1:].split("/")]
+        return lambda record: _pointed(record.value_bytes, parts)
+    raise ValueError(f'key must be "key", "value", "header:NAME" or a JSON pointer such as "/id", not {expression!r}')
+
+
+def _bytes(content: str | bytes | None) -> bytes | None:
+    return content.encode() if isinstance(content, str) else content
+
+
+def _pointed(value: bytes | None, parts: Iterable[str]) -> str | None:
+    """Return the value at a JSON pointer as JSON text; None where there is none."""
+    try:
+        found = json.loads(value or b"")
+        for part in parts:
+            found = found[int(part)] if isinstance(found, list) else found[part]
+    except (ValueError, KeyError, IndexError, TypeError):
+        return None
+    return json.dumps(found, sort_keys=True)
+
+
+def verdict(
+    evidence: Evidence,
+    inputs: Iterable[StoredRecord],
+    outputs: Iterable[StoredRecord],
+    identify: Identify,
+    guarantee: Guarantee,
+    *,
+    skips: bool = False,
+) -> list[Finding]:
+    """Return what the guarantee forbids: lost, doubled and invented records, each with its way.
+
+    Args:
+        skips: an input without id (None) wants no output.
+
+    Raises:
+        ValueError: an input has no id, and `skips` is not set.
+    """
+    wanted, found = _by_id(inputs, identify), _by_id(outputs, identify)
+    without = wanted.pop(None, None)
+    if without and not skips:
+        raise ValueError(f"{_place(without[0])} has no id: key must name what every input record has")
+    strays = found.pop(None, [])
+    tolerated = _TOLERATED[guarantee]
+    made: list[Finding] = []
+    for key, records in wanted.items():
+        made_of_key = found.get(key, [])
+        missing = len(records) - len(made_of_key)
+        if missing > 0:
+            made += [_lost(evidence, each, len(records), made_of_key) for each in records[-missing:]]
+        elif missing < 0:
+            made.append(_doubled(evidence, records, made_of_key))
+    cut = any(outline.start for (topic, _), outline in evidence.outlines.items() if topic in _topics(wanted))
+    for key, records in found.items():
+        if key not in wanted and not cut:
+            strays += records
+    made += [_invented(evidence, each) for each in strays]
+    return [each for each in made if each.anomaly not in tolerated]
+
+
+def _topics(records: Mapping[Any, list[StoredRecord]]) -> set[str]:
+    return {each.topic for of_id in records.values() for each in of_id}
+
+
+def _by_id(records: Iterable[StoredRecord], identify: Identify) -> dict[Hashable, list[StoredRecord]]:
+    found: dict[Hashable, list[StoredRecord]] = defaultdict(list)
+    for record in records:
+        found[identify(record)].append(record)
+    return found
+
+
+def _place(record: StoredRecord) -> str:
+    return place(record.topic, record.partition, record.offset)
+
+
+def _finding(anomaly: Anomaly, text: str, record: StoredRecord, way: list[str]) -> Finding:
+    return Finding(anomaly, text, record.topic, record.partition, record.offset, way)
+
+
+def _lost(evidence: Evidence, record: StoredRecord, inputs: int, outputs: list[StoredRecord]) -> Finding:
+    text = f"{_place(record)} has no output"
+    if inputs > 1:
+        text = f"{inputs} input records have the id of {_place(record)}, and there are {len(outputs)} outputs"
+    return _finding("lost", text, record, [*_way(evidence, record), *_came_out(evidence, outputs)])
+
+
+def _doubled(evidence: Evidence, records: list[StoredRecord], outputs: list[StoredRecord]) -> Finding:
+    first = records[0]
+    several = f"{len(records)} input records with the id of " if len(records) > 1 else ""
+    text = f"{several}{_place(first)} came out {len(outputs)} times: {', '.join(map(_place, outputs))}"
+    return _finding("doubled", text, outputs[-1], [*_way(evidence, first), *_came_out(evidence, outputs)])
+
+
+def _invented(evidence: Evidence, record: StoredRecord) -> Finding:
+    return _finding("invented", f"{_place(record)} belongs to no input", record, _came_out(evidence, [record]))
+
+
+def _came_out(evidence: Evidence, outputs: Iterable[StoredRecord]) -> list[str]:
+    return [evidence.written((each.topic, each.partition), each.offset) for each in outputs]
+
+
+def _way(evidence: Evidence, record: StoredRecord) -> list[str]:
+    """Return the way of an input record: produced, fetched, committed."""
+    partition = record.topic, record.partition
+    fetches = list(_fetches(evidence, partition, record.offset))
+    told = [f"fetched at {clock(each.at)} by {each.who}" for each in fetches[:_MOST_TOLD]]
+    if len(fetches) > _MOST_TOLD:
+        told.append(f"fetched {len(fetches) - _MOST_TOLD} times more")
+    return [
+        evidence.written(partition, record.offset),
+        *(told or ["never fetched"]),
+        *(_commits(evidence, partition, record.offset) or ["never committed"]),
+    ]
+
+
+def _fetches(evidence: Evidence, partition: TopicPartition, offset: int) -> Iterator[Fetched]:
+    for fact in evidence.of(Fetched):
+        if (fact.topic, fact.partition) == partition and fact.position <= offset:
+            first, end = evidence.range_of(fact)
+            if first <= offset and (end is None or offset < end):
+                yield fact
+
+
+def _commits(evidence: Evidence, partition: TopicPartition, offset: int) -> list[str]:
+    """Return a line for each group: when it committed an offset above the record's first."""
+    told: dict[str, str] = {}
+    for fact in evidence.facts:
+        for each in evidence.commits_at(fact):
+            if (each.topic, each.partition) == partition and each.offset > offset and each.group not in told:
+                told[each.group] = f"committed by group {each.group} ({each.offset}) at {clock(each.at)} by {each.who}"
+    return list(told.values())

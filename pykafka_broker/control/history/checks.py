@@ -1,0 +1,194 @@
+"""Anomalies: facts that contradict each other, or the logs.
+
+Rule: only what is certain is an anomaly. Where a right client could have done the same (it may have sought, a record
+may have been deleted, the history began later), nothing is said. The names are Jepsen's where Jepsen has one.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from pykafka_broker.control.history.facts import Fetched, Produced, Registered
+from pykafka_broker.control.history.findings import (
+    Anomaly,
+    Evidence,
+    Finding,
+    TopicPartition,
+    clock,
+    place,
+)
+from pykafka_broker.control.history.groups import group_findings
+from pykafka_broker.control.history.outlines import ABORTED, COMMITTED, MARKERS, BatchOutline, Outline
+
+
+def findings(evidence: Evidence, seen_by: str | None = None) -> list[Finding]:
+    """Return all anomalies. seen_by: a group that must have fetched all records."""
+    return [
+        *_lost_writes(evidence),
+        *_duplicates(evidence),
+        *_out_of_order(evidence),
+        *_fenced(evidence),
+        *_dirty_reads(evidence),
+        *group_findings(evidence, seen_by),
+    ]
+
+
+# -- what is in the logs
+
+
+def _lost_writes(evidence: Evidence) -> Iterator[Finding]:
+    """Find acknowledged batches that are gone. What retention, compaction or a client has deleted is not lost."""
+    for fact in evidence.of(Produced):
+        outline = evidence.outlines.get((fact.topic, fact.partition))
+        if outline is None or not fact.done or not fact.acks or fact.offset < 0 or outline.compacted:
+            continue
+        why = _missing(fact, outline)
+        if why:
+            where = fact.topic, fact.partition, fact.offset
+            text = f"{place(*where)} was produced at {clock(fact.at)} by {fact.who} and acknowledged, and {why}"
+            yield Finding("lost write", text, *where)
+
+
+def _missing(fact: Produced, outline: Outline) -> str:
+    if fact.offset + max(fact.count, 1) <= outline.start or (fact.offset < outline.start and not fact.count):
+        return ""
+    if fact.offset >= outline.end:
+        return f"the log ends at {outline.end}"
+    batch = outline.at(fact.offset)
+    if batch is None:
+        return "" if fact.offset < outline.start else "the log has no record there"
+    if not fact.count:  # an old format, whose batches are written anew
+        return ""
+    same = batch.base == fact.offset and (batch.producer_id, batch.epoch) == (fact.producer_id, fact.epoch)
+    if batch.is_as_sent and batch.attributes == fact.attributes:
+        same = same and batch.crc == fact.crc
+    return "" if same else "another record is there now"
+
+
+def _duplicates(evidence: Evidence) -> Iterator[Finding]:
+    """Find batches that are there twice: a batch that was sent again after an attempt without a good answer, or two
+    with the same sequence number.
+    """
+    for partition, outline in evidence.outlines.items():
+        copies: dict[tuple[int, ...], list[BatchOutline]] = defaultdict(list)
+        for batch in outline.batches:
+            if batch.producer_id >= 0 and batch.outcome not in MARKERS:
+                copies[batch.producer_id, batch.epoch, batch.sequence].append(batch)
+            elif batch.producer_id < 0 and batch.is_as_sent:
+                copies[batch.crc, batch.records].append(batch)
+        for first, *others in copies.values():
+            sent = evidence.attempts(partition, first) if others else []
+            if others and (first.producer_id >= 0 or any(not each.done for each in sent[:-1])):
+                for again in others:
+                    text = f"{place(*partition, again.base)} is {place(*partition, first.base)} once more"
+                    way = [
+                        f"sent at {clock(each.at)} by {each.who}: "
+                        + (each.error or (f"acknowledged at {each.offset}" if each.answered else "not answered"))
+                        for each in sent
+                    ]
+                    yield Finding("duplicate", text + _records(again), *partition, again.base, way)
+
+
+def _records(batch: BatchOutline) -> str:
+    return f", with the {batch.records} records of its batch" if batch.records > 1 else ""
+
+
+def _out_of_order(evidence: Evidence) -> Iterator[Finding]:
+    """Find batches that a producer sent before others, and that are behind these since they were sent again."""
+    sent: dict[TopicPartition, dict[str, list[Produced]]] = defaultdict(lambda: defaultdict(list))
+    for fact in evidence.of(Produced):
+        if fact.count and fact.producer_id < 0:
+            sent[fact.topic, fact.partition][fact.address].append(fact)
+    for partition, by_connection in sent.items():
+        outline = evidence.outlines.get(partition)
+        if outline is None:
+            continue
+        first_copy: dict[int, int] = {}
+        for batch in outline.batches:
+            first_copy.setdefault(batch.crc, batch.base)
+        for facts in by_connection.values():
+            for index, fact in enumerate(facts):
+                offset = first_copy.get(fact.crc)
+                if fact.done or offset is None:
+                    continue
+                later = (each for each in facts[index + 1 :] if each.done and each.crc != fact.crc)
+                before = next((each for each in later if 0 <= each.offset < offset), None)
+                if before is not None:
+                    text = (
+                        f"{place(*partition, offset)} was sent at {clock(fact.at)} by {fact.who}, before "
+                        f"{place(*partition, before.offset)}, and is behind it: "
+                        f"the first attempt met {fact.error or 'no answer'}"
+                    )
+                    yield Finding("out of order", text, *partition, offset)
+                    break
+
+
+def _fenced(evidence: Evidence) -> Iterator[Finding]:
+    """Find batches of a producer that a newer one of the same id had replaced."""
+    for partition, outline in evidence.outlines.items():
+        newest: dict[int, BatchOutline] = {}
+        for batch in outline.batches:
+            if batch.producer_id < 0:
+                continue
+            known = newest.setdefault(batch.producer_id, batch)
+            if batch.epoch < known.epoch:
+                text = (
+                    f"{place(*partition, batch.base)} has epoch {batch.epoch} of producer {batch.producer_id}, "
+                    f"which had epoch {known.epoch} at {place(*partition, known.base)} already"
+                )
+                way = [evidence.written(partition, batch.base)]
+                yield Finding("fenced writer", text, *partition, batch.base, way)
+            else:
+                newest[batch.producer_id] = batch
+    registered: dict[str, Registered] = {}
+    for fact in evidence.facts:
+        if isinstance(fact, Registered) and fact.transactional_id and fact.done:
+            registered[fact.transactional_id] = fact
+        elif isinstance(fact, Produced) and fact.done and fact.transactional_id in registered:
+            newer = registered[fact.transactional_id]
+            older = fact.producer_id != newer.producer_id or fact.epoch < newer.epoch
+            if older and fact.at > newer.at:
+                text = (
+                    f"{place(fact.topic, fact.partition, fact.offset)} was written at {clock(fact.at)} by {fact.who} "
+                    f"with epoch {fact.epoch} of {fact.transactional_id}, "
+                    f"which {newer.who} took over at {clock(newer.at)} with epoch {newer.epoch}"
+                )
+                yield Finding("fenced writer", text, fact.topic, fact.partition, fact.offset)
+
+
+# -- what was read
+
+
+def _dirty_reads(evidence: Evidence) -> Iterator[Finding]:
+    """Find records that consumers got of aborted transactions, and of transactions that were still open."""
+    told: set[tuple[str, str, TopicPartition]] = set()
+    for fact in evidence.of(Fetched):
+        partition = fact.topic, fact.partition
+        outline = evidence.outlines.get(partition)
+        first, end = evidence.range_of(fact)
+        if outline is None or end is None:
+            continue
+        for batch in outline.between(first, end):
+            anomaly = _dirty(fact, batch)
+            if anomaly is None or (anomaly, fact.client, partition) in told:
+                continue
+            told.add((anomaly, fact.client, partition))
+            what = "an aborted transaction" if anomaly == "aborted read" else "a transaction that was still open"
+            level = "read_committed" if fact.committed_only else "read_uncommitted"
+            text = (
+                f"{place(*partition, batch.base)} is of {what} and was fetched at {clock(fact.at)} by {fact.who} "
+                f"with {level}"
+            )
+            yield Finding(anomaly, text, *partition, batch.base, [evidence.written(partition, batch.base)])
+
+
+def _dirty(fact: Fetched, batch: BatchOutline) -> Anomaly | None:
+    if batch.outcome == ABORTED:
+        skipped = fact.committed_only and any(
+            producer_id == batch.producer_id and offset <= batch.base for producer_id, offset in fact.aborted
+        )
+        return None if skipped else "aborted read"
+    if batch.outcome == COMMITTED and 0 <= fact.last_stable_offset <= batch.base:
+        return "precommitted read"
+    return None

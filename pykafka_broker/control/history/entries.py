@@ -1,0 +1,242 @@
+"""The file of a history: the requests that matter with their answers, as bytes.
+
+Rule: an entry is in the file before its client is answered, and outlives a killed process: the file is mapped into
+memory, and the kernel keeps what was written. The file is bounded. A full history takes no further entry and says so:
+an anomaly is only certain where nothing is missing. Records are not kept, except for the headers of their batches:
+the records are in the logs.
+
+An entry is its length, and a body: fixed fields, the request, and the pieces of the answer with the zeros in place of
+the bytes that are not kept. An entry of length 0 ends the file.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+from collections.abc import Iterator
+from struct import Struct
+from typing import Any, NamedTuple
+
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.control.traffic.exchange import Exchange, Mark, decoded_request, encoded_request
+from pykafka_broker.log.filesystem import FileSlice
+from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.protocol.messages.produce_request import SINGLE_READERS, ProduceRequest
+from pykafka_broker.protocol.runtime import Pieces
+from pykafka_broker.records.header import HEADER_SIZE
+
+MOST_BYTES = 256 << 20
+_STEP_BYTES = 4 << 20  # the file grows by
+_LENGTH = Struct("<I")
+_FIELDS = Struct("<qqiII")  # wall time in ms, connection, pieces of the answer (-1: none), sizes of `ThinRequest`
+_PIECE = Struct("<II")  # bytes that are kept, zeros after them
+_ABOUT = -2  # in the place of the pieces: the request is JSON about the history or a connection
+_WHOLE_BYTES = 4 << 10  # pieces up to here are kept whole
+_SHORT_REQUEST = 1 << 10
+
+RECORDED = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.FETCH,
+        ApiKey.LIST_OFFSETS,
+        ApiKey.OFFSET_COMMIT,
+        ApiKey.JOIN_GROUP,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.END_TXN,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.CONSUMER_GROUP_HEARTBEAT,
+    }
+)
+
+
+class HistoryEntry(NamedTuple):
+    """A request and its answer, None where there was none. client: host and port."""
+
+    number: int
+    exchange: Exchange
+    client: str
+
+
+class HistoryFile:
+    """The entries of a broker's history, in the order of the answers.
+
+    path: the file, which is made if it is missing, and continued if it is there.
+    whole: whether the history begins with the broker's data, so nothing came before.
+    """
+
+    def __init__(self, path: str, most_bytes: int = MOST_BYTES, *, whole: bool = False) -> None:
+        self.path = path
+        self.full = False
+        self._most_bytes = most_bytes
+        self._known: dict[int, tuple[str, str]] = {}  # client and software of a connection
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._map = self._mapped(max(os.fstat(self._file).st_size, _STEP_BYTES))
+        self._end = 0
+        for place, length in self._places():
+            self._end = place + length
+        if not self._end:
+            self._about({"whole": whole})
+
+    def _mapped(self, size: int) -> mmap.mmap:
+        os.ftruncate(self._file, size)
+        return mmap.mmap(self._file, size)
+
+    def close(self) -> None:
+        """Close the file and leave it where it is."""
+        self._map.close()
+        os.close(self._file)
+
+    def clear(self, *, whole: bool) -> None:
+        """Forget all entries. whole: whether the broker has no data any more."""
+        self._map.close()
+        os.ftruncate(self._file, 0)
+        self._map = self._mapped(_STEP_BYTES)
+        self._end, self.full = 0, False
+        self._known.clear()
+        self._about({"whole": whole})
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of all entries."""
+        return self._end
+
+    # -- writing
+
+    def note(self, exchange: Exchange, request: ThinRequest, answer: Pieces | None) -> None:
+        """Write an entry."""
+        frame, size = request
+        connection = exchange.connection
+        if connection.id not in self._known:
+            self._introduce(connection)
+        if answer is None:
+            self._write(_FIELDS.pack(exchange.wall_ms, connection.id, -1, len(frame), size) + frame)
+            return
+        parts: list[Any] = [b"", frame]
+        for piece in answer:
+            if len(piece) <= _WHOLE_BYTES:
+                kept = piece.read() if hasattr(piece, "fileno") else piece
+                parts += (_PIECE.pack(len(kept), 0), kept)
+            else:
+                kept = _beginning(piece)
+                parts += (_PIECE.pack(len(kept), len(piece) - len(kept)), kept)
+        parts[0] = _FIELDS.pack(exchange.wall_ms, connection.id, len(answer), len(frame), size)
+        self._write(b"".join(parts))
+
+    def _introduce(self, connection: ConnectionContext) -> None:
+        client = f"{connection.client_host}:{connection.client_port}"
+        self._known[connection.id] = client, connection.software_name
+        self._about({"connection": connection.id, "client": client, "software": connection.software_name})
+
+    def _about(self, fact: dict[str, Any]) -> None:
+        text = json.dumps(fact).encode()
+        self._write(_FIELDS.pack(0, 0, _ABOUT, len(text), 0) + text)
+
+    def _write(self, body: bytes) -> None:
+        begin = self._end + _LENGTH.size
+        end = begin + len(body)
+        if end + _LENGTH.size > len(self._map) and not self._grow(end + _LENGTH.size):
+            return
+        self._map[begin:end] = body
+        self._map[self._end : begin] = _LENGTH.pack(len(body))  # last: an unfinished entry is none
+        self._end = end
+
+    def _grow(self, wanted: int) -> bool:
+        size = -(-wanted // _STEP_BYTES) * _STEP_BYTES
+        if self.full or size > self._most_bytes:
+            self.full = True
+            return False
+        self._map.close()
+        self._map = self._mapped(size)
+        return True
+
+    # -- reading
+
+    def _places(self) -> Iterator[tuple[int, int]]:
+        """Yield the beginning and the length of each entry, the length field included."""
+        place = 0
+        while place + _LENGTH.size <= len(self._map):
+            (length,) = _LENGTH.unpack_from(self._map, place)
+            if not length:
+                return
+            yield place, length + _LENGTH.size
+            place += length + _LENGTH.size
+
+    def entries(self) -> Iterator[HistoryEntry]:
+        """Yield all entries that are there at the call."""
+        clients: dict[int, str] = {}
+        end = self._end
+        for number, (place, length) in enumerate(self._places()):
+            if place >= end:
+                return
+            body = memoryview(bytes(self._map[place + _LENGTH.size : place + length]))
+            wall_ms, connection, pieces, size, request_bytes = _FIELDS.unpack_from(body)
+            frame = bytes(body[_FIELDS.size : _FIELDS.size + size])
+            if pieces == _ABOUT:
+                about = json.loads(frame)
+                if "connection" in about:
+                    clients[about["connection"]] = about["client"]
+                continue
+            host, _, port = clients.get(connection, ":0").rpartition(":")
+            context = ConnectionContext(connection, "", ("", 0), (host, int(port)))
+            answer = None if pieces < 0 else tuple(_kept(body, _FIELDS.size + size, pieces))
+            exchange = Exchange((wall_ms, context, frame, answer, 0), mark=Mark(request_bytes, None))
+            yield HistoryEntry(number, exchange, f"{host}:{port}")
+
+    @property
+    def whole(self) -> bool:
+        """Return whether the history begins with the broker's data."""
+        place, length = next(self._places())
+        return bool(json.loads(self._map[place + _LENGTH.size + _FIELDS.size : place + length])["whole"])
+
+
+def _kept(body: memoryview, place: int, pieces: int) -> Iterator[bytes | int]:
+    """Yield the pieces of an answer; a number stands for as many zeros."""
+    for _ in range(pieces):
+        size, zeros = _PIECE.unpack_from(body, place)
+        place += _PIECE.size
+        yield bytes(body[place : place + size])
+        if zeros:
+            yield zeros
+        place += size
+
+
+def _beginning(piece: Any) -> bytes:
+    """Return the header of the first batch in a long piece."""
+    if hasattr(piece, "fileno"):
+        return FileSlice(piece.file, piece.position, HEADER_SIZE).read()
+    return bytes(memoryview(piece)[:HEADER_SIZE])
+
+
+class ThinRequest(NamedTuple):
+    """A request without records, except for the headers of their batches.
+
+    size: with as many bytes, the rest of them zeros, the request decodes.
+    """
+
+    frame: bytes
+    size: int
+
+
+def thin_request(frame: memoryview) -> ThinRequest:
+    """Return the part of a request that a history keeps."""
+    size = len(frame)
+    if size <= _SHORT_REQUEST or frame[1] != ApiKey.PRODUCE:
+        return ThinRequest(bytes(frame), size)
+    version, name_length = frame[3], int.from_bytes(frame[8:10], "big", signed=True)
+    read = SINGLE_READERS.get(version)
+    body = 10 + max(name_length, 0) + (version >= ProduceRequest.FLEXIBLE_FROM)
+    alone = None if read is None else read(frame, body)
+    if alone is not None and alone[-1] is not None:
+        return ThinRequest(bytes(frame[: size - len(alone[-1]) + HEADER_SIZE]), size)
+    spec = SPECS[ApiKey.PRODUCE]
+    request = decoded_request(frame, spec)
+    if request is None:
+        return ThinRequest(bytes(frame[:_SHORT_REQUEST]), size)
+    for topic in request.topic_data:
+        for partition in topic.partition_data:
+            if partition.records is not None:
+                partition.records = partition.records[:HEADER_SIZE]
+    thin = bytes(encoded_request(bytes(frame), spec, version, request))
+    return ThinRequest(thin, len(thin))

@@ -1,0 +1,324 @@
+"""Facts between clients and brokers, read from the entries of a history.
+
+Rule: a fact is what a client asked and what it was told, of one partition, group or transaction. A fact is a row of
+JSON in an answer, so that the facts of several brokers can be put together. `answered` is False where the client got
+no answer, and `error` is the name of Kafka's error, empty for none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from pykafka_broker.control.history.entries import HistoryEntry
+from pykafka_broker.control.traffic.exchange import Exchange, error_name
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header
+
+NO_OFFSET = -1
+NO_PRODUCER = -1
+_MAGIC_AT, _MAGIC = 16, 2
+TopicName = Callable[[bytes], str | None]
+
+
+@dataclass(kw_only=True)
+class Fact:
+    """When (ms since 1970, by the broker's clock), in which order, and which client: client id, and host with port.
+
+    The order counts the entries of one broker.
+    """
+
+    kind: ClassVar[str]
+    at: int
+    order: int
+    client: str
+    address: str
+    answered: bool = True
+    error: str = ""
+
+    @property
+    def done(self) -> bool:
+        """Return whether the client was told that it is done."""
+        return self.answered and not self.error
+
+    @property
+    def who(self) -> str:
+        return f"{self.client or 'a client without a name'} ({self.address})"
+
+
+@dataclass(kw_only=True)
+class Produced(Fact):
+    """A batch was sent. `offset` and `count` are -1 and 0 where they are not known."""
+
+    kind = "produced"
+    topic: str
+    partition: int
+    offset: int = NO_OFFSET
+    count: int = 0
+    crc: int = 0
+    attributes: int = 0
+    producer_id: int = NO_PRODUCER
+    epoch: int = -1
+    sequence: int = -1
+    transactional_id: str | None = None
+    acks: int = -1
+
+
+@dataclass(kw_only=True)
+class Fetched(Fact):
+    """Records were sent to a consumer: `size` bytes of whole batches from the batch at `base` on.
+
+    position: the offset that was asked for; -1 where the session knows it. aborted: producer ids with the offset from
+    which on records are aborted, as the consumer was told.
+    """
+
+    kind = "fetched"
+    topic: str
+    partition: int
+    position: int
+    base: int
+    size: int
+    committed_only: bool
+    high_watermark: int
+    last_stable_offset: int
+    aborted: list[list[int]] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class OffsetCommitted(Fact):
+    """A group's offset was committed; with a producer id in a transaction. `member` is empty without membership."""
+
+    kind = "committed"
+    group: str
+    member: str
+    generation: int
+    topic: str
+    partition: int
+    offset: int
+    producer_id: int = NO_PRODUCER
+    epoch: int = -1
+
+
+@dataclass(kw_only=True)
+class Joined(Fact):
+    """A client is a member of a group."""
+
+    kind = "joined"
+    group: str
+    member: str
+
+
+@dataclass(kw_only=True)
+class Located(Fact):
+    """A client was told an offset of a partition by time, or its first or last one."""
+
+    kind = "located"
+    topic: str
+    partition: int
+    offset: int
+
+
+@dataclass(kw_only=True)
+class Registered(Fact):
+    """A producer got its id and epoch."""
+
+    kind = "registered"
+    transactional_id: str | None
+    producer_id: int
+    epoch: int
+
+
+@dataclass(kw_only=True)
+class Ended(Fact):
+    """A transaction was asked to end."""
+
+    kind = "ended"
+    transactional_id: str
+    producer_id: int
+    epoch: int
+    commit: bool
+
+
+@dataclass(kw_only=True)
+class Deleted(Fact):
+    """A topic was deleted."""
+
+    kind = "deleted"
+    topic: str
+
+
+KINDS: dict[str, type[Fact]] = {
+    each.kind: each for each in (Produced, Fetched, OffsetCommitted, Joined, Located, Registered, Ended, Deleted)
+}
+
+
+def fact_of(row: dict[str, Any]) -> Fact:
+    """Return a fact from the row that `row_of` made."""
+    values = dict(row)
+    return KINDS[values.pop("kind")](**values)
+
+
+def row_of(fact: Fact) -> dict[str, Any]:
+    """Return a fact as a value for JSON."""
+    return {"kind": fact.kind, **vars(fact)}
+
+
+def facts_of(entry: HistoryEntry, topic_name: TopicName) -> Iterator[Fact]:
+    """Yield the facts of an entry; none where it does not decode. topic_name: the name of a topic's id."""
+    exchange = entry.exchange
+    request = exchange.request
+    if request is None:
+        return
+    common = {
+        "at": exchange.wall_ms,
+        "order": entry.number,
+        "client": exchange.client_id or "",
+        "address": entry.client,
+        "answered": exchange.answer is not None,
+    }
+    yield from _READERS[ApiKey(exchange.api_key)](exchange, request, exchange.response, common, topic_name)
+
+
+_Common = dict[str, Any]
+
+
+def _error(code: int) -> str:
+    return error_name(code) if code else ""
+
+
+def _name(topic: Any, topic_name: TopicName) -> str:
+    name = getattr(topic, "name", "") or getattr(topic, "topic", "")
+    return name or topic_name(getattr(topic, "topic_id", b"")) or ""
+
+
+def _told(topics: Iterable[Any], partitions: str, index: str, topic_name: TopicName) -> dict[tuple[str, int], Any]:
+    """Return the parts of an answer by topic and partition."""
+    return {
+        (_name(topic, topic_name), getattr(each, index)): each
+        for topic in topics
+        for each in getattr(topic, partitions)
+    }
+
+
+def _header(records: Any) -> BatchHeader | None:
+    if records is None or len(records) < HEADER_SIZE or records[_MAGIC_AT] != _MAGIC:
+        return None
+    return read_header(records)
+
+
+def _produced(
+    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
+) -> Iterator[Fact]:
+    told = {} if response is None else _told(response.responses, "partition_responses", "index", topic_name)
+    for topic in request.topic_data:
+        name = _name(topic, topic_name)
+        for each in topic.partition_data:
+            answer = told.get((name, each.index))
+            fact = Produced(topic=name, partition=each.index, acks=request.acks, **common)
+            fact.transactional_id = request.transactional_id
+            if answer is not None:
+                fact.error, fact.offset = _error(answer.error_code), answer.base_offset
+            header = _header(each.records)
+            if header is not None:
+                fact.count, fact.crc, fact.attributes = header.count, header.crc, header.attributes
+                fact.producer_id, fact.epoch = header.producer_id, header.producer_epoch
+                fact.sequence = header.base_sequence
+            yield fact
+
+
+def _fetched(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
+    if response is None or request.replica_id >= 0 or request.replica_state.replica_id >= 0:
+        return  # followers are no consumers
+    asked = _told(request.topics, "partitions", "partition", topic_name)
+    for topic in response.responses:
+        name = _name(topic, topic_name)
+        for each in topic.partitions:
+            if not each.records:
+                continue
+            place = asked.get((name, each.partition_index))
+            yield Fetched(
+                topic=name,
+                partition=each.partition_index,
+                position=NO_OFFSET if place is None else place.fetch_offset,
+                base=int.from_bytes(bytes(each.records[:8]), "big", signed=True),
+                size=len(each.records),
+                committed_only=request.isolation_level == 1,
+                high_watermark=each.high_watermark,
+                last_stable_offset=each.last_stable_offset,
+                aborted=[[one.producer_id, one.first_offset] for one in each.aborted_transactions or ()],
+                **common,
+            )
+
+
+def _committed(
+    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
+) -> Iterator[Fact]:
+    told = {} if response is None else _told(response.topics, "partitions", "partition_index", topic_name)
+    for topic in request.topics:
+        name = _name(topic, topic_name)
+        for each in topic.partitions:
+            answer = told.get((name, each.partition_index))
+            yield OffsetCommitted(
+                group=request.group_id,
+                member=request.member_id,
+                generation=request.generation_id_or_member_epoch,
+                topic=name,
+                partition=each.partition_index,
+                offset=each.committed_offset,
+                producer_id=getattr(request, "producer_id", NO_PRODUCER),
+                epoch=getattr(request, "producer_epoch", -1),
+                **common | {"error": "" if answer is None else _error(answer.error_code)},
+            )
+
+
+def _joined(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
+    if response is not None and not response.error_code:
+        yield Joined(group=request.group_id, member=response.member_id or request.member_id, **common)
+
+
+def _located(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
+    for topic in () if response is None else response.topics:
+        for each in topic.partitions:
+            offset = each.offset if each.offset >= 0 else next(iter(each.old_style_offsets), NO_OFFSET)
+            if not each.error_code and offset >= 0:
+                yield Located(topic=topic.name, partition=each.partition_index, offset=offset, **common)
+
+
+def _registered(
+    exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
+) -> Iterator[Fact]:
+    if response is not None and not response.error_code:
+        producer = {"producer_id": response.producer_id, "epoch": response.producer_epoch}
+        yield Registered(transactional_id=request.transactional_id, **producer, **common)
+
+
+def _ended(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
+    error = "" if response is None else _error(response.error_code)
+    yield Ended(
+        transactional_id=request.transactional_id,
+        producer_id=request.producer_id,
+        epoch=request.producer_epoch,
+        commit=request.committed,
+        **common | {"error": error},
+    )
+
+
+def _deleted(exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
+    for each in () if response is None else response.responses:
+        if not each.error_code and each.name:
+            yield Deleted(topic=each.name, **common)
+
+
+_READERS: dict[ApiKey, Callable[[Exchange, Any, Any, _Common, TopicName], Iterator[Fact]]] = {
+    ApiKey.PRODUCE: _produced,
+    ApiKey.FETCH: _fetched,
+    ApiKey.LIST_OFFSETS: _located,
+    ApiKey.OFFSET_COMMIT: _committed,
+    ApiKey.TXN_OFFSET_COMMIT: _committed,
+    ApiKey.JOIN_GROUP: _joined,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: _joined,
+    ApiKey.INIT_PRODUCER_ID: _registered,
+    ApiKey.END_TXN: _ended,
+    ApiKey.DELETE_TOPICS: _deleted,
+}

@@ -1,0 +1,186 @@
+"""The findings of a check, in plain lines, and the evidence for them."""
+
+from __future__ import annotations
+
+import heapq
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+from pykafka_broker.control.history.facts import (
+    Deleted,
+    Ended,
+    Fact,
+    Fetched,
+    Joined,
+    OffsetCommitted,
+    Produced,
+    fact_of,
+)
+from pykafka_broker.control.history.outlines import BatchOutline, Outline, outline_of_row
+
+F = TypeVar("F", bound=Fact)
+TopicPartition = tuple[str, int]
+
+Anomaly = Literal[
+    "lost write",
+    "duplicate",
+    "out of order",
+    "fenced writer",
+    "aborted read",
+    "precommitted read",
+    "poll skip",
+    "nonmonotonic poll",
+    "commit ahead of fetch",
+    "nonmonotonic commit",
+    "unseen",
+    "lost",
+    "doubled",
+    "invented",
+]
+
+
+@dataclass
+class Finding:
+    """An anomaly: which, what happened in one line, at which record, and the way of the record through the broker."""
+
+    anomaly: Anomaly
+    text: str
+    topic: str
+    partition: int
+    offset: int
+    way: list[str] = field(default_factory=list)
+
+    @property
+    def lines(self) -> list[str]:
+        """Return the finding for people, the way indented."""
+        return [f"{self.anomaly}: {self.text}", *(f"  {each}" for each in self.way)]
+
+
+def clock(at: int) -> str:
+    """Return a time of day in UTC, of ms since 1970."""
+    return f"{datetime.fromtimestamp(at / 1000, UTC):%H:%M:%S}.{at % 1000:03}"
+
+
+def place(topic: str, partition: int, offset: int | None = None) -> str:
+    """Return a partition, or a record of it: orders-0@17."""
+    return f"{topic}-{partition}" if offset is None else f"{topic}-{partition}@{offset}"
+
+
+class HistoryFull(ValueError):
+    """A history has no room for what came later, so nothing in it is certain."""
+
+
+class Evidence:
+    """The facts of one or several brokers in order, and the outlines of the logs.
+
+    whole: whether the history begins with the data. Facts about a topic that was deleted since are left out.
+    """
+
+    def __init__(self, facts: Iterable[Fact], outlines: Iterable[Outline], *, whole: bool) -> None:
+        self.outlines = {(each.topic, each.partition): each for each in outlines}
+        self.whole = whole
+        self.facts: list[Fact] = []
+        for fact in facts:
+            if isinstance(fact, Deleted):
+                self.facts = [each for each in self.facts if getattr(each, "topic", None) != fact.topic]
+            self.facts.append(fact)
+
+    def of(self, kind: type[F]) -> Iterator[F]:
+        """Yield the facts of a kind."""
+        return (each for each in self.facts if isinstance(each, kind))
+
+    @cached_property
+    def _batches_sent(self) -> Mapping[TopicPartition, Mapping[int, list[Produced]]]:
+        """The batches that producers sent, by partition and CRC."""
+        found: dict[TopicPartition, dict[int, list[Produced]]] = defaultdict(lambda: defaultdict(list))
+        for fact in self.of(Produced):
+            if fact.count:
+                found[fact.topic, fact.partition][fact.crc].append(fact)
+        return found
+
+    def attempts(self, partition: TopicPartition, batch: BatchOutline) -> list[Produced]:
+        """Return the requests that sent a batch, in order."""
+        sent = self._batches_sent.get(partition, {})
+        if batch.is_as_sent and batch.crc in sent:
+            return sent[batch.crc]
+        return [each for all_of in sent.values() for each in all_of if each.done and each.offset == batch.base]
+
+    def written(self, partition: TopicPartition, offset: int) -> str:
+        """Return when and by whom a record was produced."""
+        outline = self.outlines.get(partition)
+        batch = None if outline is None else outline.at(offset)
+        sent = [] if batch is None else self.attempts(partition, batch)
+        if not sent:
+            return f"{place(*partition, offset)} was produced before the history, or in a way that it does not have"
+        times = "" if len(sent) == 1 else f" in {len(sent)} attempts"
+        return f"{place(*partition, offset)} was produced at {clock(sent[0].at)} by {sent[0].who}{times}"
+
+    @cached_property
+    def _commits(self) -> Mapping[int, list[OffsetCommitted]]:
+        """The commits that count, by identity of the fact with which they do: themselves, or a transaction's end."""
+        found: dict[int, list[OffsetCommitted]] = {}
+        pending: dict[int, list[OffsetCommitted]] = defaultdict(list)
+        for fact in self.facts:
+            if isinstance(fact, OffsetCommitted) and fact.done:
+                if fact.producer_id < 0:
+                    found[id(fact)] = [fact]
+                else:
+                    pending[fact.producer_id].append(fact)
+            elif isinstance(fact, Ended) and fact.done:
+                ended = pending.pop(fact.producer_id, [])
+                if fact.commit:
+                    found[id(fact)] = ended
+        return found
+
+    def commits_at(self, fact: Fact) -> Sequence[OffsetCommitted]:
+        """Return the commits of offsets that count from a fact on."""
+        return self._commits.get(id(fact), ())
+
+    @cached_property
+    def groups_of_clients(self) -> Mapping[str, frozenset[str]]:
+        """The groups by client id."""
+        found: dict[str, set[str]] = defaultdict(set)
+        for fact in self.facts:
+            if isinstance(fact, Joined | OffsetCommitted):
+                found[fact.client].add(fact.group)
+        return {client: frozenset(groups) for client, groups in found.items()}
+
+    def range_of(self, fact: Fetched) -> tuple[int, int | None]:
+        """Return the first offset that a consumer got with an answer, and the end; None where it is not known."""
+        first = max(fact.position, fact.base)
+        outline = self.outlines.get((fact.topic, fact.partition))
+        return first, None if outline is None else outline.end_of(fact.base, fact.size)
+
+
+def evidence_of(nodes: Iterable[Sequence[Mapping[str, Any]]]) -> Evidence:
+    """Return the evidence in the histories of several nodes, each as the rows of `history`.
+
+    Raises HistoryFull.
+    """
+    facts: list[list[tuple[int, int, Fact]]] = []
+    outlines: list[Outline] = []
+    whole = True
+    for rows in nodes:
+        of_node: list[tuple[int, int, Fact]] = []
+        latest = 0
+        for row in map(dict, rows):
+            if row["kind"] == "history":
+                whole = whole and row["whole"]
+                if row["full"]:
+                    raise HistoryFull(
+                        f"the history is full with {row['size_bytes']} bytes, and what came later is missing: "
+                        "start it with more bytes, or clear it between the tests"
+                    )
+            elif row["kind"] == "log":
+                outlines.append(outline_of_row(row))
+            else:
+                fact = fact_of(row)
+                latest = max(latest, fact.at)  # a test may set the clock back
+                of_node.append((latest, len(of_node), fact))
+        facts.append(of_node)
+    merged = heapq.merge(*facts, key=lambda each: each[:2])
+    return Evidence((fact for _, _, fact in merged), outlines, whole=whole)

@@ -1,0 +1,187 @@
+"""The fetches and commits of groups, in order, and where the two do not go together.
+
+Rule: a fetch names no group. It counts for every group that its client id has joined or committed for, so a group may
+seem to have fetched more than it has, and never less. Offsets that operators set are no mistake: a commit without
+membership by a client that fetches nothing of the partition.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+
+from pykafka_broker.control.history.facts import Fetched, Located, OffsetCommitted
+from pykafka_broker.control.history.findings import (
+    Anomaly,
+    Evidence,
+    Finding,
+    TopicPartition,
+    clock,
+    place,
+)
+from pykafka_broker.control.history.outlines import ABORTED, MARKERS, Outline
+
+
+class Ranges:
+    """Offsets as ranges that neither touch nor overlap, in order."""
+
+    def __init__(self) -> None:
+        self._ranges: list[tuple[int, int]] = []
+
+    def add(self, first: int, end: int) -> None:
+        """Add the offsets in [first, end)."""
+        if end <= first:
+            return
+        kept = []
+        for low, high in self._ranges:
+            if high < first or low > end:
+                kept.append((low, high))
+            else:
+                first, end = min(first, low), max(end, high)
+        self._ranges = sorted([*kept, (first, end)])
+
+    @property
+    def first(self) -> int | None:
+        return self._ranges[0][0] if self._ranges else None
+
+    @property
+    def end(self) -> int:
+        """Return the offset after the last one, 0 without any."""
+        return self._ranges[-1][1] if self._ranges else 0
+
+    def missing(self, first: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield what of [first, end) is not there."""
+        for low, high in self._ranges:
+            if low >= end:
+                break
+            if low > first:
+                yield first, low
+            first = max(first, high)
+        if first < end:
+            yield first, end
+
+
+class GroupProgress:
+    """How far a group is in a partition."""
+
+    def __init__(self) -> None:
+        self.fetched = Ranges()
+        self.reached: dict[str, int] = {}  # the end of what each connection has fetched
+        self.committed: OffsetCommitted | None = None
+        self.went_back: dict[str, int] = {}  # the lowest position since the last commit, by client
+        self.told: set[str] = set()
+
+
+def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Finding]:
+    """Return the anomalies of groups. seen_by: a group that must have fetched all records."""
+    found: list[Finding] = []
+    progress: dict[str, dict[TopicPartition, GroupProgress]] = defaultdict(lambda: defaultdict(GroupProgress))
+    fetching: set[tuple[str, TopicPartition]] = set()
+    located: set[tuple[str, TopicPartition, int]] = set()
+    for fact in evidence.facts:
+        if isinstance(fact, Fetched):
+            fetching.add((fact.client, (fact.topic, fact.partition)))
+    for fact in evidence.facts:
+        if isinstance(fact, Located):
+            located.add((fact.client, (fact.topic, fact.partition), fact.offset))
+        elif isinstance(fact, Fetched):
+            groups = evidence.groups_of_clients.get(fact.client, frozenset())
+            for group in groups:
+                state = progress[group][fact.topic, fact.partition]
+                if len(groups) == 1:
+                    found += _went_back(group, fact, state)
+                _fetch(evidence, fact, state)
+        for commit in evidence.commits_at(fact):
+            partition = commit.topic, commit.partition
+            state = progress[commit.group][partition]
+            if commit.member or (commit.client, partition) in fetching:
+                known = (commit.client, partition, commit.offset) in located
+                found += _commit(evidence, commit, state, known=known)
+            state.committed = commit
+            state.went_back.clear()
+    if seen_by is not None:
+        for partition, outline in evidence.outlines.items():
+            found += _unseen(seen_by, partition, outline, progress[seen_by][partition].fetched)
+    return found
+
+
+def _fetch(evidence: Evidence, fact: Fetched, state: GroupProgress) -> None:
+    first, end = evidence.range_of(fact)
+    if end is None:
+        end = max(fact.high_watermark, first + 1)  # it may have been as much as that
+    state.fetched.add(first, end)
+    state.reached[fact.address] = max(end, state.reached.get(fact.address, 0))
+    state.went_back[fact.client] = min(first, state.went_back.get(fact.client, first))
+
+
+def _went_back(group: str, fact: Fetched, state: GroupProgress) -> Iterator[Finding]:
+    """Find a client that fetches again what it had fetched and its group has committed."""
+    committed, first = state.committed, max(fact.position, fact.base)
+    if committed is None or first >= committed.offset or "nonmonotonic poll" in state.told:
+        return
+    if state.reached.get(fact.address, 0) < committed.offset:
+        return  # a client that was replaced, or one that has not read so far
+    state.told.add("nonmonotonic poll")
+    text = (
+        f"{place(fact.topic, fact.partition, first)} was fetched once more at {clock(fact.at)} by {fact.who}, "
+        f"and group {group} had committed {committed.offset} at {clock(committed.at)}"
+    )
+    yield Finding("nonmonotonic poll", text, fact.topic, fact.partition, first)
+
+
+def _commit(evidence: Evidence, fact: OffsetCommitted, state: GroupProgress, *, known: bool) -> Iterator[Finding]:
+    partition, before = (fact.topic, fact.partition), state.committed
+    outline = evidence.outlines.get(partition)
+    if outline is None:
+        return
+    if before is not None and fact.offset < before.offset:
+        yield from _commit_back(fact, before, state)
+        return
+    if before is None and state.fetched.first is None and not evidence.whole:
+        return  # what was fetched before the history began is not known
+    first = state.fetched.first if before is None else before.offset
+    begin = outline.start if first is None else max(first, outline.start)
+    for low, high in state.fetched.missing(begin, fact.offset):
+        ahead = low >= state.fetched.end
+        if ahead and known and before is None:
+            continue  # a group that begins there
+        skipped = _readable(outline, low, high)
+        if not skipped:
+            continue
+        anomaly: Anomaly = "commit ahead of fetch" if ahead else "poll skip"
+        reached = f"had fetched up to {state.fetched.end}" if state.fetched.end else "had fetched nothing"
+        text = (
+            f"group {fact.group} committed {fact.offset} of {place(*partition)} at {clock(fact.at)} by {fact.who}, "
+            + (f"and its members {reached}" if ahead else f"and its members never fetched {_span(low, high)}")
+        )
+        if anomaly not in state.told:
+            state.told.add(anomaly)
+            yield Finding(anomaly, text, *partition, skipped[0], [evidence.written(partition, skipped[0])])
+
+
+def _commit_back(fact: OffsetCommitted, before: OffsetCommitted, state: GroupProgress) -> Iterator[Finding]:
+    if state.went_back.get(fact.client, fact.offset + 1) <= fact.offset or "nonmonotonic commit" in state.told:
+        return  # it sought, and reads again from there
+    state.told.add("nonmonotonic commit")
+    text = (
+        f"group {fact.group} committed {fact.offset} of {place(fact.topic, fact.partition)} at {clock(fact.at)} by "
+        f"{fact.who}, and {before.offset} was committed at {clock(before.at)} by {before.who}"
+    )
+    yield Finding("nonmonotonic commit", text, fact.topic, fact.partition, fact.offset)
+
+
+def _readable(outline: Outline, first: int, end: int) -> list[int]:
+    """Return the beginnings of what a consumer would have got in [first, end)."""
+    batches = (each for each in outline.between(first, end) if each.outcome not in MARKERS | {ABORTED} and each.records)
+    return [] if outline.compacted else [max(first, each.base) for each in batches]
+
+
+def _span(first: int, end: int) -> str:
+    return str(first) if end == first + 1 else f"{first} to {end - 1}"
+
+
+def _unseen(group: str, partition: TopicPartition, outline: Outline, fetched: Ranges) -> Iterable[Finding]:
+    for low, high in fetched.missing(outline.start, outline.end):
+        for offset in _readable(outline, low, high)[:1]:
+            text = f"{place(*partition, offset)} and the rest up to {high - 1} were never fetched by group {group}"
+            yield Finding("unseen", text, *partition, offset)

@@ -1,0 +1,150 @@
+"""The router that writes the history of a broker, and its beginning and end.
+
+Rule: while no history is wanted, the router in its place knows nothing of histories. The recording router notes what
+clients were told: an answer that a fault took away or changed is noted as the client got it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import tempfile
+from functools import partial
+from time import perf_counter_ns
+from typing import Any
+
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.broker.requests.router import PendingReply
+from pykafka_broker.control.control import Control
+from pykafka_broker.control.history.entries import MOST_BYTES, RECORDED, HistoryFile, ThinRequest, thin_request
+from pykafka_broker.control.observed_router import Answer, ObservedReply, ObservedRouter
+from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Exchange, Mark
+from pykafka_broker.errors import FrameError
+from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.runtime import Pieces
+
+_EMPTY_BYTES = 100  # an answer to a fetch up to here has no records
+
+
+class _Recorded(Exchange):
+    """An exchange with the request as the history keeps it."""
+
+    thin: ThinRequest
+
+
+class RecordingRouter(ObservedRouter):
+    """An observed router that writes a history."""
+
+    history: HistoryFile
+
+    def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Answer:
+        """Serve a request as `Router.dispatch` does."""
+        if frame[1] not in RECORDED or self._faults.watching:
+            return super().dispatch(connection, frame)
+        size = len(frame)
+        thin = thin_request(frame)  # before a log writes into the frame
+        if size >= KEPT_REQUEST_BYTES:
+            kept, mark = bytes(frame[:KEPT_REQUEST_BYTES]), Mark(size, None)
+        else:
+            kept, mark = thin.frame if thin.size == len(thin.frame) == size else bytes(frame), None
+        exchange = _Recorded((self._clock.wall, connection, kept, None, perf_counter_ns()), mark=mark)
+        exchange.thin = thin
+        try:
+            answer = self._serve(connection, frame)
+        except FrameError:
+            self._noted(exchange, None)
+            raise
+        if isinstance(answer, PendingReply):
+            return ObservedReply(self, answer, exchange)
+        self._noted(exchange, answer)
+        return answer
+
+    def _noted(self, exchange: Exchange, answer: Pieces | None) -> None:
+        super()._noted(exchange, answer)
+        if exchange.api_key in RECORDED:
+            thin = exchange.thin if isinstance(exchange, _Recorded) else thin_request(memoryview(exchange.frame))
+            note_in(self.history, exchange, thin, answer)
+
+
+def note_in(history: HistoryFile, exchange: Exchange, request: ThinRequest, answer: Pieces | None) -> None:
+    """Write an exchange into a history. A fetch without records tells nothing."""
+    if exchange.api_key == ApiKey.FETCH and (answer is None or sum(map(len, answer)) <= _EMPTY_BYTES):
+        return
+    history.note(exchange, request, answer)
+
+
+class Histories:
+    """The history of a broker, and whether there is one.
+
+    path: where the history shall be; None for a temporary file. A file that is there is continued.
+    """
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+        self._file: HistoryFile | None = None
+        control.state.always.append(self.clear)
+
+    @property
+    def file(self) -> HistoryFile:
+        """Return the history. Raises `Problem` 409 if none is written."""
+        if self._file is None:
+            raise Problem(409, "no history is written: start the broker with history, or call start_history")
+        return self._file
+
+    @property
+    def running(self) -> bool:
+        """Return whether a history is written."""
+        return self._file is not None
+
+    def start(self, path: str | None = None, most_bytes: int = MOST_BYTES, *, whole: bool = False) -> None:
+        """Write a history from now on. Does nothing if one is written already.
+
+        Args:
+            path: the file; None for a temporary one. A history that is in the file is continued.
+            most_bytes: the size at which the history is full.
+            whole: whether the broker has no data yet, so that the history has everything.
+        """
+        if self._file is not None:
+            return
+        own = path is None
+        if path is None:
+            handle, path = tempfile.mkstemp(prefix="pykafka-broker-history-")
+            os.close(handle)
+        self._file = HistoryFile(path, most_bytes, whole=whole)
+        if own:
+            atexit.register(_remove, path)
+        self._control.observing.observe_by(partial(_recording, self._file))
+        self._control.inside.on_answer = self._note_inside
+
+    def stop(self) -> None:
+        """Write no further entries, and forget the history."""
+        if self._file is None:
+            return
+        self._control.observing.observe_by(ObservedRouter)
+        self._control.inside.on_answer = None
+        self._file.close()
+        _remove(self._file.path)
+        self._file = None
+
+    def clear(self) -> None:
+        """Forget all entries, since the broker has no data any more."""
+        if self._file is not None:
+            self._file.clear(whole=True)
+
+    def _note_inside(self, context: ConnectionContext, frame: memoryview, answer: Pieces) -> None:
+        if self._file is not None and frame[1] in RECORDED - {ApiKey.FETCH}:
+            exchange = Exchange((self._control.services.clock.wall, context, bytes(frame), None, 0))
+            note_in(self._file, exchange, thin_request(frame), answer)
+
+
+def _recording(history: HistoryFile, *parts: Any) -> RecordingRouter:
+    router = RecordingRouter(*parts)
+    router.history = history
+    return router
+
+
+def _remove(path: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(path)

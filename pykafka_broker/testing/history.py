@@ -1,0 +1,162 @@
+"""The history of clients' requests, and checks of it: `broker.history`, `broker.check()`.
+
+Rule: the checks are the control API's own, over the histories of one broker or of several. They run in the test's
+process, so that `key` may be a function.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Hashable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
+from pykafka_broker.testing.data import Data
+from pykafka_broker.testing.record import Record
+
+if TYPE_CHECKING:
+    from pykafka_broker.control.history.application import Guarantee
+    from pykafka_broker.control.history.findings import Anomaly, Finding
+
+__tracebackhide__ = told_to_the_test
+_LONG_S = 600.0
+
+
+class AnomaliesFound(AssertionError):
+    """A check has found something; `findings` are the anomalies."""
+
+    def __init__(self, findings: list[Finding]) -> None:
+        lines = [line for each in findings for line in each.lines]
+        super().__init__(f"{len(findings)} anomalies\n" + "\n".join(lines))
+        self.findings = findings
+
+
+class History:
+    """The history that a broker writes of its clients' requests: `broker.history.start()`."""
+
+    def __init__(self, control: ControlClient) -> None:
+        self._control = control
+
+    def start(self, most_bytes: int | None = None) -> None:
+        """Write down from now on what clients produce, fetch and commit; does nothing if that is done already.
+
+        Args:
+            most_bytes: the size at which the history is full, by default 256 MiB. A full history is not checked.
+        """
+        self._control.call("POST", "/history", {"most_bytes": most_bytes})
+
+    def stop(self) -> None:
+        """Write nothing down any more, and forget the history."""
+        self._control.call("DELETE", "/history")
+
+    def clear(self) -> None:
+        """Forget what was written down so far, and go on."""
+        self._control.call("POST", "/history/clear")
+
+
+class Checks(Data):
+    """Checks of what happened at a broker."""
+
+    @property
+    def history(self) -> History:
+        """The history of clients' requests."""
+        return History(self.control)
+
+    def _histories(self) -> list[list[dict[str, Any]]]:
+        """Return the history of each broker."""
+        return [rows_of(self._answer(str, "GET", "/history", timeout_s=_LONG_S))]
+
+    def check(
+        self,
+        *,
+        input: str | None = None,
+        output: str | None = None,
+        key: str | Callable[[Record], Hashable] = "key",
+        guarantee: Guarantee = "exactly_once",
+        seen_by: str | None = None,
+        allow: Collection[Anomaly] = (),
+        raises: bool = True,
+    ) -> list[Finding]:
+        """Check the history for anomalies, or an application for what it lost, doubled or invented.
+
+        Args:
+            input, output: the topics of an application. With both, its records are checked and nothing else.
+            key: which records belong together: "key", "value", "header:NAME", a JSON pointer into the value ("/id"), or
+                a function from a record to its id. An input record with the id None wants no output.
+            guarantee: "exactly_once"; "at_least_once", which allows doubled records; "at_most_once", which allows lost
+                ones.
+            seen_by: a group that must have fetched all records.
+            allow: names of anomalies that are as they should be: `allow=["aborted read"]`.
+            raises: False returns the findings instead.
+
+        Returns:
+            What was found, with `anomaly`, `text`, `topic`, `partition`, `offset`, `way` and `lines`.
+
+        Raises:
+            AnomaliesFound: there is an anomaly.
+            ControlError: no history is written.
+            ValueError: the history is full, or an argument is wrong.
+        """
+        if (input is None) != (output is None):
+            raise TypeError("input and output are given together")
+        histories = self._histories()
+        if input is None or output is None:
+            return _judged(histories, allow, raises, seen_by=seen_by)
+        inputs, outputs = self.records(input), self.records(output)
+        return _judged(histories, allow, raises, inputs=inputs, outputs=outputs, key=key, guarantee=guarantee)
+
+
+def rows_of(lines: str) -> list[dict[str, Any]]:
+    """Return the rows of a history."""
+    return [json.loads(line) for line in lines.splitlines()]
+
+
+def rows_of_file(path: Path, topic_names: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the rows of the history that a broker has left, which is not running now.
+
+    Args:
+        topic_names: the names of topics by id.
+    """
+    from pykafka_broker.control.history.entries import HistoryFile
+    from pykafka_broker.control.history.facts import facts_of, row_of
+    from pykafka_broker.protocol.runtime import uuid_text
+
+    file = HistoryFile(str(path))
+    try:
+        rows: list[dict[str, Any]] = [
+            {"kind": "history", "whole": file.whole, "full": file.full, "size_bytes": file.size_bytes}
+        ]
+        for entry in file.entries():
+            rows += [row_of(fact) for fact in facts_of(entry, lambda topic_id: topic_names.get(uuid_text(topic_id)))]
+    finally:
+        file.close()
+    return rows
+
+
+def _judged(
+    histories: list[list[dict[str, Any]]],
+    allow: Collection[Anomaly],
+    raises: bool,
+    *,
+    seen_by: str | None = None,
+    inputs: Collection[Record] | None = None,
+    outputs: Collection[Record] = (),
+    key: str | Callable[[Record], Hashable] = "key",
+    guarantee: Guarantee = "exactly_once",
+) -> list[Finding]:
+    from pykafka_broker.control.history.application import identify_by, verdict
+    from pykafka_broker.control.history.checks import findings
+    from pykafka_broker.control.history.findings import evidence_of
+
+    evidence = evidence_of(histories)
+    if inputs is None:
+        found = findings(evidence, seen_by)
+    else:
+        skips = not isinstance(key, str)  # a function may choose
+        identify = identify_by(key) if isinstance(key, str) else key
+        found = verdict(evidence, inputs, outputs, identify, guarantee, skips=skips)
+    found = [each for each in found if each.anomaly not in allow]
+    if found and raises:
+        raise AnomaliesFound(found)
+    return found

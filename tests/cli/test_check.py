@@ -1,0 +1,64 @@
+"""`pykafka-broker check`: lines, exit codes, several brokers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pykafka_broker.cli import main
+from pykafka_broker.cli.addresses import URL_VARIABLE
+from pykafka_broker.testing import KafkaBroker, KafkaCluster
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker(history=True) as broker:
+        broker.produce("in", [("a", "1"), ("b", "2")])
+        broker.produce("out", [("a", "1")])
+        yield broker
+
+
+def test_nothing_found_is_no_line(
+    broker: KafkaBroker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(URL_VARIABLE, broker.control_url)
+    assert main(["check"]) == 0
+    assert main(["check", "--input", "in", "--output", "out", "--guarantee", "at_most_once"]) == 0
+    assert main(["check", "--input", "in", "--output", "out", "--allow", "lost"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_a_finding_is_printed_with_its_way(broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--url", broker.control_url, "--input", "in", "--output", "out", "--key", "value"]) == 1
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == "lost: in-0@1 has no output"
+    assert second.startswith("  in-0@1 was produced at ")
+
+
+def test_what_can_not_be_checked_is_one_line(
+    broker: KafkaBroker, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(URL_VARIABLE, raising=False)
+    with pytest.raises(SystemExit, match="2"):
+        main(["check"])
+    assert main(["check", "--url", "http://127.0.0.1:1"]) == 2
+    assert main(["check", "--url", broker.control_url, "--input", "in", "--output", "nowhere"]) == 2
+    errors = capsys.readouterr().err.splitlines()
+    assert errors[0].startswith("pykafka-broker check: --url or ")
+    assert "refused" in errors[1]
+    assert "there is no topic nowhere" in errors[2]
+    assert len(errors) == 3
+
+
+def test_the_brokers_of_a_cluster_are_checked_together(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaCluster(2, history=True) as cluster:
+        for topic in ("in", "out"):
+            cluster.create_topic(topic, 4)
+            cluster.produce(topic, [(str(number), "x") for number in range(8)])
+        cluster.produce("out", [("3", "x")])
+        urls = [word for node in cluster.brokers for word in ("--url", node.control_url)]
+        assert main(["check", *urls]) == 0
+        assert main(["check", *urls, "--input", "in", "--output", "out"]) == 1
+    (line,) = (each for each in capsys.readouterr().out.splitlines() if not each.startswith(" "))
+    assert line.startswith("doubled: in-")

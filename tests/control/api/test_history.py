@@ -1,0 +1,97 @@
+"""The history and its checks over HTTP."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+
+from pykafka_broker.testing import ControlError, KafkaBroker
+from pykafka_broker.testing.history import rows_of
+
+
+@pytest.fixture
+def recorded(broker: KafkaBroker) -> Iterator[KafkaBroker]:
+    broker.reset()
+    broker.history.start()
+    yield broker
+    broker.history.stop()
+
+
+def produce(broker: KafkaBroker, topic: str, *keys: str) -> None:
+    producer = Producer({**broker.client_config("confluent"), "client.id": "app"})
+    for key in keys:
+        producer.produce(topic, b"v", key=key.encode())
+    assert producer.flush(30) == 0
+
+
+def test_without_a_history_nothing_is_checked(broker: KafkaBroker) -> None:
+    for call in (("GET", "/history"), ("POST", "/check"), ("POST", "/history/clear")):
+        with pytest.raises(ControlError, match="no history is written") as refused:
+            broker.control.call(*call)
+        assert refused.value.status == 409
+
+
+def test_facts_and_logs_are_lines(recorded: KafkaBroker) -> None:
+    recorded.create_topic("lines")
+    produce(recorded, "lines", "a", "b")
+    head, *rows = rows_of(recorded.control.call("GET", "/history"))
+    assert (head["kind"], head["whole"], head["full"]) == ("history", False, False)
+    produced = next(each for each in rows if each["kind"] == "produced")
+    assert (produced["client"], produced["topic"], produced["offset"], produced["count"]) == ("app", "lines", 0, 2)
+    (log,) = (each for each in rows if each["kind"] == "log" and each["topic"] == "lines")
+    assert (log["start"], log["end"], len(log["batches"])) == (0, 2, 1)
+
+
+def test_what_a_test_writes_through_the_control_api_is_written_down(recorded: KafkaBroker) -> None:
+    recorded.produce("inside", ["1"])
+    rows = rows_of(recorded.control.call("GET", "/history"))
+    assert [each["client"] for each in rows if each["kind"] == "produced"] == ["control"]
+
+
+def test_an_application_is_judged(recorded: KafkaBroker) -> None:
+    for topic in ("in", "out"):
+        recorded.create_topic(topic)
+    produce(recorded, "in", "a", "b")
+    produce(recorded, "out", "a")
+    body = {"input": "in", "output": "out"}
+    (found,) = recorded.control.call("POST", "/check", body)
+    assert (found["anomaly"], found["text"]) == ("lost", "in-0@1 has no output")
+    assert found["way"][0].startswith("in-0@1 was produced at ")
+    assert recorded.control.call("POST", "/check", {**body, "guarantee": "at_most_once"}) == []
+    assert recorded.control.call("POST", "/check", {**body, "allow": ["lost"]}) == []
+    assert recorded.control.call("POST", "/check") == []
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "detail"),
+    [
+        ({"input": "in"}, 400, "input and output are given together"),
+        ({"key": "id"}, 400, 'key must be "key", "value"'),
+        ({"input": "nowhere", "output": "nowhere"}, 404, "there is no topic nowhere"),
+        ({"guarantee": "maybe"}, 400, "guarantee must be one of"),
+        ({"allow": ["lies"]}, 400, "must be one of lost write"),
+    ],
+)
+def test_a_wrong_question_is_refused(recorded: KafkaBroker, body: dict[str, object], status: int, detail: str) -> None:
+    with pytest.raises(ControlError, match=detail) as refused:
+        recorded.control.call("POST", "/check", body)
+    assert refused.value.status == status
+
+
+def test_a_reset_begins_a_whole_history(recorded: KafkaBroker) -> None:
+    recorded.create_topic("before")
+    produce(recorded, "before", "a")
+    recorded.reset()
+    (head,) = rows_of(recorded.control.call("GET", "/history"))
+    assert head["whole"]
+
+
+def test_a_history_is_cleared_and_goes_on(recorded: KafkaBroker) -> None:
+    recorded.create_topic("cleared")
+    produce(recorded, "cleared", "a")
+    recorded.history.clear()
+    produce(recorded, "cleared", "b")
+    rows = rows_of(recorded.control.call("GET", "/history"))
+    assert [each["offset"] for each in rows if each["kind"] == "produced"] == [1]

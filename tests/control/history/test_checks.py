@@ -1,0 +1,190 @@
+"""Anomalies of writes and reads: each is found in a made-up history, and its harmless neighbour is not."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.control.history.story import Story
+
+
+@pytest.fixture
+def story() -> Story:
+    return Story()
+
+
+def test_a_right_history_has_no_anomaly(story: Story) -> None:
+    story.produced(records=3)
+    story.produced(producer_id=1, epoch=0, sequence=0)
+    story.fetched(0, 4)
+    story.committed(4)
+    assert story.found() == []
+
+
+# -- lost writes
+
+
+def test_an_acknowledged_write_above_the_end_is_lost(story: Story) -> None:
+    story.produced()
+    story.produced(client="app", records=2)
+    story.logs["orders"].pop()
+    (found,) = story.found()
+    assert found.text == (
+        "orders-0@1 was produced at 00:00:00.001 by app (app:1) and acknowledged, and the log ends at 1"
+    )
+
+
+def test_a_write_with_another_record_in_its_place_is_lost(story: Story) -> None:
+    story.produced(crc=1)
+    story.logs["orders"].pop()
+    story.store(crc=2)
+    (found,) = story.found()
+    assert found.text.endswith("another record is there now")
+
+
+def test_a_hole_in_the_log_is_a_lost_write(story: Story) -> None:
+    for _ in range(3):
+        story.produced()
+    del story.logs["orders"][1]
+    assert story.kinds() == ["lost write"]
+    assert story.kinds(compacted=True) == []
+
+
+def test_what_was_deleted_is_not_lost(story: Story) -> None:
+    for _ in range(3):
+        story.produced()
+    story.logs["orders"] = story.logs["orders"][2:]
+    story.starts["orders"] = 2
+    assert story.kinds() == []
+
+
+def test_what_was_never_acknowledged_is_not_lost(story: Story) -> None:
+    story.produced(stored=False, error="NOT_ENOUGH_REPLICAS")
+    story.produced(stored=False, answered=False)
+    story.produced(acks=0)
+    story.logs["orders"].pop()
+    assert story.kinds() == []
+
+
+def test_a_batch_that_the_broker_wrote_anew_is_not_lost(story: Story) -> None:
+    story.produced(crc=1)
+    story.logs["orders"] = [story.logs["orders"][0]._replace(crc=2, attributes=8)]
+    assert story.kinds() == []
+
+
+def test_records_of_a_topic_that_was_deleted_are_not_lost(story: Story) -> None:
+    story.produced()
+    story.fetched(0, 1)
+    story.committed(1)
+    story.deleted()
+    assert story.kinds() == []
+
+
+# -- duplicates and order
+
+
+def test_a_batch_that_was_sent_again_after_an_error_is_a_duplicate(story: Story) -> None:
+    story.produced(crc=7, error="REQUEST_TIMED_OUT")
+    story.produced(crc=7)
+    (found,) = story.found()
+    assert found.anomaly == "duplicate"
+    assert found.text == "orders-0@1 is orders-0@0 once more"
+    assert [line.split(": ")[1] for line in found.way] == ["REQUEST_TIMED_OUT", "acknowledged at 1"]
+
+
+def test_equal_batches_that_were_both_acknowledged_are_two_records(story: Story) -> None:
+    story.produced(crc=7)
+    story.produced(crc=7, address="writer:2")
+    assert story.kinds() == []
+
+
+def test_a_sequence_number_that_is_there_twice_is_a_duplicate(story: Story) -> None:
+    story.produced(producer_id=1, epoch=0, sequence=0)
+    story.produced(producer_id=1, epoch=0, sequence=0)
+    assert story.kinds() == ["duplicate"]
+
+
+def test_a_retry_behind_a_later_batch_is_out_of_order(story: Story) -> None:
+    story.produced(crc=1, stored=False, error="NOT_ENOUGH_REPLICAS")
+    story.produced(crc=2)
+    story.produced(crc=1)
+    (found,) = story.found()
+    assert found.anomaly == "out of order"
+    assert "before orders-0@0, and is behind it: the first attempt met NOT_ENOUGH_REPLICAS" in found.text
+
+
+def test_a_retry_behind_batches_of_others_is_in_order(story: Story) -> None:
+    story.produced(crc=1, stored=False, answered=False)
+    story.produced(crc=2, client="other")
+    story.produced(crc=1)
+    story.produced(crc=3)
+    assert story.kinds() == []
+
+
+# -- fenced writers
+
+
+def test_an_older_epoch_behind_a_newer_one_got_through(story: Story) -> None:
+    story.produced(producer_id=1, epoch=1, sequence=0)
+    story.produced(producer_id=1, epoch=0, sequence=1, client="zombie")
+    (found,) = story.found()
+    assert found.anomaly == "fenced writer"
+    assert found.way == ["orders-0@1 was produced at 00:00:00.001 by zombie (zombie:1)"]
+
+
+def test_a_write_after_the_takeover_of_its_id_got_through(story: Story) -> None:
+    story.registered(1, 0)
+    story.produced(transactional_id="id", producer_id=1, epoch=0, sequence=0)
+    story.registered(1, 1, client="new")
+    story.produced(transactional_id="id", producer_id=1, epoch=0, sequence=1)
+    assert story.kinds() == ["fenced writer"]
+
+
+def test_a_fenced_write_that_was_refused_is_no_anomaly(story: Story) -> None:
+    story.registered(1, 0)
+    story.registered(1, 1, client="new")
+    story.produced(
+        transactional_id="id", producer_id=1, epoch=0, sequence=0, stored=False, error="INVALID_PRODUCER_EPOCH"
+    )
+    assert story.kinds() == []
+
+
+# -- dirty reads
+
+
+def aborted(story: Story) -> None:
+    story.produced(producer_id=1, epoch=0, sequence=0, outcome="aborted", records=2)
+    story.store(producer_id=1, epoch=0, outcome="abort")
+    story.produced()
+
+
+def test_an_uncommitted_read_of_an_aborted_transaction_is_found_once(story: Story) -> None:
+    aborted(story)
+    story.fetched(0, 4, committed_only=False)
+    story.fetched(0, 4, committed_only=False)
+    (found,) = story.found()
+    assert found.anomaly == "aborted read"
+    assert "orders-0@0 is of an aborted transaction and was fetched" in found.text
+    assert found.text.endswith("by reader (reader:1) with read_uncommitted")
+
+
+def test_a_committed_read_is_told_what_was_aborted(story: Story) -> None:
+    aborted(story)
+    story.fetched(0, 4, aborted=[[1, 0]])
+    assert story.kinds() == []
+    story.fetched(0, 4)
+    assert story.kinds() == ["aborted read"]
+
+
+def test_a_read_of_an_open_transaction_is_precommitted(story: Story) -> None:
+    story.produced(producer_id=1, epoch=0, sequence=0, outcome="committed")
+    story.fetched(0, 1, committed_only=False, stable=0)
+    story.store(producer_id=1, epoch=0, outcome="commit")
+    story.fetched(0, 2)
+    assert story.kinds() == ["precommitted read"]
+
+
+def test_an_uncommitted_read_of_a_committed_transaction_is_right(story: Story) -> None:
+    story.produced(producer_id=1, epoch=0, sequence=0, outcome="committed")
+    story.store(producer_id=1, epoch=0, outcome="commit")
+    story.fetched(0, 2, committed_only=False)
+    assert story.kinds() == []

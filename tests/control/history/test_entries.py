@@ -1,0 +1,107 @@
+"""The file of a history: what comes back, what outlives the writer, and what happens when it is full."""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+
+import pytest
+
+from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.control.history import entries
+from pykafka_broker.control.history.entries import HistoryFile, thin_request
+from pykafka_broker.control.traffic.exchange import Exchange
+from pykafka_broker.protocol.messages.produce_request import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
+from pykafka_broker.records.builder import build_batch
+from pykafka_broker.records.header import HEADER_SIZE
+from pykafka_broker.records.record import BatchRecord
+from pykafka_broker.server.link_codec import encode_request
+
+CONNECTION = ConnectionContext(5, "PLAINTEXT", ("h", 1), ("client", 2))
+NUMBERS = count()
+
+
+def batch(value_bytes: int) -> bytes:
+    return bytes(build_batch([BatchRecord(0, 0, b"key", bytes(value_bytes))]))
+
+
+def produce(*partitions: bytes, version: int = 9, transactional_id: str | None = None) -> memoryview:
+    data = [PartitionProduceData(index, records) for index, records in enumerate(partitions)]
+    request = ProduceRequest(transactional_id, -1, 1000, [TopicProduceData("orders", partition_data=data)])
+    return memoryview(bytearray().join(encode_request(request, version, next(NUMBERS), "app")))[4:]
+
+
+def note(history: HistoryFile, frame: memoryview, answer: list[bytes] | None) -> None:
+    history.note(Exchange((12, CONNECTION, bytes(frame), None, 0)), thin_request(frame), answer)
+
+
+@pytest.fixture
+def history(tmp_path: Path) -> HistoryFile:
+    return HistoryFile(str(tmp_path / "history"), whole=True)
+
+
+@pytest.mark.parametrize("version", [3, 8, 9, 12])
+@pytest.mark.parametrize("transactional_id", [None, "id"])
+@pytest.mark.parametrize("sizes", [(10,), (50_000,), (50_000, 10), (10, 50_000)])
+def test_of_a_produce_request_the_headers_of_the_batches_are_kept(
+    history: HistoryFile, sizes: tuple[int, ...], version: int, transactional_id: str | None
+) -> None:
+    batches = [batch(each) for each in sizes]
+    note(history, produce(*batches, version=version, transactional_id=transactional_id), None)
+    (entry,) = history.entries()
+    partitions = entry.exchange.request.topic_data[0].partition_data
+    assert [bytes(each.records[:HEADER_SIZE]) for each in partitions] == [each[:HEADER_SIZE] for each in batches]
+    assert (entry.exchange.client_id, entry.exchange.wall_ms, entry.client) == ("app", 12, "client:2")
+    assert entry.exchange.answer is None
+    assert history.size_bytes < 2000
+
+
+def test_of_a_long_answer_the_beginning_is_kept(history: HistoryFile) -> None:
+    note(history, produce(batch(1)), [b"\0\0\0\1short", b"x" * 100_000, b"end"])
+    (entry,) = history.entries()
+    assert b"".join(map(bytes, entry.exchange.answer or ())) == b"\0\0\0\1short" + b"x" * 61 + bytes(99_939) + b"end"
+
+
+def test_entries_outlive_a_writer_that_never_closed(history: HistoryFile) -> None:
+    for _ in range(3):
+        note(history, produce(batch(1)), [b"\0\0\0\0"])
+    again = HistoryFile(history.path)
+    note(again, produce(batch(1)), None)
+    assert [each.exchange.answer is None for each in again.entries()] == [False, False, False, True]
+    assert again.whole
+    assert len({each.number for each in again.entries()}) == 4
+
+
+def test_a_history_is_cleared(history: HistoryFile) -> None:
+    note(history, produce(batch(1)), None)
+    history.clear(whole=False)
+    assert list(history.entries()) == []
+    assert not history.whole
+    note(history, produce(batch(1)), None)
+    assert [each.client for each in history.entries()] == ["client:2"]
+
+
+def test_a_full_history_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entries, "_STEP_BYTES", 4096)
+    history = HistoryFile(str(tmp_path / "history"), 8192)
+    for _ in range(100):
+        note(history, produce(batch(1)), None)
+    assert history.full
+    assert 6000 < history.size_bytes <= 8192
+    there = len(list(history.entries()))
+    note(history, produce(batch(1)), None)
+    assert len(list(history.entries())) == there > 10
+    history.clear(whole=True)
+    assert not history.full
+
+
+def test_a_request_that_does_not_decode_is_cut(history: HistoryFile) -> None:
+    frame = produce(batch(5000), batch(5000))[:8000]
+    note(history, frame, None)
+    (entry,) = history.entries()
+    assert entry.exchange.request is None
+    assert history.size_bytes < 2000

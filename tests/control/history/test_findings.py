@@ -1,0 +1,56 @@
+"""Evidence: facts of several nodes in one order, and a history that is full."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pykafka_broker.control.history.facts import row_of
+from pykafka_broker.control.history.findings import HistoryFull, clock, evidence_of, place
+from pykafka_broker.control.history.outlines import row_of_outline
+from tests.control.history.story import Story
+
+HEAD: dict[str, Any] = {"kind": "history", "whole": True, "full": False, "size_bytes": 5}
+
+
+def rows(story: Story, *times: int) -> list[dict[str, Any]]:
+    for fact, at in zip(story.facts, times, strict=True):
+        fact.at = at
+    return [HEAD, *map(row_of, story.facts)]
+
+
+def test_facts_of_several_nodes_are_in_the_order_of_time() -> None:
+    first, second = Story(), Story()
+    for _ in range(3):
+        first.produced(client="a")
+        second.produced(client="b")
+    evidence = evidence_of([rows(first, 1, 4, 5), rows(second, 2, 3, 9)])
+    assert "".join(each.client for each in evidence.facts) == "abbaab"
+    assert evidence.whole
+
+
+def test_a_clock_that_was_set_back_changes_no_order() -> None:
+    story = Story()
+    for client in "abc":
+        story.produced(client=client)
+    assert [each.client for each in evidence_of([rows(story, 9, 2, 3)]).facts] == ["a", "b", "c"]
+
+
+def test_outlines_are_read_from_rows() -> None:
+    story = Story()
+    story.produced(records=2)
+    (outline,) = story.evidence().outlines.values()
+    evidence = evidence_of([[{**HEAD, "whole": False}, row_of_outline(outline)]])
+    assert evidence.outlines["orders", 0] == outline
+    assert not evidence.whole
+
+
+def test_a_full_history_is_refused() -> None:
+    with pytest.raises(HistoryFull, match="the history is full with 5 bytes"):
+        evidence_of([[{**HEAD, "full": True}]])
+
+
+def test_times_and_places_are_short() -> None:
+    assert clock(1_700_000_000_042) == "22:13:20.042"
+    assert (place("t", 1), place("t", 1, 7)) == ("t-1", "t-1@7")

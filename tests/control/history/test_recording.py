@@ -1,0 +1,107 @@
+"""What a broker writes down: what clients were told, whatever befell their requests on the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer
+
+from pykafka_broker.testing import KafkaBroker
+
+
+def produce(broker: KafkaBroker, value: bytes = b"v", count: int = 1, **settings: Any) -> None:
+    own = {name.replace("_", "."): value for name, value in settings.items()}
+    producer = Producer({**broker.client_config("confluent"), "client.id": "app", "retry.backoff.ms": 1, **own})
+    for _ in range(count):
+        producer.produce("t", value, partition=0)
+    assert producer.flush(30) == 0
+
+
+def consume(broker: KafkaBroker, count: int) -> None:
+    settings = {"group.id": "g", "auto.offset.reset": "earliest", "client.id": "reader"}
+    consumer = Consumer({**broker.client_config("confluent"), **settings})
+    consumer.subscribe(["t"])
+    for _ in range(count):
+        message = consumer.poll(30)
+        assert message is not None
+        assert message.error() is None
+    consumer.close()
+
+
+def facts(broker: KafkaBroker, kind: str, *names: str) -> list[tuple[Any, ...]]:
+    return [tuple(row[name] for name in names) for row in broker._histories()[0] if row["kind"] == kind]
+
+
+@pytest.fixture
+def topic(broker: KafkaBroker) -> str:
+    broker.create_topic("t")
+    return "t"
+
+
+@pytest.mark.usefixtures("topic")
+@pytest.mark.parametrize(
+    ("fault", "told"),
+    [
+        ({"drop": "before"}, (False, "", -1)),
+        ({"drop": "after"}, (False, "", -1)),
+        ({"cut": True}, (False, "", -1)),
+        ({"error": "NOT_ENOUGH_REPLICAS"}, (True, "NOT_ENOUGH_REPLICAS", -1)),
+        ({"error": "REQUEST_TIMED_OUT", "applied": True}, (True, "REQUEST_TIMED_OUT", -1)),
+    ],
+    ids=str,
+)
+def test_an_answer_is_written_down_as_the_client_got_it(broker: KafkaBroker, fault: Any, told: Any) -> None:
+    broker.faults.add(api="Produce", times=1, **fault)
+    produce(broker)
+    first, second = facts(broker, "produced", "answered", "error", "offset")
+    assert first == told or first == (True, told[1], 0)
+    assert second[:2] == (True, "")
+    broker.check(allow=["duplicate"])
+
+
+@pytest.mark.usefixtures("topic")
+@pytest.mark.parametrize("faulty", [False, True])
+@pytest.mark.parametrize(("size", "count"), [(10, 1), (5_000, 1), (100_000, 1), (1_000, 500)])
+def test_long_requests_and_answers_are_read_from_their_headers(
+    broker: KafkaBroker, size: int, count: int, faulty: bool
+) -> None:
+    if faulty:  # the way of a request under faults is another one
+        broker.faults.add(api="Metadata", client_id="nobody", error="UNKNOWN_SERVER_ERROR")
+    produce(broker, bytes(size), count, linger_ms=50)
+    consume(broker, count)
+    produced = facts(broker, "produced", "count", "offset", "error")
+    assert sum(each[0] for each in produced) == count
+    assert {each[2] for each in produced} == {""}
+    broker.check(seen_by="g")
+    broker.clear_requests()
+
+
+@pytest.mark.usefixtures("topic")
+def test_the_request_log_goes_on(broker: KafkaBroker) -> None:
+    produce(broker, bytes(2_000))
+    seen = broker.requests("Produce", client_id="app", bodies=True)[-1]
+    assert seen["request_bytes"] > 2_000
+    assert seen["request"] is not None
+    assert seen["response"] is not None
+
+
+@pytest.mark.usefixtures("topic")
+def test_what_came_in_a_pause_is_written_down_when_it_is_answered(broker: KafkaBroker) -> None:
+    broker.faults.add(api="Fetch", times=3, delay_ms=50)
+    produce(broker, count=3)
+    consume(broker, 3)
+    broker.check(seen_by="g")
+
+
+def test_a_fetch_without_records_is_not_written_down(broker: KafkaBroker) -> None:
+    broker.create_topic("t")
+    produce(broker)
+    consume(broker, 1)
+    size = facts(broker, "history", "size_bytes")
+    settings = {"group.id": "g2", "auto.offset.reset": "latest", "fetch.wait.max.ms": 10}
+    consumer = Consumer({**broker.client_config("confluent"), **settings})
+    consumer.subscribe(["t"])
+    assert consumer.poll(1) is None
+    consumer.close()
+    assert facts(broker, "history", "size_bytes")[0][0] - size[0][0] < 2_000

@@ -1,0 +1,161 @@
+"""`check` from Python: raised and returned, of one broker and of a cluster, with and without an event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from pykafka_broker.testing import AnomaliesFound, AsyncKafkaBroker, ControlError, KafkaBroker, KafkaCluster
+from pykafka_broker.testing.controlled import Controlled
+
+
+@pytest.fixture
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker(history=True) as broker:
+        yield broker
+
+
+def produce(broker: Controlled, topic: str, *keys: str) -> None:
+    producer = Producer({**broker.client_config("confluent"), "client.id": "app", "linger.ms": 0})
+    for key in keys:
+        producer.produce(topic, b"v", key=key.encode())
+        assert producer.flush(30) == 0
+
+
+def consume(broker: Controlled, topic: str, count: int, commit: int) -> None:
+    settings = {"group.id": "group", "auto.offset.reset": "earliest", "enable.auto.commit": False, "client.id": "c"}
+    consumer = Consumer({**broker.client_config("confluent"), **settings})
+    consumer.subscribe([topic])
+    for _ in range(count):
+        assert consumer.poll(30) is not None
+    consumer.commit(offsets=[TopicPartition(topic, 0, commit)], asynchronous=False)
+    consumer.close()
+
+
+def test_a_finding_is_an_assertion_error_with_its_lines(broker: KafkaBroker) -> None:
+    broker.create_topic("in")
+    broker.create_topic("out")
+    produce(broker, "in", "a", "b")
+    produce(broker, "out", "b")
+    broker.check()
+    with pytest.raises(AssertionError) as raised:
+        broker.check(input="in", output="out")
+    assert isinstance(raised.value, AnomaliesFound)
+    (found,) = raised.value.findings
+    assert str(raised.value) == "1 anomalies\n" + "\n".join(found.lines)
+    assert found.lines[0] == "lost: in-0@0 has no output"
+    assert broker.check(input="in", output="out", raises=False) == [found]
+    assert broker.check(input="in", output="out", allow=["lost"]) == []
+
+
+def test_a_function_says_what_belongs_together(broker: KafkaBroker) -> None:
+    broker.produce("in", [("a", "1"), ("b", "2"), ("skip", "3")])
+    broker.produce("out", [("A", "1"), ("B", "2")])
+    broker.check(
+        input="in", output="out", key=lambda record: {"skip": None}.get(str(record.key), str(record.key).lower())
+    )
+    broker.check(input="in", output="out", key="value", allow=["lost"])
+    with pytest.raises(AnomaliesFound, match="in-0@2 has no output"):
+        broker.check(input="in", output="out", key="value")
+
+
+def test_half_an_application_is_refused(broker: KafkaBroker) -> None:
+    with pytest.raises(TypeError, match="input and output are given together"):
+        broker.check(input="in")
+
+
+def test_a_history_outlives_a_killed_broker(broker: KafkaBroker) -> None:
+    broker.create_topic("in")
+    produce(broker, "in", "a", "b", "c")
+    consume(broker, "in", 3, 3)
+    broker.kill()
+    broker.start()
+    produce(broker, "in", "d")
+    broker.check()
+    consume(broker, "in", 1, 4)
+    broker.check(seen_by="group")
+    assert broker.check(seen_by="other", raises=False) != []
+
+
+def test_a_history_that_begins_later_accuses_nobody_of_what_came_before() -> None:
+    with KafkaBroker() as broker:
+        broker.create_topic("in")
+        produce(broker, "in", "a", "b", "c")
+        broker.history.start()
+        consume(broker, "in", 3, 3)
+        broker.history.clear()
+        produce(broker, "in", "d")
+        consume(broker, "in", 1, 4)
+        broker.check()
+        broker.history.stop()
+        with pytest.raises(ControlError, match="no history is written"):
+            broker.check()
+
+
+def test_the_asynchronous_form_finds_the_same() -> None:
+    asyncio.run(_ask_asynchronously())
+
+
+async def _ask_asynchronously() -> None:
+    async with AsyncKafkaBroker(history=True) as broker:
+        await broker.produce("in", [("a", "1")])
+        await broker.create_topic("out")
+        await broker.check()
+        with pytest.raises(AnomaliesFound, match="lost: in-0@0 has no output"):
+            await broker.check(input="in", output="out")
+        await broker.history.clear()
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[KafkaCluster]:
+    with KafkaCluster(history=True) as cluster:
+        yield cluster
+
+
+def test_the_histories_of_a_cluster_are_one(cluster: KafkaCluster) -> None:
+    cluster.create_topic("in", 3)
+    cluster.create_topic("out", 3)
+    produce(cluster, "in", *"abcdef")
+    produce(cluster, "out", *"abcde")
+    cluster.check()
+    (found,) = cluster.check(input="in", output="out", raises=False)
+    assert found.anomaly == "lost"
+    assert "by app" in found.way[0]
+
+
+def test_the_history_of_a_broker_that_does_not_run_counts(cluster: KafkaCluster) -> None:
+    cluster.create_topic("moved")
+    leader = cluster.leader_of("moved")
+    produce(cluster, "moved", "a", "b", "c")
+    consume(cluster, "moved", 3, 3)
+    cluster.broker(leader).kill()
+    cluster.wait_for_leader("moved")
+    try:
+        cluster.check(seen_by=None)
+        assert [each.text for each in cluster.check(seen_by="group", raises=False) if each.topic == "moved"] == []
+    finally:
+        cluster.broker(leader).start()
+
+
+def test_a_write_that_no_follower_had_is_lost_with_its_leader(cluster: KafkaCluster) -> None:
+    cluster.create_topic("weak", config={"min.insync.replicas": 1, "unclean.leader.election.enable": True})
+    leader = cluster.leader_of("weak")
+    others = sorted({1, 2, 3} - {leader})
+    producer = Producer({**cluster.client_config("confluent"), "client.id": "app", "acks": 1})
+    produce(cluster, "weak", "kept")
+    for each in others:
+        cluster.broker(each).kill()
+    producer.produce("weak", b"lost")
+    assert producer.flush(30) == 0
+    cluster.broker(leader).kill()
+    for each in others:
+        cluster.broker(each).start()
+    cluster.wait_for_leader("weak")
+    found = [each for each in cluster.check(raises=False) if each.topic == "weak"]
+    cluster.broker(leader).start()
+    assert [each.anomaly for each in found] == ["lost write"]
+    assert "weak-0@1 was produced at" in found[0].text
+    assert found[0].text.endswith("and acknowledged, and the log ends at 1")
