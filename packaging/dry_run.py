@@ -59,7 +59,7 @@ def main() -> int:
             print(f"{name}: failed\n{error}", file=sys.stderr)
             return 1
         print(f"{name}: {told} ({time.monotonic() - begun:.0f} s)", flush=True)
-    if "urls" not in PROJECT:
+    if not chosen.only and "urls" not in PROJECT:
         print(
             "left for a host: [project.urls] in pyproject.toml, its environments, and a trusted publisher on the index"
         )
