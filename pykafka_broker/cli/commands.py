@@ -30,6 +30,7 @@ SUMMARIES = {  # in the groups in which `pykafka-broker help` shows them
         "control": "call the control API of a broker",
         "check": "find anomalies in what clients did, at a broker with --history",
         "seed": "create the topics, records and offsets that a file lists",
+        "mcp": "offer the control API as tools for agents (Model Context Protocol)",
         "dump": "print topics, records and offsets as lines of such a file",
     },
     "storage": {
@@ -52,6 +53,7 @@ MODULES = {  # with the `main` and the `parser` of each command, imported when t
     "advise": "cli.advise",
     "replay": "cli.replay",
     "log": "log.tool.command",
+    "mcp": "cli.mcp",
     "help": "cli.help",
     "completion": "cli.help",
     **dict.fromkeys(CONTROLLING, "cli.control"),

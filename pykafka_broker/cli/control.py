@@ -11,7 +11,7 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args, get_origin
 
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
@@ -102,14 +102,27 @@ def _json_or_text(text: str) -> Any:
 
 
 def _call(client: ControlClient, operation: Operation, options: argparse.Namespace) -> Any:
+    given = vars(options)
+    if operation.text_parameter is not None:
+        given = given | {operation.text_parameter: _content(given[operation.text_parameter])}
+    return call_operation(client, operation, given)
+
+
+def call_operation(client: ControlClient, operation: Operation, given: Mapping[str, Any]) -> Any:
+    """Call an operation with these arguments by name, and return the answer; what is missing or None is left out.
+
+    Raises:
+        ControlError: the broker refuses the operation.
+        OSError: the broker can't be reached.
+    """
     path = operation.path
     query: dict[str, Any] = {}
     body: dict[str, Any] = {}
     text: str | None = None
     for name, kind, _default, place in operation.parameters:
-        value = getattr(options, name)
+        value = given.get(name)
         if kind is Text:
-            text = _content(value)
+            text = value
         elif place == "path":
             path = path.replace(f"{{{name}}}", in_path(str(value)))
         else:

@@ -1,0 +1,100 @@
+"""The control API as tools of the Model Context Protocol, asked by the library's own client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+import jsonschema
+import pytest
+from mcp import ClientSession
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from pykafka_broker.cli import main
+from pykafka_broker.cli.mcp import called, input_schema, offered
+from pykafka_broker.testing import KafkaBroker
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[KafkaBroker]:
+    with KafkaBroker() as running:
+        yield running
+
+
+def asked(broker: KafkaBroker, talk: Callable[[ClientSession], Awaitable[Any]]) -> Any:
+    command = ["-m", "pykafka_broker", "mcp", "--url", str(broker.control_url)]
+
+    async def run() -> Any:
+        server = StdioServerParameters(command=sys.executable, args=command)
+        async with stdio_client(server) as streams, ClientSession(*streams) as session:
+            await session.initialize()
+            return await talk(session)
+
+    return asyncio.run(run())
+
+
+def test_an_agent_finds_tools_and_calls_them(broker: KafkaBroker) -> None:
+    async def talk(session: ClientSession) -> Any:
+        tools = {each.name: each for each in (await session.list_tools()).tools}
+        made = await session.call_tool("create_topic", {"name": "orders", "partitions": 2})
+        wrong = await session.call_tool("create_topic", {"name": "orders"})
+        return tools, made, wrong, await session.call_tool("topics", {})
+
+    tools, made, wrong, topics = asked(broker, talk)
+    assert tools.keys() == offered().keys()
+    assert tools["topics"].annotations.read_only_hint
+    assert not tools["reset"].annotations.read_only_hint
+    assert tools["create_topic"].input_schema["required"] == ["name"]
+    assert json.loads(made.content[0].text)["partitions"] == 2
+    assert [wrong.is_error, made.is_error] == [True, False]
+    assert "orders" in wrong.content[0].text
+    assert [each["name"] for each in json.loads(topics.content[0].text)] == ["orders"]
+
+
+@pytest.mark.parametrize("name", offered())
+def test_the_schema_of_each_tool_is_one(name: str) -> None:
+    operation = offered()[name]
+    schema = input_schema(operation)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    assert "components" not in json.dumps(schema)
+    assert operation.text
+
+
+def test_a_body_of_text_is_an_argument(broker: KafkaBroker) -> None:
+    lines = '{"type": "topic", "name": "seeded"}\n{"type": "record", "topic": "seeded", "value": "x"}'
+    (name,) = [each.name for each in offered()["seed"].parameters]
+    text, failed = called(broker.control, "seed", {name: lines})
+    assert not failed, text
+    assert [record.value for record in broker.records("seeded")] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "says"),
+    [
+        ("nothing", {}, "there is no tool nothing"),
+        ("topic", {}, "topic needs topic"),
+        ("topic", {"topic": "a", "colour": 1}, "topic has no colour; it takes topic"),
+        ("topic", {"topic": "none"}, "no topic none"),
+    ],
+)
+def test_a_wrong_call_says_what_is_allowed(broker: KafkaBroker, tool: str, given: dict[str, Any], says: str) -> None:
+    text, failed = called(broker.control, tool, given)
+    assert failed
+    assert says in text
+
+
+def test_an_address_is_needed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.delenv("PYKAFKA_BROKER_CONTROL_URL", raising=False)
+    assert main(["mcp"]) == 2
+    assert "must name the control API" in capsys.readouterr().err
+
+
+def test_without_the_library_the_extra_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "mcp.server.lowlevel", None)
+    assert main(["mcp", "--url", "http://127.0.0.1:1"]) == 1
+    assert "it needs the library mcp, of the extra of that name" in capsys.readouterr().err
