@@ -1,9 +1,11 @@
-"""`python -m bench.control`: what the control API costs, with no rule and nobody who asks the log.
+"""`python -m bench.control`: what the control API costs, with no rule and nobody who asks the log; with `--history`,
+what a history costs on top of it.
 
-Rule: two brokers that differ in `--control` alone take turns, in rounds short enough that the machine is the same for
-both; of each pair of rounds the ratio, of all pairs the median, with the middle half of them beside it. Which of the
-two is first changes with each round. Of produce, consume and latency the time is compared as a client has it, and the
-CPU time of the broker's process; of small requests, where noise is larger than what there is to see, the CPU time.
+Rule: two brokers that differ in `--control` alone, or in `--history`, take turns, in rounds short enough that the
+machine is the same for both; of each pair of rounds the ratio, of all pairs the median, with the middle half of them
+beside it. Which of the two is first changes with each round. Of produce, consume and latency the time is compared as a
+client has it, and the CPU time of the broker's process; of small requests, where noise is larger than what there is to
+see, the CPU time.
 """
 
 import argparse
@@ -22,6 +24,10 @@ from bench.workloads import Figures
 
 def _controlled(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
     return [*ours(directory, port, settings), "--control", "127.0.0.1:0"]
+
+
+def _recorded(directory: Path, port: int, settings: Mapping[str, str]) -> list[str]:
+    return [*_controlled(directory, port, settings), "--history", str(directory / "history")]
 
 
 def _on_cpu_ns(run: Running) -> int:
@@ -86,15 +92,20 @@ def _told(name: str, found: list[float]) -> float:
     return middle
 
 
+Pair = tuple[Peer, Peer]
+CONTROL: Pair = Peer("off", ours), Peer("on", _controlled)
+HISTORY: Pair = Peer("off", _controlled), Peer("on", _recorded)
+
+
 @contextlib.contextmanager
-def _both() -> Iterator[list[Running]]:
-    with Running(Peer("off", ours)) as off, Running(Peer("on", _controlled)) as on:
+def _both(pair: Pair) -> Iterator[list[Running]]:
+    with Running(pair[0]) as off, Running(pair[1]) as on:
         yield [off, on]
 
 
-def on_the_way(rounds: int) -> None:
+def on_the_way(pair: Pair, rounds: int) -> None:
     """Produce, consume and latency."""
-    with _both() as runs:
+    with _both(pair) as runs:
         for run in runs:
             workloads.create(run, *{way.topic for way in WAYS.values()})
         for name, way in WAYS.items():
@@ -104,10 +115,10 @@ def on_the_way(rounds: int) -> None:
             _told(f"{name} CPU", list(cpu))
 
 
-def small(rounds: int, measured_ms: int, connections: int) -> None:
+def small(pair: Pair, rounds: int, measured_ms: int, connections: int) -> None:
     """Requests of a few bytes."""
     figures = []
-    with _both() as runs:
+    with _both(pair) as runs:
         for run in runs:
             prepare(run)
         for name, each in asked().items():
@@ -121,9 +132,11 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=21, help="of each kind of request")
     parser.add_argument("--round-ms", type=int, default=400)
     parser.add_argument("--connections", type=int, default=8)
+    parser.add_argument("--history", action="store_true", help="both have the control API, and one a history")
     options = parser.parse_args()
-    on_the_way(options.rounds)
-    small(options.rounds, options.round_ms, options.connections)
+    pair = HISTORY if options.history else CONTROL
+    on_the_way(pair, options.rounds)
+    small(pair, options.rounds, options.round_ms, options.connections)
 
 
 if __name__ == "__main__":

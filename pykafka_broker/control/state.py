@@ -153,11 +153,13 @@ class BrokerState:
 
     clearing: functions that clear further things at a reset, by the name to keep the thing by.
     always: functions that clear things that can't be kept.
+    restored: functions to call when a snapshot has taken the place of the data.
     """
 
     def __init__(self, running: Running, tenure: DataDirLease) -> None:
         self.clearing: dict[str, Callable[[], object]] = {}
         self.always: list[Callable[[], object]] = []
+        self.restored: list[Callable[[], object]] = []
         self._running = running
         self._tenure = tenure
 
@@ -223,6 +225,8 @@ class BrokerState:
         self._require_room()
         self._running.server.serve_received()
         self._exchange(lambda directory: lay_image(_image(directory, name), directory), self._broker.successor)
+        for step in self.restored:
+            step()
 
     def names(self) -> list[str]:
         """Return the names of all snapshots."""

@@ -5,7 +5,7 @@ memory, and the kernel keeps what was written. The file is bounded. A full histo
 an anomaly is only certain where nothing is missing. Records are not kept, except for the headers of their batches:
 the records are in the logs.
 
-An entry is its length, and a body: fixed fields, the request, and the pieces of the answer with the zeros in place of
+An entry is fixed fields, the length first, then the request, and the pieces of the answer with the zeros in place of
 the bytes that are not kept. An entry of length 0 ends the file.
 """
 
@@ -14,12 +14,12 @@ from __future__ import annotations
 import json
 import mmap
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, NamedTuple
 
 from pykafka_broker.broker.requests.context import ConnectionContext
-from pykafka_broker.control.traffic.exchange import Exchange, Mark, decoded_request, encoded_request
+from pykafka_broker.control.traffic.exchange import Exchange, Kept, Mark, decoded_request, encoded_request
 from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.produce_request import SINGLE_READERS, ProduceRequest
@@ -29,25 +29,32 @@ from pykafka_broker.records.header import HEADER_SIZE
 MOST_BYTES = 256 << 20
 _STEP_BYTES = 4 << 20  # the file grows by
 _LENGTH = Struct("<I")
-_FIELDS = Struct("<qqiII")  # wall time in ms, connection, pieces of the answer (-1: none), sizes of `ThinRequest`
+# Length of the rest, wall time in ms, connection, pieces of the answer (-1: none), sizes of `ThinRequest`.
+_FIELDS = Struct("<IqqiII")
+_pack = _FIELDS.pack
+_FIXED_BYTES, _LENGTH_BYTES = _FIELDS.size, _LENGTH.size
 _PIECE = Struct("<II")  # bytes that are kept, zeros after them
 _ABOUT = -2  # in the place of the pieces: the request is JSON about the history or a connection
+WHOLE, BODY = -3, -4  # in the place of the pieces: the rest of the entry is the answer, or its body
 _WHOLE_BYTES = 4 << 10  # pieces up to here are kept whole
-_SHORT_REQUEST = 1 << 10
+SHORT_BYTES = 1 << 10  # requests up to here are kept whole
 
-RECORDED = frozenset(
-    {
-        ApiKey.PRODUCE,
-        ApiKey.FETCH,
-        ApiKey.LIST_OFFSETS,
-        ApiKey.OFFSET_COMMIT,
-        ApiKey.JOIN_GROUP,
-        ApiKey.DELETE_TOPICS,
-        ApiKey.INIT_PRODUCER_ID,
-        ApiKey.END_TXN,
-        ApiKey.TXN_OFFSET_COMMIT,
-        ApiKey.CONSUMER_GROUP_HEARTBEAT,
-    }
+RECORDED: frozenset[int] = frozenset(
+    map(
+        int,
+        (
+            ApiKey.PRODUCE,
+            ApiKey.FETCH,
+            ApiKey.LIST_OFFSETS,
+            ApiKey.OFFSET_COMMIT,
+            ApiKey.JOIN_GROUP,
+            ApiKey.DELETE_TOPICS,
+            ApiKey.INIT_PRODUCER_ID,
+            ApiKey.END_TXN,
+            ApiKey.TXN_OFFSET_COMMIT,
+            ApiKey.CONSUMER_GROUP_HEARTBEAT,
+        ),
+    )
 )
 
 
@@ -70,7 +77,7 @@ class HistoryFile:
         self.path = path
         self.full = False
         self._most_bytes = most_bytes
-        self._known: dict[int, tuple[str, str]] = {}  # client and software of a connection
+        self._known: set[int] = set()  # connections with an entry about them
         self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._map = self._mapped(max(os.fstat(self._file).st_size, _STEP_BYTES))
         self._end = 0
@@ -81,6 +88,7 @@ class HistoryFile:
 
     def _mapped(self, size: int) -> mmap.mmap:
         os.ftruncate(self._file, size)
+        self._limit = size - _LENGTH.size  # the last length is 0
         return mmap.mmap(self._file, size)
 
     def close(self) -> None:
@@ -104,16 +112,13 @@ class HistoryFile:
 
     # -- writing
 
-    def note(self, exchange: Exchange, request: ThinRequest, answer: Pieces | None) -> None:
+    def note(self, wall_ms: int, connection: ConnectionContext, request: ThinRequest, answer: Pieces | None) -> None:
         """Write an entry."""
         frame, size = request
-        connection = exchange.connection
-        if connection.id not in self._known:
-            self._introduce(connection)
         if answer is None:
-            self._write(_FIELDS.pack(exchange.wall_ms, connection.id, -1, len(frame), size) + frame)
+            self._write(wall_ms, connection, -1, frame, size, ())
             return
-        parts: list[Any] = [b"", frame]
+        parts: list[bytes] = []
         for piece in answer:
             if len(piece) <= _WHOLE_BYTES:
                 kept = piece.read() if hasattr(piece, "fileno") else piece
@@ -121,29 +126,53 @@ class HistoryFile:
             else:
                 kept = _beginning(piece)
                 parts += (_PIECE.pack(len(kept), len(piece) - len(kept)), kept)
-        parts[0] = _FIELDS.pack(exchange.wall_ms, connection.id, len(answer), len(frame), size)
-        self._write(b"".join(parts))
+        self._write(wall_ms, connection, len(answer), frame, size, parts)
+
+    def note_small(self, wall_ms: int, connection: ConnectionContext, frame: bytes, answer: bytes, form: int) -> None:
+        """Write an entry of a short request and a short answer. form: `WHOLE`, or `BODY` for an answer's body."""
+        if connection.id not in self._known:
+            self._introduce(connection)
+        size, begin = len(frame), self._end
+        rest = frame + answer
+        end = begin + _FIXED_BYTES + len(rest)
+        if end > self._limit and not self._grow(end):
+            return
+        self._map[begin:end] = _pack(end - begin - _LENGTH_BYTES, wall_ms, connection.id, form, size, size) + rest
+        self._end = end
 
     def _introduce(self, connection: ConnectionContext) -> None:
         client = f"{connection.client_host}:{connection.client_port}"
-        self._known[connection.id] = client, connection.software_name
-        self._about({"connection": connection.id, "client": client, "software": connection.software_name})
+        self._known.add(connection.id)
+        self._about({"connection": connection.id, "client": client})
 
     def _about(self, fact: dict[str, Any]) -> None:
         text = json.dumps(fact).encode()
-        self._write(_FIELDS.pack(0, 0, _ABOUT, len(text), 0) + text)
+        self._add(_FIELDS.pack(_FIELDS.size - _LENGTH.size + len(text), 0, 0, _ABOUT, len(text), 0) + text)
 
-    def _write(self, body: bytes) -> None:
-        begin = self._end + _LENGTH.size
-        end = begin + len(body)
-        if end + _LENGTH.size > len(self._map) and not self._grow(end + _LENGTH.size):
+    def _write(
+        self,
+        wall_ms: int,
+        connection: ConnectionContext,
+        pieces: int,
+        frame: bytes,
+        size: int,
+        parts: Sequence[bytes],
+    ) -> None:
+        if connection.id not in self._known:
+            self._introduce(connection)
+        rest = b"".join((frame, *parts))
+        length = _FIELDS.size - _LENGTH.size + len(rest)
+        self._add(_FIELDS.pack(length, wall_ms, connection.id, pieces, len(frame), size) + rest)
+
+    def _add(self, entry: bytes) -> None:
+        begin, end = self._end, self._end + len(entry)
+        if end > self._limit and not self._grow(end):
             return
-        self._map[begin:end] = body
-        self._map[self._end : begin] = _LENGTH.pack(len(body))  # last: an unfinished entry is none
+        self._map[begin:end] = entry
         self._end = end
 
-    def _grow(self, wanted: int) -> bool:
-        size = -(-wanted // _STEP_BYTES) * _STEP_BYTES
+    def _grow(self, end: int) -> bool:
+        size = -(-(end + _LENGTH.size) // _STEP_BYTES) * _STEP_BYTES
         if self.full or size > self._most_bytes:
             self.full = True
             return False
@@ -170,8 +199,8 @@ class HistoryFile:
         for number, (place, length) in enumerate(self._places()):
             if place >= end:
                 return
-            body = memoryview(bytes(self._map[place + _LENGTH.size : place + length]))
-            wall_ms, connection, pieces, size, request_bytes = _FIELDS.unpack_from(body)
+            body = memoryview(self._map[place : place + length])
+            _, wall_ms, connection, pieces, size, request_bytes = _FIELDS.unpack_from(body)
             frame = bytes(body[_FIELDS.size : _FIELDS.size + size])
             if pieces == _ABOUT:
                 about = json.loads(frame)
@@ -180,7 +209,12 @@ class HistoryFile:
                 continue
             host, _, port = clients.get(connection, ":0").rpartition(":")
             context = ConnectionContext(connection, "", ("", 0), (host, int(port)))
-            answer = None if pieces < 0 else tuple(_kept(body, _FIELDS.size + size, pieces))
+            answer: Kept | None = None
+            if pieces in (WHOLE, BODY):
+                rest = bytes(body[_FIELDS.size + size :])
+                answer = (rest,) if pieces == WHOLE else rest
+            elif pieces >= 0:
+                answer = tuple(_kept(body, _FIELDS.size + size, pieces))
             exchange = Exchange((wall_ms, context, frame, answer, 0), mark=Mark(request_bytes, None))
             yield HistoryEntry(number, exchange, f"{host}:{port}")
 
@@ -188,7 +222,7 @@ class HistoryFile:
     def whole(self) -> bool:
         """Return whether the history begins with the broker's data."""
         place, length = next(self._places())
-        return bool(json.loads(self._map[place + _LENGTH.size + _FIELDS.size : place + length])["whole"])
+        return bool(json.loads(self._map[place + _FIELDS.size : place + length])["whole"])
 
 
 def _kept(body: memoryview, place: int, pieces: int) -> Iterator[bytes | int]:
@@ -222,7 +256,7 @@ class ThinRequest(NamedTuple):
 def thin_request(frame: memoryview) -> ThinRequest:
     """Return the part of a request that a history keeps."""
     size = len(frame)
-    if size <= _SHORT_REQUEST or frame[1] != ApiKey.PRODUCE:
+    if size <= SHORT_BYTES or frame[1] != ApiKey.PRODUCE:
         return ThinRequest(bytes(frame), size)
     version, name_length = frame[3], int.from_bytes(frame[8:10], "big", signed=True)
     read = SINGLE_READERS.get(version)
@@ -233,7 +267,7 @@ def thin_request(frame: memoryview) -> ThinRequest:
     spec = SPECS[ApiKey.PRODUCE]
     request = decoded_request(frame, spec)
     if request is None:
-        return ThinRequest(bytes(frame[:_SHORT_REQUEST]), size)
+        return ThinRequest(bytes(frame[:SHORT_BYTES]), size)
     for topic in request.topic_data:
         for partition in topic.partition_data:
             if partition.records is not None:

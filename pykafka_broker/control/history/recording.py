@@ -17,15 +17,25 @@ from typing import Any
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.history.entries import MOST_BYTES, RECORDED, HistoryFile, ThinRequest, thin_request
+from pykafka_broker.control.history.entries import (
+    BODY,
+    MOST_BYTES,
+    RECORDED,
+    SHORT_BYTES,
+    WHOLE,
+    HistoryFile,
+    ThinRequest,
+    thin_request,
+)
 from pykafka_broker.control.observed_router import Answer, ObservedReply, ObservedRouter
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Exchange, Mark
+from pykafka_broker.control.traffic.exchange import KEPT_REQUEST_BYTES, Entry, Exchange, Kept, Mark
 from pykafka_broker.errors import FrameError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import Pieces
 
 _EMPTY_BYTES = 100  # an answer to a fetch up to here has no records
+_RECORDED = frozenset(bytes([key]) for key in RECORDED)
 
 
 class _Recorded(Exchange):
@@ -39,11 +49,44 @@ class RecordingRouter(ObservedRouter):
 
     history: HistoryFile
 
+    def start(self, history: HistoryFile) -> None:
+        """Write a history from now on."""
+        self.history = history
+        self._observe = super().dispatch
+        self._pieces: Pieces | None = None  # of a long answer that is noted next
+        self._written = False  # whether what is noted next is in the history already
+        self._note = self._note_both
+
     def dispatch(self, connection: ConnectionContext, frame: memoryview) -> Answer:
         """Serve a request as `Router.dispatch` does."""
-        if frame[1] not in RECORDED or self._faults.watching:
-            return super().dispatch(connection, frame)
         size = len(frame)
+        if size > SHORT_BYTES and frame[1] in RECORDED and not self._faults.watching:
+            return self._long_request(connection, frame, size)
+        return self._observe(connection, frame)
+
+    def _note_both(self, entry: Entry) -> None:
+        """Note an exchange in the log, and write it into the history."""
+        self._recent.extend(entry)
+        wall_ms, connection, frame, answer, _ = entry
+        if self._written or frame[1:2] not in _RECORDED:
+            self._written = False
+        elif type(answer) is bytes:
+            if len(answer) > _EMPTY_BYTES or frame[1] != ApiKey.FETCH:
+                self.history.note_small(wall_ms, connection, frame, answer, BODY)
+        elif answer is None or self._pieces is not None:
+            self.history.note(wall_ms, connection, ThinRequest(frame, len(frame)), self._pieces)
+            self._pieces = None
+        else:
+            whole = b"".join(map(bytes, answer))
+            if len(whole) > _EMPTY_BYTES or frame[1] != ApiKey.FETCH:
+                self.history.note_small(wall_ms, connection, frame, whole, WHOLE)
+
+    def _long(self, answer: Pieces, request: bytes, size: int) -> tuple[Pieces, Kept]:
+        answer, seen = super()._long(answer, request, size)
+        self._pieces = answer if request[1] in RECORDED else None
+        return answer, seen
+
+    def _long_request(self, connection: ConnectionContext, frame: memoryview, size: int) -> Answer:
         thin = thin_request(frame)  # before a log writes into the frame
         if size >= KEPT_REQUEST_BYTES:
             kept, mark = bytes(frame[:KEPT_REQUEST_BYTES]), Mark(size, None)
@@ -62,6 +105,7 @@ class RecordingRouter(ObservedRouter):
         return answer
 
     def _noted(self, exchange: Exchange, answer: Pieces | None) -> None:
+        self._written = True
         super()._noted(exchange, answer)
         if exchange.api_key in RECORDED:
             thin = exchange.thin if isinstance(exchange, _Recorded) else thin_request(memoryview(exchange.frame))
@@ -72,7 +116,7 @@ def note_in(history: HistoryFile, exchange: Exchange, request: ThinRequest, answ
     """Write an exchange into a history. A fetch without records tells nothing."""
     if exchange.api_key == ApiKey.FETCH and (answer is None or sum(map(len, answer)) <= _EMPTY_BYTES):
         return
-    history.note(exchange, request, answer)
+    history.note(exchange.wall_ms, exchange.connection, request, answer)
 
 
 class Histories:
@@ -84,7 +128,8 @@ class Histories:
     def __init__(self, control: Control) -> None:
         self._control = control
         self._file: HistoryFile | None = None
-        control.state.always.append(self.clear)
+        control.state.always.append(partial(self._begin_anew, whole=True))
+        control.state.restored.append(partial(self._begin_anew, whole=False))
 
     @property
     def file(self) -> HistoryFile:
@@ -128,10 +173,10 @@ class Histories:
         _remove(self._file.path)
         self._file = None
 
-    def clear(self) -> None:
-        """Forget all entries, since the broker has no data any more."""
+    def _begin_anew(self, *, whole: bool) -> None:
+        """Forget all entries, since the broker's data are others now."""
         if self._file is not None:
-            self._file.clear(whole=True)
+            self._file.clear(whole=whole)
 
     def _note_inside(self, context: ConnectionContext, frame: memoryview, answer: Pieces) -> None:
         if self._file is not None and frame[1] in RECORDED - {ApiKey.FETCH}:
@@ -141,7 +186,7 @@ class Histories:
 
 def _recording(history: HistoryFile, *parts: Any) -> RecordingRouter:
     router = RecordingRouter(*parts)
-    router.history = history
+    router.start(history)
     return router
 
 

@@ -10,7 +10,6 @@ import pytest
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.history import entries
 from pykafka_broker.control.history.entries import HistoryFile, thin_request
-from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.protocol.messages.produce_request import (
     PartitionProduceData,
     ProduceRequest,
@@ -36,7 +35,7 @@ def produce(*partitions: bytes, version: int = 9, transactional_id: str | None =
 
 
 def note(history: HistoryFile, frame: memoryview, answer: list[bytes] | None) -> None:
-    history.note(Exchange((12, CONNECTION, bytes(frame), None, 0)), thin_request(frame), answer)
+    history.note(12, CONNECTION, thin_request(frame), answer)
 
 
 @pytest.fixture

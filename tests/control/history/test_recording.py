@@ -78,6 +78,17 @@ def test_long_requests_and_answers_are_read_from_their_headers(
 
 
 @pytest.mark.usefixtures("topic")
+def test_with_other_data_the_history_begins_anew(broker: KafkaBroker) -> None:
+    broker.snapshot("empty")
+    produce(broker)
+    broker.restore("empty")
+    assert facts(broker, "history", "whole") == [(False,)]
+    broker.check()
+    broker.reset()
+    assert facts(broker, "history", "whole") == [(True,)]
+
+
+@pytest.mark.usefixtures("topic")
 def test_the_request_log_goes_on(broker: KafkaBroker) -> None:
     produce(broker, bytes(2_000))
     seen = broker.requests("Produce", client_id="app", bodies=True)[-1]
