@@ -60,7 +60,8 @@ def build_session(settings: Settings, name: str) -> SparkSession:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = connector_setting(settings, given, is_submitted=is_submitted)
     if DELTA in (settings.table_format, *(flow.get("table_format") for flow in settings.flows.values())):
-        jars, ours = with_delta(jars, given), EXTENSIONS | ours
+        log = {"spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions)}  # Delta's own: 50
+        jars, ours = with_delta(jars, given), EXTENSIONS | log | ours
     for key, value in (ours | settings.spark | jars).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()

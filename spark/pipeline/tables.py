@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from py4j.protocol import Py4JJavaError
 from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -133,7 +134,7 @@ def statement(spark: SparkSession, text: str) -> DataFrame:
     for left in reversed(range(TRIES)):
         try:
             return spark.sql(text)
-        except PySparkException as error:
+        except (PySparkException, Py4JJavaError) as error:
             if CONFLICT not in str(error) or not left:
                 raise
     raise AssertionError("a last try returns or raises")
