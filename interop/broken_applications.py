@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from threading import Event
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -202,6 +204,34 @@ def commits_the_end(broker: KafkaBroker, right: bool) -> None:
             for message in messages(reader, 1):
                 bill(writer, message)
                 commit(reader, message)
+
+
+def shares_its_work(broker: KafkaBroker) -> None:
+    """Works with two consumers that come and go, until everything is billed at least once."""
+    done = Event()
+
+    def work(name: str, most: int) -> None:
+        writer = producer(broker, f"{name}-biller", enable_idempotence=True)
+        with consumer(broker, name) as reader:
+            while not done.is_set() and most > 0:
+                message = reader.poll(0.2)
+                if message is not None and message.error() is None:
+                    bill(writer, message)
+                    most -= 1
+                    with suppress(KafkaException):  # the partition is another one's by now: that one bills it again
+                        commit(reader, message)
+
+    with ThreadPoolExecutor() as threads:
+        working = [threads.submit(work, name, most) for name, most in (("first", ORDERS // 3), ("second", 10 * ORDERS))]
+        try:
+            wanted = {f"order-{number}" for number in range(ORDERS)}
+            billed = broker.records("billed")
+            while not wanted <= {str(each.key) for each in billed}:
+                billed = broker.wait_for_records("billed", len(billed) + 1, timeout=PATIENCE_S)
+        finally:
+            done.set()
+        for each in working:
+            each.result()
 
 
 # -- kafka-python

@@ -70,3 +70,12 @@ def test_batches_behind_later_ones_are_out_of_order(broker: KafkaBroker) -> None
 def test_a_retry_that_keeps_the_order_is_not_accused(broker: KafkaBroker) -> None:
     broken.reorders(broker, right=True)
     broker.check()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_nobody_is_accused_of_what_chaos_does(broker: KafkaBroker, seed: int) -> None:
+    broker.chaos(seed, 0.05)
+    broken.shares_its_work(broker)
+    broker.faults.clear()
+    broker.check(seen_by="billing")
+    broker.check(input="orders", output="billed", guarantee="at_least_once")

@@ -33,7 +33,7 @@ def parser() -> CommandParser:
     command.option("--output TOPIC", "the topic that the application writes")
     command.option("--key KEY", "what belongs together: key, value, header:NAME or a JSON pointer (key)", default="key")
     command.add_argument("--guarantee", choices=GUARANTEES, default=GUARANTEES[0], help="what the application promises")
-    command.option("--seen-by GROUP", "a group that must have fetched all records")
+    command.option("--seen-by GROUP", "a group that must have fetched all records of its topics")
     command.add_argument(
         "--allow", action="append", default=[], choices=get_args(Anomaly), help="an anomaly to leave out"
     )

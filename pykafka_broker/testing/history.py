@@ -21,14 +21,18 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = told_to_the_test
 _LONG_S = 600.0
+_MOST_TOLD = 20  # findings in the text of an error
 
 
 class AnomaliesFound(AssertionError):
     """A check has found something; `findings` are the anomalies."""
 
     def __init__(self, findings: list[Finding]) -> None:
-        lines = [line for each in findings for line in each.lines]
-        super().__init__(f"{len(findings)} anomalies\n" + "\n".join(lines))
+        lines = [line for each in findings[:_MOST_TOLD] for line in each.lines]
+        if len(findings) > _MOST_TOLD:
+            lines.append(f"and {len(findings) - _MOST_TOLD} more")
+        count = "an anomaly" if len(findings) == 1 else f"{len(findings)} anomalies"
+        super().__init__(f"{count}\n" + "\n".join(lines))
         self.findings = findings
 
 
@@ -86,7 +90,7 @@ class Checks(Data):
                 a function from a record to its id. An input record with the id None wants no output.
             guarantee: "exactly_once"; "at_least_once", which allows doubled records; "at_most_once", which allows lost
                 ones.
-            seen_by: a group that must have fetched all records.
+            seen_by: a group that must have fetched all records of the topics that it reads.
             allow: names of anomalies that are as they should be: `allow=["aborted read"]`.
             raises: False returns the findings instead.
 

@@ -45,7 +45,7 @@ def test_a_finding_is_an_assertion_error_with_its_lines(broker: KafkaBroker) -> 
         broker.check(input="in", output="out")
     assert isinstance(raised.value, AnomaliesFound)
     (found,) = raised.value.findings
-    assert str(raised.value) == "1 anomalies\n" + "\n".join(found.lines)
+    assert str(raised.value) == "an anomaly\n" + "\n".join(found.lines)
     assert found.lines[0] == "lost: in-0@0 has no output"
     assert broker.check(input="in", output="out", raises=False) == [found]
     assert broker.check(input="in", output="out", allow=["lost"]) == []
@@ -60,6 +60,15 @@ def test_a_function_says_what_belongs_together(broker: KafkaBroker) -> None:
     broker.check(input="in", output="out", key="value", allow=["lost"])
     with pytest.raises(AnomaliesFound, match="in-0@2 has no output"):
         broker.check(input="in", output="out", key="value")
+
+
+def test_of_many_findings_the_first_are_shown(broker: KafkaBroker) -> None:
+    broker.produce("in", [(str(number), "x") for number in range(30)])
+    broker.create_topic("out")
+    with pytest.raises(AnomaliesFound, match="30 anomalies\nlost: in-0@0") as raised:
+        broker.check(input="in", output="out")
+    assert str(raised.value).endswith("\nand 10 more")
+    assert len(raised.value.findings) == 30
 
 
 def test_half_an_application_is_refused(broker: KafkaBroker) -> None:

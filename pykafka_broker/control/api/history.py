@@ -95,7 +95,7 @@ async def check(
     """Return the anomalies in the history of this broker; the anomalies named in `allow` are left out. With `input` and
     `output`, two topics, return instead what an application in between has lost, doubled or invented: `key` says which
     records belong together ("key", "value", "header:NAME", or a JSON pointer into the value), and `guarantee` what is
-    forbidden. With `seen_by`, a group, records that it has never fetched are anomalies too.
+    forbidden. With `seen_by`, a group, records of its topics that it has never fetched are anomalies too.
     """
     if (input is None) != (output is None):
         raise Problem(400, "input and output are given together")

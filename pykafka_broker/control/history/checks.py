@@ -23,7 +23,7 @@ from pykafka_broker.control.history.outlines import ABORTED, COMMITTED, MARKERS,
 
 
 def findings(evidence: Evidence, seen_by: str | None = None) -> list[Finding]:
-    """Return all anomalies. seen_by: a group that must have fetched all records."""
+    """Return all anomalies. seen_by: a group that must have fetched all records of its topics."""
     return [
         *_lost_writes(evidence),
         *_duplicates(evidence),

@@ -1,9 +1,9 @@
 """The file of a history: the requests that matter with their answers, as bytes.
 
 Rule: an entry is in the file before its client is answered, and outlives a killed process: the file is mapped into
-memory, and the kernel keeps what was written. The file is bounded. A full history takes no further entry and says so:
-an anomaly is only certain where nothing is missing. Records are not kept, except for the headers of their batches:
-the records are in the logs.
+memory, and the kernel keeps what was written. The file is bounded. A full history, or one without room on the disk,
+takes no further entry and says so: an anomaly is only certain where nothing is missing. Records are not kept, except
+for the headers of their batches: the records are in the logs.
 
 An entry is fixed fields, the length first, then the request, and the pieces of the answer with the zeros in place of
 the bytes that are not kept. An entry of length 0 ends the file.
@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.control.traffic.exchange import Exchange, Kept, Mark, decoded_request, encoded_request
 from pykafka_broker.log.filesystem import FileSlice
+from pykafka_broker.platform import allocate, open_file
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.messages.produce_request import SINGLE_READERS, ProduceRequest
 from pykafka_broker.protocol.runtime import Pieces
@@ -78,7 +79,7 @@ class HistoryFile:
         self.full = False
         self._most_bytes = most_bytes
         self._known: set[int] = set()  # connections with an entry about them
-        self._file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        self._file = open_file(path, os.O_RDWR | os.O_CREAT, 0o600)
         self._map = self._mapped(max(os.fstat(self._file).st_size, _STEP_BYTES))
         self._end = 0
         for place, length in self._places():
@@ -87,7 +88,7 @@ class HistoryFile:
             self._about({"whole": whole})
 
     def _mapped(self, size: int) -> mmap.mmap:
-        os.ftruncate(self._file, size)
+        allocate(self._file, size)  # a write into the map without room on the disk would end the process
         self._limit = size - _LENGTH.size  # the last length is 0
         return mmap.mmap(self._file, size)
 
@@ -174,6 +175,11 @@ class HistoryFile:
     def _grow(self, end: int) -> bool:
         size = -(-(end + _LENGTH.size) // _STEP_BYTES) * _STEP_BYTES
         if self.full or size > self._most_bytes:
+            self.full = True
+            return False
+        try:
+            allocate(self._file, size)
+        except OSError:  # the disk is full
             self.full = True
             return False
         self._map.close()

@@ -73,7 +73,7 @@ class GroupProgress:
 
 
 def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Finding]:
-    """Return the anomalies of groups. seen_by: a group that must have fetched all records."""
+    """Return the anomalies of groups. seen_by: a group that must have fetched all records of its topics."""
     found: list[Finding] = []
     progress: dict[str, dict[TopicPartition, GroupProgress]] = defaultdict(lambda: defaultdict(GroupProgress))
     fetching: set[tuple[str, TopicPartition]] = set()
@@ -100,7 +100,10 @@ def group_findings(evidence: Evidence, seen_by: str | None = None) -> list[Findi
             state.committed = commit
             state.went_back.clear()
     if seen_by is not None:
+        topics = {topic for topic, _ in progress[seen_by]}
         for partition, outline in evidence.outlines.items():
+            if topics and partition[0] not in topics:
+                continue  # the group reads others
             found += _unseen(seen_by, partition, outline, progress[seen_by][partition].fetched)
     return found
 

@@ -75,7 +75,7 @@ class AsyncChecks(AsyncData):
                 a function from a record to its id. An input record with the id None wants no output.
             guarantee: "exactly_once"; "at_least_once", which allows doubled records; "at_most_once", which allows lost
                 ones.
-            seen_by: a group that must have fetched all records.
+            seen_by: a group that must have fetched all records of the topics that it reads.
             allow: names of anomalies that are as they should be: `allow=["aborted read"]`.
             raises: False returns the findings instead.
 

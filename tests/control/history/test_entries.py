@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from itertools import count
 from pathlib import Path
 
@@ -96,6 +97,17 @@ def test_a_full_history_takes_nothing_more(tmp_path: Path, monkeypatch: pytest.M
     assert len(list(history.entries())) == there > 10
     history.clear(whole=True)
     assert not history.full
+
+
+def test_a_history_without_room_on_the_disk_is_full(history: HistoryFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(fd: int, size: int) -> None:
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    monkeypatch.setattr(entries, "allocate", refuse)
+    while not history.full:
+        history.note(12, CONNECTION, thin_request(produce(batch(1))), [bytes(4000)] * 100)
+    assert history.size_bytes <= 4 << 20
+    assert len(list(history.entries())) > 5
 
 
 def test_a_request_that_does_not_decode_is_cut(history: HistoryFile) -> None:

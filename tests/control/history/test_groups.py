@@ -180,3 +180,11 @@ def test_what_a_group_never_fetched_is_unseen_if_asked_for(story: Story) -> None
     (found,) = story.found(seen_by="billing")
     assert found.anomaly == "unseen"
     assert found.text == "orders-0@5 and the rest up to 9 were never fetched by group billing"
+
+
+def test_a_group_need_not_see_topics_that_it_does_not_read(story: Story) -> None:
+    story.produced("others")
+    story.fetched(0, 10)
+    story.committed(10)
+    assert story.kinds(seen_by="billing") == []
+    assert story.kinds(seen_by="nobody") == ["unseen", "unseen"]
