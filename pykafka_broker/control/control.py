@@ -33,7 +33,7 @@ from pykafka_broker.server.link_codec import decode_response, encode_request
 from pykafka_broker.server.serving import Running
 
 if TYPE_CHECKING:
-    from pykafka_broker.control.history.recording import Histories
+    from pykafka_broker.control.history.noting import Histories
 
 R = TypeVar("R")
 # The id and the kind of the schema that a value was written with, and the value as JSON; None where there is none.
@@ -144,7 +144,7 @@ class Control:
     @cached_property
     def histories(self) -> Histories:
         """The history of clients' requests, and whether there is one."""
-        from pykafka_broker.control.history.recording import Histories  # hardly any broker has one
+        from pykafka_broker.control.history.noting import Histories  # hardly any broker has one
 
         return Histories(self)
 

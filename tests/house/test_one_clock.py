@@ -24,7 +24,7 @@ MAY_READ = {
     "pykafka_broker.testing.controlled": "takes dates and durations from tests and asks no clock",
     "pykafka_broker.control.observed_router": "how long a request took, which is nothing that the broker goes by",
     "pykafka_broker.control.traffic.recorder": "when a request came and was answered, which the broker does not go by",
-    "pykafka_broker.control.history.recording": "how long a request took, as observed_router",
+    "pykafka_broker.control.history.noting": "how long a request took, as observed_router",
     "pykafka_broker.control.history.findings": "shows times that a history has, and asks no clock",
     "pykafka_broker.testing.data": "takes a time that a test has, waits for brokers in other processes",
     "pykafka_broker.testing.cluster_data": "takes a time that a test has",

@@ -5,7 +5,7 @@ when somebody asks. A check knows facts and outlines of logs and nothing else, s
 checked together, in the broker or in the process of a test.
 
     entries.py       the file of the history: requests and answers as bytes
-    recording.py     the router that writes the entries
+    noting.py        the router that writes the entries
     facts.py         an entry as facts: records were produced, fetched, committed
     outlines.py      the logs as they are when somebody asks
     groups.py        what groups of consumers fetched and committed, in order

@@ -1,6 +1,6 @@
 """The router that writes the history of a broker, and its beginning and end.
 
-Rule: while no history is wanted, the router in its place knows nothing of histories. The recording router notes what
+Rule: while no history is wanted, the router in its place knows nothing of histories. The noting router notes what
 clients were told: an answer that a fault took away or changed is noted as the client got it.
 """
 
@@ -44,7 +44,7 @@ class _Recorded(Exchange):
     thin: ThinRequest
 
 
-class RecordingRouter(ObservedRouter):
+class NotingRouter(ObservedRouter):
     """An observed router that writes a history."""
 
     history: HistoryFile
@@ -160,7 +160,7 @@ class Histories:
         self._file = HistoryFile(path, most_bytes, whole=whole)
         if own:
             atexit.register(_remove, path)
-        self._control.observing.observe_by(partial(_recording, self._file))
+        self._control.observing.observe_by(partial(_noting, self._file))
         self._control.inside.on_answer = self._note_inside
 
     def stop(self) -> None:
@@ -184,8 +184,8 @@ class Histories:
             note_in(self._file, exchange, thin_request(frame), answer)
 
 
-def _recording(history: HistoryFile, *parts: Any) -> RecordingRouter:
-    router = RecordingRouter(*parts)
+def _noting(history: HistoryFile, *parts: Any) -> NotingRouter:
+    router = NotingRouter(*parts)
     router.start(history)
     return router
 
