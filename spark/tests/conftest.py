@@ -44,9 +44,10 @@ Put = Callable[[str, list[Any]], None]
 
 @pytest.fixture(scope="session")
 def new_broker() -> Iterator[Callable[[], Target]]:
-    """Starts a broker of the target's kind."""
+    """Starts a broker of the target's kind, without retention: records of tests are years old."""
+    kept = {"log.retention.ms": "-1"}
     with ExitStack() as stack:
-        yield lambda: stack.enter_context(start(os.environ.get("PIPELINE_TEST_TARGET", "pykafka")))
+        yield lambda: stack.enter_context(start(os.environ.get("PIPELINE_TEST_TARGET", "pykafka"), kept))
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ START_MS = 1_714_521_600_000
 @pytest.fixture
 def ten(settings: Any, make_topic: Any, put: Any, event: Any) -> Any:
     """Settings whose topic has events 0-9 in each of two partitions, a second apart, one of them broken."""
-    make_topic(settings.bronze_topic, 2, retention_ms="-1")  # the records are years old
+    make_topic(settings.bronze_topic, 2)
     for partition in range(2):
         values = [event(10 * partition + n) if n != 4 else b"broken" for n in range(10)]
         put(settings.bronze_topic, [
