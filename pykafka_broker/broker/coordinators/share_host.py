@@ -454,7 +454,7 @@ class ShareHost:
         """Let a group read a partition from an offset on, on any node."""
         yield from self._topic_made()
         if self.other_coordinator(key) is None:
-            self.initialize(key, state_epoch, start_offset)
+            yield self.initialize(key, state_epoch, start_offset)
         else:
             yield self._requests.ask(INITIALIZE, key, state_epoch, start_offset)
             self.partitions.drop(key)
@@ -463,7 +463,7 @@ class ShareHost:
         """Forget a group's progress in a partition, on any node."""
         yield from self._topic_made()
         if self.other_coordinator(key) is None:
-            self.delete(key)
+            yield self.delete(key)
         else:
             yield self._requests.ask(DELETE, key)
             self.partitions.drop(key)
@@ -494,15 +494,21 @@ class ShareHost:
 
     # -- states that this node keeps
 
-    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> None:
-        """Let a group read a partition from an offset on. The next read finds the new state."""
+    def initialize(self, key: ShareKey, state_epoch: int, start_offset: int) -> Future[None]:
+        """Let a group read a partition from an offset on. The next read finds the new state.
+
+        The future of the commit is that of this append: asked for later, after another node has taken the log over
+        without the record, it would know of nothing to wait for.
+        """
         self.apply(self.known(key).initialize(key, state_epoch, start_offset, self._node.clock.now))
         self.partitions.drop(key)
+        return self.committed([key])
 
-    def delete(self, key: ShareKey) -> None:
-        """Forget a group's progress in a partition."""
+    def delete(self, key: ShareKey) -> Future[None]:
+        """Forget a group's progress in a partition; the future is that of the commit, as of `initialize`."""
         self.apply(self.known(key).delete(key))
         self.partitions.drop(key)
+        return self.committed([key])
 
     def initialize_topics(
         self, group_id: str, state_epoch: int, topics: Topics, known: Collection[bytes]
@@ -515,7 +521,7 @@ class ShareHost:
         """
         begins_at_0 = known if self._node.config.is_of_4_4 else ()
         at_once = sum(len(indexes) for _, indexes in topics.values()) <= _AT_ONCE
-        begun: list[tuple[ShareKey, str, StateRequest | None]] = []
+        begun: list[tuple[ShareKey, str, StateRequest | Future[None]]] = []
         for topic_id, (name, indexes) in topics.items():
             for index in sorted(indexes):
                 key = ShareKey(group_id, topic_id, index)
@@ -531,18 +537,17 @@ class ShareHost:
             if not at_once and not number % PARTITIONS_A_SLICE:
                 yield None
             try:
-                yield self.committed([key]) if question is None else question
+                yield question
                 done.setdefault(key.topic_id, (name, set()))[1].add(key.partition)
             except ApiError as error:
                 _warn_of_beginning(key, name, error)
         return {topic_id: (name, frozenset(indexes)) for topic_id, (name, indexes) in done.items()}
 
-    def _begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> StateRequest | None:
-        """Initialize a partition for a group, or return the request to another node."""
+    def _begin(self, key: ShareKey, state_epoch: int, start_offset: int) -> StateRequest | Future[None]:
+        """Initialize a partition for a group; return what to wait for, here or of another node."""
         if self.other_coordinator(key) is not None:
             return self._requests.ask(INITIALIZE, key, state_epoch, start_offset)
-        self.initialize(key, state_epoch, start_offset)
-        return None
+        return self.initialize(key, state_epoch, start_offset)
 
     def forget_topics(self, group_id: str, topics: Topics) -> Steps[list[ShareKey]]:
         """Forget a group's progress in partitions; returns the keys of forgotten states."""

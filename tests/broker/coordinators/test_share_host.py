@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 from pykafka_broker.broker.coordinators.shards import CoordinatorShards
 from pykafka_broker.broker.coordinators.share_host import ShareHost, is_enabled
-from pykafka_broker.broker.waiting.future import DONE
+from pykafka_broker.broker.waiting.future import DONE, Future
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.share_partition import LogBatch, SharePartition
@@ -134,6 +135,34 @@ def test_an_answer_rests_on_a_topic_that_was_just_made_for_it(tmp_path: Path) ->
     node.sync()
     assert committed.succeeded
     assert node.broker.shares.committed([key]) is DONE
+
+
+def test_the_commit_of_a_state_is_asked_for_with_its_append(
+    broker: LightBroker, host: ShareHost, key: ShareKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another node may take the log over, without the record, while the states of other nodes are waited for."""
+    topic_id = broker.add("both", 2)
+    elsewhere, here = ShareKey("h", topic_id, 0), ShareKey("h", topic_id, 1)
+    told: Future[None] = Future()
+    commits: dict[ShareKey, Future[None]] = {}
+
+    def committed(keys: Iterable[ShareKey]) -> Future[None]:
+        (asked,) = keys
+        return commits.setdefault(asked, Future())
+
+    monkeypatch.setattr(host, "committed", committed)
+    monkeypatch.setattr(host, "other_coordinator", lambda key: ANOTHER_NODE if key == elsewhere else None)
+    monkeypatch.setattr(host._requests, "ask", lambda *_: told)
+    steps = host.initialize_topics("h", 1, {topic_id: ("both", frozenset({0, 1}))}, ())
+    assert next(steps) is told
+    assert list(commits) == [here]
+    assert steps.send(None) is commits[here]
+    with pytest.raises(StopIteration) as ended:
+        steps.throw(ApiError(ErrorCode.NOT_COORDINATOR))
+    assert ended.value.value == {topic_id: ("both", frozenset({0}))}
+    for begun in (host.begin(here, 2, 5), host.forget(here)):
+        commits.clear()
+        assert next(begun) is commits[here]
 
 
 def test_sessions_end_with_their_connection_at_the_next_deadline(broker: LightBroker, host: ShareHost) -> None:
