@@ -15,7 +15,7 @@ from interop.raw import RawClient
 from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
 
-TIMEOUT_S = 20
+TIMEOUT_S = 60  # three Kafkas elect a leader within a second, and within half a minute on a busy machine
 
 
 def admin_at(address: str) -> AdminClient:

@@ -58,13 +58,13 @@ def test_a_topic_of_three_replicas_is_told_by_all(cluster: KafkaCluster) -> None
 
 def _wait_for_topic(address: str, topic: str) -> None:
     """Until that broker has heard of it."""
-    eventually(lambda: topic in admin_at(address).list_topics(timeout=TIMEOUT_S).topics, True, 20)
+    eventually(lambda: topic in admin_at(address).list_topics(timeout=TIMEOUT_S).topics, True, TIMEOUT_S)
 
 
 def test_records_are_acknowledged_by_all_and_read_once(cluster: KafkaCluster) -> None:
     create(cluster.bootstrap_servers, "records", 3, 3)
     produce(cluster.bootstrap_servers, "records", range(3000))
-    eventually(lambda: in_sync(cluster.bootstrap_servers, "records"), dict.fromkeys(range(3), ALL), 20)
+    eventually(lambda: in_sync(cluster.bootstrap_servers, "records"), dict.fromkeys(range(3), ALL), TIMEOUT_S)
     assert consumed(cluster.bootstrap_servers, "records", 3, 3000) == list(range(3000))
 
 
@@ -75,13 +75,15 @@ def test_what_a_client_asks_is_decided_by_the_controller(cluster: KafkaCluster) 
     with pytest.raises(KafkaException, match="already exists"):
         create(at, "asked", 1, 3)
     admin.create_partitions([NewPartitions("asked", 4)])["asked"].result(TIMEOUT_S)
-    eventually(lambda: len(partitions_of(at, "asked")), 4, 20)
+    eventually(lambda: len(partitions_of(at, "asked")), 4, TIMEOUT_S)
     changed = ConfigResource(ResourceType.TOPIC, "asked", {"retention.ms": "7777"})
     admin.alter_configs([changed])[changed].result(TIMEOUT_S)
     asked = ConfigResource(ResourceType.TOPIC, "asked")
-    eventually(lambda: admin.describe_configs([asked])[asked].result(TIMEOUT_S)["retention.ms"].value, "7777", 20)
+    eventually(
+        lambda: admin.describe_configs([asked])[asked].result(TIMEOUT_S)["retention.ms"].value, "7777", TIMEOUT_S
+    )
     admin.delete_topics(["asked"])["asked"].result(TIMEOUT_S)
-    eventually(lambda: "asked" in admin.list_topics(timeout=TIMEOUT_S).topics, False, 20)
+    eventually(lambda: "asked" in admin.list_topics(timeout=TIMEOUT_S).topics, False, TIMEOUT_S)
     for broker in cluster.brokers:
         folder = broker.directory / "data-0"
         eventually(lambda folder=folder: sorted(p.name for p in folder.glob("asked-[0-3]")), [], 20)  # type: ignore[misc]
@@ -133,7 +135,7 @@ def test_a_killed_broker_is_replaced_and_comes_back(cluster: KafkaCluster) -> No
     produce(at, "killed", range(300))
     cluster.broker(3).kill()
     rest = cluster.broker(1).address
-    eventually(lambda: set(leaders(rest, "killed")) <= {1, 2}, True, 20)
+    eventually(lambda: set(leaders(rest, "killed")) <= {1, 2}, True, TIMEOUT_S)
     produce(rest, "killed", range(300, 600))
     cluster.broker(3).start()
     eventually(lambda: in_sync(at, "killed"), dict.fromkeys(range(3), ALL), 40)
@@ -195,7 +197,10 @@ def test_controllers_that_came_later_are_found_too(tmp_path: Path) -> None:
         create(at, "before", 1, 2)
         for node in cluster.controllers[1:]:
             add_voter(cluster.broker(1).address, node.id, node.port, directory_id(node.directory / "data"))
-        eventually(lambda: len(quorum_told_by(cluster.broker(2).address).current_voters), 3, 20)
+        eventually(lambda: len(quorum_told_by(cluster.broker(2).address).current_voters), 3, TIMEOUT_S)
+        create(at, "between", 1, 2)
+        for broker in cluster.brokers:  # who has heard of the topic has heard of the voters before it
+            _wait_for_topic(broker.address, "between")
         cluster.controller(101).kill()
         create(at, "after", 1, 2)
         produce(at, "after", range(50))
