@@ -221,10 +221,14 @@ def _initial_voter(text: str) -> InitialVoter:
 
 
 def version_mapping(text: str | None) -> list[str]:
-    """Return the features of a release, the latest for None, in the words of Kafka's tools. Raises FormatError."""
+    """Return the features of a release, the latest for None, in the words of Kafka's tools. Raises FormatError.
+
+    Of a release to come only the levels that are known here are named.
+    """
     level = _LATEST if text is None else metadata_version(text, unstable=True)
     first = f"{METADATA_VERSION}={level} ({text or name_of_metadata_version(level)})"
-    return [first, *(f"{name}={each}" for name, each in default_levels(level).items())]
+    known = {name: min(each, SUPPORTED[name][1]) for name, each in default_levels(level).items()}
+    return [first, *(f"{name}={each}" for name, each in known.items())]
 
 
 def feature_dependencies(name: str, level: int) -> list[str]:
