@@ -288,9 +288,9 @@ def test_the_nth_request_is_met_whatever_else_meets_those_before(broker: KafkaBr
     second = broker.faults.add(api="Metadata", client_id=client.client_id, nth=2, error="LEADER_NOT_AVAILABLE")
     fourth = broker.faults.add(api="Metadata", client_id=client.client_id, nth=4, error="REQUEST_TIMED_OUT")
     third = broker.faults.add(api="Metadata", client_id=client.client_id, every=3, error="NOT_CONTROLLER")
-    broker.create_topic("counted")
+    broker.create_topic("counted-requests")
     for _ in range(6):
-        client.ask(metadata("counted"), 12)
+        client.ask(metadata("counted-requests"), 12)
     told = [each["errors"] for each in broker.requests("Metadata", client_id=client.client_id)]
     # the third that meets neither of the first two is the fifth
     assert told == [[], ["LEADER_NOT_AVAILABLE"], [], ["REQUEST_TIMED_OUT"], ["NOT_CONTROLLER"], []]
@@ -299,13 +299,13 @@ def test_the_nth_request_is_met_whatever_else_meets_those_before(broker: KafkaBr
 
 
 def test_events_befall_what_a_request_names(broker: KafkaBroker, client: Client) -> None:
-    broker.create_topic("led", 2)
-    epochs = [broker.partition("led", index)["leader_epoch"] for index in range(2)]
-    with broker.faults.add(api="ListOffsets", topic="led", event="bump_leader_epoch") as fault:
-        asked = ListOffsetsRequest(topics=[ListOffsetsTopic("led", [ListOffsetsPartition(1, -1, -1)])])
+    broker.create_topic("led-anew", 2)
+    epochs = [broker.partition("led-anew", index)["leader_epoch"] for index in range(2)]
+    with broker.faults.add(api="ListOffsets", topic="led-anew", event="bump_leader_epoch") as fault:
+        asked = ListOffsetsRequest(topics=[ListOffsetsTopic("led-anew", [ListOffsetsPartition(1, -1, -1)])])
         assert client.ask(asked, 7).topics[0].partitions[0].error_code == 0
         assert fault.hits == 1
-    assert [broker.partition("led", index)["leader_epoch"] for index in range(2)] == [epochs[0], epochs[1] + 1]
+    assert [broker.partition("led-anew", index)["leader_epoch"] for index in range(2)] == [epochs[0], epochs[1] + 1]
     client.ask(FindCoordinatorRequest(coordinator_keys=["moved"]), 6)
     with broker.faults.add(api="Heartbeat", group="moved", nth=3, event="move_coordinator"):
         errors = [client.ask(HeartbeatRequest("moved", 1, "nobody"), 4).error_code for _ in range(3)]
@@ -314,8 +314,8 @@ def test_events_befall_what_a_request_names(broker: KafkaBroker, client: Client)
 
 
 def test_the_session_of_a_member_ends_with_its_nth_commit(broker: KafkaBroker) -> None:
-    broker.create_topic("committed")
-    broker.produce("committed", list(range(6)))
+    broker.create_topic("committed-twice")
+    broker.produce("committed-twice", list(range(6)))
     broker.faults.add(api="OffsetCommit", group="committing", nth=2, event="expire_member")
     consumer = Consumer(
         broker.client_config("confluent")
@@ -326,7 +326,7 @@ def test_the_session_of_a_member_ends_with_its_nth_commit(broker: KafkaBroker) -
             "enable.auto.commit": False,
         }
     )
-    consumer.subscribe(["committed"])
+    consumer.subscribe(["committed-twice"])
     told = []
     for _ in range(2):
         message = consumer.poll(20)
