@@ -1,4 +1,4 @@
-"""One broker for the tests of the control API; they name their topics apart."""
+"""One broker for the tests of the control API, which each file finds empty; within it topics are named apart."""
 
 from __future__ import annotations
 
@@ -10,6 +10,13 @@ from pykafka_broker.testing import KafkaBroker
 
 
 @pytest.fixture(scope="package")
-def broker() -> Iterator[KafkaBroker]:
+def _running() -> Iterator[KafkaBroker]:
     with KafkaBroker() as broker:
         yield broker
+
+
+@pytest.fixture(scope="module")
+def broker(_running: KafkaBroker) -> KafkaBroker:
+    """A broker that each file finds empty."""
+    _running.reset()
+    return _running
