@@ -85,7 +85,7 @@ class Shop:
         self.member = JavaShareConsumer(java, self.bootstrap, name, [name])
 
     def send(self, *values: str) -> None:
-        """One value to each partition in turn."""
+        """Write the values, each to the next partition in turn."""
         producer = Producer({"bootstrap.servers": self.bootstrap})
         for number, value in enumerate(values):
             producer.produce(self.name, value, f"k{value}", number % PARTITIONS, headers={"h": "1"})

@@ -69,7 +69,7 @@ def signed_token(region: str = REGION) -> tuple[str, int]:
     return token, expires_ms
 
 
-class Provider(AbstractTokenProvider):  # type: ignore[misc]
+class Provider(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
     def token(self) -> str:
         return signed_token()[0]
 

@@ -105,7 +105,7 @@ def settings(make_settings: MakeSettings) -> Settings:
 
 @pytest.fixture
 def make_context(spark: SparkSession) -> Iterator[MakeContext]:
-    """What a job is handed.
+    """Make the context of a job.
 
     Py4J keeps what a batch calls as long as the session, and with it the job's clients: they go after the test.
     """

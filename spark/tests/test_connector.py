@@ -60,7 +60,7 @@ def test_the_installed_version_has_its_own() -> None:
 
 
 def test_jars_of_delta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are fetched for the PySpark that they are made for; outside of a checkout, words say how to give them."""
+    """Delta has jars for the PySpark that it is made for; outside of a checkout, words say how to give them."""
     asked: list[str] = []
 
     def fetch(name: str, coordinates: list[str], *, transitive: bool) -> Path:

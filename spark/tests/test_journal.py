@@ -47,7 +47,7 @@ def test_a_swap_that_two_do(spark: SparkSession, table: Path) -> None:
 
 
 def test_who_lists_the_table_during_a_swap_lists_it_again(spark: SparkSession, table: Path) -> None:
-    """One folder is listed before the new file is there, the other one after the old file is gone."""
+    """The first folder is listed before the new file is there, the other one after the old file is gone."""
     files = Files(spark)
     looks: list[set[str]] = []
 

@@ -1,4 +1,4 @@
-"""One broker for the tests of the control API, which each file finds empty; within it topics are named apart."""
+"""A broker for the tests of the control API, which each file finds empty; within it topics are named apart."""
 
 from __future__ import annotations
 

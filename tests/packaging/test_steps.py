@@ -56,7 +56,7 @@ print(urllib.request.urlopen(sys.argv[-1].replace("http://127.0.0.1:9644", url))
 
 @pytest.fixture
 def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """What the fake Docker knows, and says that it was told (`calls`)."""
+    """The folder of the fake Docker: what it knows, and what it was told (`calls`)."""
     folder = tmp_path / "state"
     folder.mkdir()
     (folder / "user").write_text("1000")

@@ -249,7 +249,7 @@ def test_a_partition_that_another_node_leads_has_no_locks_here(
 
 @pytest.mark.parametrize(("release", "start"), [("", UNINITIALIZED), ("4.3", UNINITIALIZED), ("4.4", 0)])
 def test_where_a_group_begins_in_a_partition_that_comes_later(tmp_path: Path, release: str, start: int) -> None:
-    """As a running 4.3.1 and a running 4.4.0 do it, whatever share.auto.offset.reset says."""
+    """Begin where a running 4.3.1 and a running 4.4.0 begin, whatever share.auto.offset.reset says."""
     nodes = Neighbourhood(tmp_path, brokers=1, pykafka_emulate=release)
     nodes.add(CONSUMER_OFFSETS, 1)
     topic_id = nodes.add("t", 1)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.control.history.application import GUARANTEES, PlainRecord, identify_by, verdict
+from pykafka_broker.control.history.application import GUARANTEES, Guarantee, PlainRecord, identify_by, verdict
 from tests.control.history.story import Story
 
 
 def records(topic: str, *keys: str | None) -> list[PlainRecord]:
-    return [PlainRecord(topic, 0, offset, key and key.encode(), b"") for offset, key in enumerate(keys)]  # type: ignore[arg-type]
+    return [
+        PlainRecord(topic, 0, offset, None if key is None else key.encode(), b"") for offset, key in enumerate(keys)
+    ]
 
 
-def judged(inputs: list[PlainRecord], outputs: list[PlainRecord], guarantee: str = "exactly_once") -> list[str]:
-    found = verdict(Story().evidence(), inputs, outputs, identify_by("key"), guarantee)  # type: ignore[arg-type]
+def judged(inputs: list[PlainRecord], outputs: list[PlainRecord], guarantee: Guarantee = "exactly_once") -> list[str]:
+    found = verdict(Story().evidence(), inputs, outputs, identify_by("key"), guarantee)
     return [f"{each.anomaly} {each.topic}@{each.offset}" for each in found]
 
 
@@ -25,7 +27,7 @@ def judged(inputs: list[PlainRecord], outputs: list[PlainRecord], guarantee: str
         ("at_most_once", ["doubled out@1", "invented out@2"]),
     ],
 )
-def test_a_guarantee_forbids(guarantee: str, found: list[str]) -> None:
+def test_a_guarantee_forbids(guarantee: Guarantee, found: list[str]) -> None:
     assert guarantee in GUARANTEES
     assert judged(records("in", "a", "b"), records("out", "a", "a", "x"), guarantee) == found
 

@@ -1,4 +1,4 @@
-"""What a broker writes down: what clients were told, whatever befell their requests on the way."""
+"""The history that a broker writes: what clients were told, whatever befell their requests on the way."""
 
 from __future__ import annotations
 

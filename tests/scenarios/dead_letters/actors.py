@@ -106,9 +106,7 @@ class LetterMember(ShareMember):
 
     # -- these are
 
-    def alter(  # type: ignore[override]  # configs: those of others alter offsets
-        self, kind: ConfigResourceType, name: str, **configs: str | None
-    ) -> None:
+    def alter_configs(self, kind: ConfigResourceType, name: str, **configs: str | None) -> None:
         """Set configs, or delete those without a value."""
         entries = [
             AlterableConfig(key.replace("_", "."), _DELETE if value is None else _SET, value)

@@ -54,7 +54,7 @@ def copies(s: Stage) -> None:
     one.fetch(topic)
     one.ack({(topic, 0): [(0, 3, [REJECT])]})
     one.letters(dead, 4)
-    one.alter(GROUP, s.group, **{COPY: "false"})
+    one.alter_configs(GROUP, s.group, **{COPY: "false"})
     one.send_records(topic, (b"k", b"v", []))
     one.fetch()
     one.ack({(topic, 0): [(4, 4, [REJECT])]})
@@ -64,12 +64,12 @@ def copies(s: Stage) -> None:
 @scenario
 def copies_that_do_not_fit(s: Stage) -> None:
     topic, dead, one = group_with_letters(s, configs={COPY: "true"})
-    one.alter(TOPIC, dead, max_message_bytes="1000")
+    one.alter_configs(TOPIC, dead, max_message_bytes="1000")
     one.send_records(topic, (b"a", b"x" * 2000, []), (b"b", b"y", []), *((b"c", b"z" * 300, []) for _ in range(4)))
     one.fetch(topic)
     one.ack({(topic, 0): [(0, 5, [REJECT])]})
     one.letters(dead, 6)
-    one.alter(TOPIC, dead, max_message_bytes="100")
+    one.alter_configs(TOPIC, dead, max_message_bytes="100")
     one.send_records(topic, (b"d", b"w", []))
     one.fetch()
     one.ack({(topic, 0): [(6, 6, [REJECT])]})
@@ -90,12 +90,12 @@ def copies_of_records_that_are_gone(s: Stage) -> None:
 @scenario
 def topics_with_settings_of_their_own(s: Stage) -> None:
     topic, dead, one = group_with_letters(s, configs={COPY: "true"})
-    one.alter(TOPIC, dead, compression_type="gzip", message_timestamp_type="LogAppendTime")
+    one.alter_configs(TOPIC, dead, compression_type="gzip", message_timestamp_type="LogAppendTime")
     one.send_records(topic, (b"k", b"v", []), (None, b"w", []))
     one.fetch(topic)
     one.ack({(topic, 0): [(0, 0, [REJECT])]})
     one.letters(dead, 1)
-    one.alter(TOPIC, dead, cleanup_policy="compact")
+    one.alter_configs(TOPIC, dead, cleanup_policy="compact")
     one.ack({(topic, 0): [(1, 1, [REJECT])]})
     one.stored(topic)
     one.letters(dead, 1)
@@ -147,14 +147,14 @@ def topics_that_take_no_letters(s: Stage) -> None:
     one.stored(topic)
     one.create(dead)
     one.ack({(topic, 0): [(1, 1, [REJECT])]})
-    one.alter(TOPIC, dead, **{ENABLE: "true"})
-    one.alter(BROKER, "", **{PREFIX: "x."})
+    one.alter_configs(TOPIC, dead, **{ENABLE: "true"})
+    one.alter_configs(BROKER, "", **{PREFIX: "x."})
     one.ack({(topic, 0): [(2, 2, [REJECT])]})
     one.stored(topic)
-    one.alter(BROKER, "", **{PREFIX: ""})
+    one.alter_configs(BROKER, "", **{PREFIX: ""})
     one.ack({(topic, 0): [(3, 3, [REJECT])]})
     one.letters(dead, 1)
-    one.alter(BROKER, "", **{PREFIX: None})
+    one.alter_configs(BROKER, "", **{PREFIX: None})
     one.ack({(topic, 0): [(4, 4, [REJECT])]})
     one.letters(dead, 2)
     one.stored(topic)
@@ -175,32 +175,32 @@ def letters_of_the_topic_of_letters(s: Stage) -> None:
 @scenario
 def topics_are_created(s: Stage) -> None:
     topic, dead, one = group_with_letters(s, 3, letters=None)
-    one.alter(BROKER, "", **{CREATE: "true"})
+    one.alter_configs(BROKER, "", **{CREATE: "true"})
     one.produce(topic, *"abc", partition=2)
     one.fetch(topic, (2,))
     one.ack({(topic, 2): [(0, 0, [REJECT])]})
     one.letters(dead, 1)
     one.topic_and_configs(dead)
-    one.alter(GROUP, s.group, **{NAME: f"x.{s.group}"})
+    one.alter_configs(GROUP, s.group, **{NAME: f"x.{s.group}"})
     one.ack({(topic, 2): [(1, 1, [REJECT])]})
-    one.alter(GROUP, s.group, **{NAME: "dlq.not a name"})
+    one.alter_configs(GROUP, s.group, **{NAME: "dlq.not a name"})
     one.ack({(topic, 2): [(2, 2, [REJECT])]})
     one.stored(topic)
-    one.alter(BROKER, "", **{CREATE: None})
+    one.alter_configs(BROKER, "", **{CREATE: None})
 
 
 @scenario
 def configs_of_the_group(s: Stage) -> None:
     one = LetterMember(s, "one")
     for name in ("", "dlq.", "not a name", "__x", "_x", f"dlq.{s.group}"):
-        one.alter(GROUP, s.group, **{NAME: name})
+        one.alter_configs(GROUP, s.group, **{NAME: name})
     for copied in ("", "x", "TRUE"):
-        one.alter(GROUP, s.group, **{COPY: copied})
-    one.alter(GROUP, s.group, **{NAME: None, COPY: None})
+        one.alter_configs(GROUP, s.group, **{COPY: copied})
+    one.alter_configs(GROUP, s.group, **{NAME: None, COPY: None})
     for prefix in ("a b", "__", None):
-        one.alter(BROKER, "", **{PREFIX: prefix})
+        one.alter_configs(BROKER, "", **{PREFIX: prefix})
     for created in ("x", None):
-        one.alter(BROKER, "", **{CREATE: created})
+        one.alter_configs(BROKER, "", **{CREATE: created})
 
 
 @scenario
@@ -221,7 +221,7 @@ def share_version_1(s: Stage) -> None:
     one.fetch(topic)
     one.ack({(topic, 0): [(0, 0, [REJECT])]})
     one.stored(topic)
-    one.alter(GROUP, s.group, **{NAME: dead})
+    one.alter_configs(GROUP, s.group, **{NAME: dead})
     one.level(2)
     s.wait(2500)
     one.fetch(topic, epoch=0)
