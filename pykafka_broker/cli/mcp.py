@@ -12,7 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykafka_broker import __version__
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
@@ -21,6 +21,9 @@ from pykafka_broker.cli.control import call_operation
 from pykafka_broker.control.operations import REQUIRED, Operation, Text, operations
 from pykafka_broker.control.schema import describe
 from pykafka_broker.testing.control_client import ControlClient, ControlError
+
+if TYPE_CHECKING:
+    from mcp.server.lowlevel import Server
 
 _NO_TOOLS = frozenset({"openapi"})  # what agents have from the tools themselves
 INSTRUCTIONS = (
@@ -37,11 +40,11 @@ def main(arguments: Sequence[str]) -> int:
         print(f"pykafka-broker mcp: --url or {URL_VARIABLE} must name the control API", file=sys.stderr)
         return 2
     try:
-        import mcp.server.lowlevel  # noqa: F401  # an extra
+        server = _server(ControlClient(url, os.environ.get(TOKEN_VARIABLE)))
     except ImportError:
         print("pykafka-broker mcp: it needs the library mcp, of the extra of that name", file=sys.stderr)
         return 1
-    asyncio.run(_serve(ControlClient(url, os.environ.get(TOKEN_VARIABLE))))
+    asyncio.run(_serve(server))
     return 0
 
 
@@ -94,10 +97,10 @@ def called(client: ControlClient, name: str, given: Mapping[str, Any]) -> tuple[
     return answer if isinstance(answer, str) else json.dumps(answer, indent=2, ensure_ascii=False), False
 
 
-async def _serve(client: ControlClient) -> None:
+def _server(client: ControlClient) -> Server[Any]:
+    """Return a server with the tools. Raises ImportError without the library."""
     from mcp import types
     from mcp.server.lowlevel import Server
-    from mcp.server.stdio import stdio_server
 
     async def list_tools(*_: object) -> types.ListToolsResult:
         tools = [
@@ -115,12 +118,17 @@ async def _serve(client: ControlClient) -> None:
         text, failed = await asyncio.to_thread(called, client, asked.name, asked.arguments or {})
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=failed)
 
-    server: Server[Any] = Server(
+    return Server(
         "pykafka-broker",
         version=__version__,
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
     )
+
+
+async def _serve(server: Server[Any]) -> None:
+    from mcp.server.stdio import stdio_server
+
     async with stdio_server() as (reading, writing):
         await server.run(reading, writing, server.create_initialization_options())

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.history.application import Guarantee, PlainRecord, identify_by, verdict
 from pykafka_broker.control.history.checks import findings
-from pykafka_broker.control.history.entries import MOST_BYTES
+from pykafka_broker.control.history.entries import MOST_BYTES, HistoryFile
 from pykafka_broker.control.history.facts import facts_of, row_of
 from pykafka_broker.control.history.findings import Anomaly, Finding, HistoryFull, evidence_of
 from pykafka_broker.control.history.outlines import outlines, row_of_outline
@@ -55,8 +55,7 @@ def clear_history(control: Control) -> HistoryState:
 
 def history(control: Control) -> Lines:
     """Return the facts of the history, and an outline of each log that is led here, as lines of JSON."""
-    control.histories.file  # noqa: B018  # refused before the first line
-    return Lines(_lines(control))
+    return Lines(_lines(control, control.histories.file))
 
 
 def _state(control: Control) -> HistoryState:
@@ -66,13 +65,12 @@ def _state(control: Control) -> HistoryState:
     return HistoryState(True, file.whole, file.full, file.size_bytes)
 
 
-async def _lines(control: Control) -> AsyncIterator[str]:
-    async for row in _rows(control):
+async def _lines(control: Control, file: HistoryFile) -> AsyncIterator[str]:
+    async for row in _rows(control, file):
         yield json.dumps(row, separators=(",", ":"))
 
 
-async def _rows(control: Control) -> AsyncIterator[dict[str, Any]]:
-    file = control.histories.file
+async def _rows(control: Control, file: HistoryFile) -> AsyncIterator[dict[str, Any]]:
     yield {"kind": "history", "node": control.services.node_id, **asdict(_state(control))}
     for number, entry in enumerate(file.entries()):
         for fact in facts_of(entry, control.observing.known.topic_name):
@@ -99,7 +97,7 @@ async def check(
     """
     if (input is None) != (output is None):
         raise Problem(400, "input and output are given together")
-    rows = [row async for row in _rows(control)]
+    rows = [row async for row in _rows(control, control.histories.file)]
     try:
         identify = identify_by(key)
         evidence = await asyncio.to_thread(evidence_of, [rows])
