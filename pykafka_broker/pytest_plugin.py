@@ -359,11 +359,11 @@ def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest
     used.add(broker)
     for topic in marked.get("topics", ()):
         broker.create_topic(*((topic,) if isinstance(topic, str) else topic))
-    if (run := request.node.stash.get(_CHAOS, None)) is not None:
-        run.begin("kafka_broker", broker.faults)
     if pytestconfig.getoption("--kafka-record"):
         broker.start_recording()
         request.node.stash[_RECORDED] = broker
+    if (run := request.node.stash.get(_CHAOS, None)) is not None:
+        run.begin("kafka_broker", broker.faults)
 
 
 def _make_usable(broker: Controlled, config: pytest.Config) -> None:
@@ -448,10 +448,10 @@ def _chaos_of(item: pytest.Item) -> ChaosSpec | str | None:
 
 
 class _Between(pytest.Item):
-    """The next run of the same test, for pytest: fixtures of a wider scope stay."""
+    """A stand-in for the next test, which pytest asks for, so that fixtures of a wider scope stay."""
 
     def runtest(self) -> None:
-        raise NotImplementedError
+        """Do nothing: no session has the item."""
 
 
 class _ChaosRuns:

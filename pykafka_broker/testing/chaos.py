@@ -8,7 +8,7 @@ left is smallest in the sense that the test passes without any one of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.answers import ChaosHit
@@ -92,8 +92,7 @@ def add_hit(faults: Faults, hit: ChaosHit) -> Fault:
     given: Any = dict(hit)
     node_id = given.pop("node_id", None)
     if node_id is not None:
-        of_cluster: ClusterFaults = faults  # type: ignore[assignment]
-        faults = of_cluster.on(node_id)
+        faults = cast("ClusterFaults", faults).on(node_id)
     return faults.add(**given)
 
 

@@ -13,6 +13,7 @@ import json
 from base64 import b64decode
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from struct import unpack_from
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl
@@ -20,7 +21,8 @@ from urllib.parse import parse_qsl
 from pykafka_broker.control.traffic.exchange import decoded_request, decoded_response, encoded_request
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.runtime import EncodeError, Fields, uuid_text
-from pykafka_broker.records.header import crc32c
+from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
+from pykafka_broker.records.header import HEADER_SIZE, Buffer, batch_of, iter_batches
 from pykafka_broker.testing.control_client import ControlClient
 
 _FORMAT = 1
@@ -39,9 +41,6 @@ _CHOSEN = {
 }
 _NOT_COMPARED = frozenset({"host", "port", "throttle_time_ms", "log_append_time_ms", "acquisition_lock_timeout_ms"})
 _WITHOUT_ID = ("", 0, -1, bytes(16))
-_HEADER_BYTES = 61  # of a batch of magic 2
-_MAGIC, _CRC, _ATTRIBUTES, _PRODUCER_ID, _COUNT = 16, 17, 21, 43, 57
-_BATCH_BEGINS = 12  # the bytes before the part that its length counts
 
 
 class BadRecording(ValueError):
@@ -271,17 +270,17 @@ class Ids:
 
     def _rewritten(self, records: bytes) -> bytes:
         """Return produced batches with the target's producer ids."""
-        written = bytearray(records)
-        for start, end in _batches(records):
-            if records[start + _MAGIC] < 2 or end - start < _HEADER_BYTES:
-                continue
-            (recorded,) = unpack_from(">q", records, start + _PRODUCER_ID)
-            target = self._of.get(("producer id", recorded), recorded)
-            if target != recorded:
-                written[start + _PRODUCER_ID : start + _PRODUCER_ID + 8] = target.to_bytes(8, "big", signed=True)
-                checked = crc32c(bytes(written[start + _ATTRIBUTES : end]))
-                written[start + _CRC : start + _CRC + 4] = checked.to_bytes(4, "big")
-        return bytes(written)
+        batches: list[Buffer] = []
+        try:
+            for header, batch in iter_batches(records):
+                target = self._of.get(("producer id", header.producer_id), header.producer_id)
+                if target == header.producer_id:
+                    batches.append(batch)
+                else:
+                    batches.append(batch_of(replace(header, producer_id=target), batch[HEADER_SIZE:]))
+        except CorruptBatch:  # what a client sent is sent again as it was
+            return records
+        return b"".join(batches)
 
     def compared(self, request: bytes, recorded: bytes, replayed: bytes | None) -> Iterator[tuple[str, str, str]]:
         """Yield what differs between two answers to a request: the path, and both values. New ids are learnt."""
@@ -325,27 +324,18 @@ class Ids:
             yield path, _shown(recorded), _shown(replayed)
 
 
-def _batches(records: bytes) -> Iterator[tuple[int, int]]:
-    """Yield start and end of each whole batch."""
-    start = 0
-    while start + _HEADER_BYTES <= len(records):
-        (length,) = unpack_from(">i", records, start + 8)
-        end = start + _BATCH_BEGINS + length
-        if length <= 0 or end > len(records):
-            return
-        yield start, end
-        start = end
-
-
-def _outline(records: Any) -> list[tuple[int, int, bytes]]:
+def _outline(records: Any) -> list[Any]:
     """Return base offset, number and content of each batch, without what differs by nature."""
     data = bytes(records or b"")
-    found = []
-    for start, end in _batches(data):
-        (base_offset,) = unpack_from(">q", data, start)
-        (count,) = unpack_from(">i", data, start + _COUNT)
-        found.append((base_offset, count, data[start + _HEADER_BYTES : end]))
-    return found
+    outline: list[Any] = []
+    try:
+        for header, batch in iter_batches(data):
+            outline.append((header.base_offset, header.count, bytes(batch[HEADER_SIZE:])))
+    except TruncatedBatch:  # what was fetched ends anywhere
+        pass
+    except CorruptBatch:  # an older format
+        outline.append(data[sum(HEADER_SIZE + len(content) for *_, content in outline) :])
+    return outline
 
 
 def _named(frame: bytes) -> str:

@@ -6,6 +6,7 @@ wait at its end are not in it, and neither are those that carry passwords.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 
 from pykafka_broker import __version__
@@ -15,6 +16,8 @@ from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import Lines
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.recorder import Recorder
+
+_LINES_AT_ONCE = 50
 
 
 async def start_recording(control: Control) -> RecordingState:
@@ -26,8 +29,9 @@ async def start_recording(control: Control) -> RecordingState:
     recorder = Recorder({"version": __version__, "started": services.clock.wall, "cluster_id": services.cluster_id})
     async for line in dump(control).lines:
         recorder.add_state(line)
-    control.observing.log.recorder = recorder
     control.observing.faults.set_recording(True)
+    control.observing.log.recorder = recorder
+    recorder.begin()
     return _state(recorder)
 
 
@@ -36,7 +40,11 @@ def recording(control: Control) -> Lines:
     recorder = _recorder(control)
 
     async def lines() -> AsyncIterator[str]:
-        for line in recorder.lines():
+        for number, line in enumerate(recorder.lines()):
+            if number % _LINES_AT_ONCE == 0:
+                await asyncio.sleep(0)  # clients are served meanwhile
+                if control.observing.log.recorder is not recorder:
+                    return
             yield line
 
     return Lines(lines())

@@ -12,13 +12,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from pykafka_broker.control.history.entries import HistoryEntry
-from pykafka_broker.control.traffic.exchange import Exchange, error_name
+from pykafka_broker.control.traffic.exchange import Exchange, error_name, first_header
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.records.header import HEADER_SIZE, BatchHeader, read_header
 
 NO_OFFSET = -1
 NO_PRODUCER = -1
-_MAGIC_AT, _MAGIC = 16, 2
 TopicName = Callable[[bytes], str | None]
 
 
@@ -201,12 +199,6 @@ def _told(topics: Iterable[Any], partitions: str, index: str, topic_name: TopicN
     }
 
 
-def _header(records: Any) -> BatchHeader | None:
-    if records is None or len(records) < HEADER_SIZE or records[_MAGIC_AT] != _MAGIC:
-        return None
-    return read_header(records)
-
-
 def _produced(
     exchange: Exchange, request: Any, response: Any, common: _Common, topic_name: TopicName
 ) -> Iterator[Fact]:
@@ -219,7 +211,7 @@ def _produced(
             fact.transactional_id = request.transactional_id
             if answer is not None:
                 fact.error, fact.offset = _error(answer.error_code), answer.base_offset
-            header = _header(each.records)
+            header = first_header(each.records)
             if header is not None:
                 fact.count, fact.crc, fact.attributes = header.count, header.crc, header.attributes
                 fact.producer_id, fact.epoch = header.producer_id, header.producer_epoch

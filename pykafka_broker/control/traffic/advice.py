@@ -1,8 +1,9 @@
 """Advice for clients, from what they have asked.
 
 Rule: an advice names a client, counts what was seen of it, and says since when Kafka is so (release, KIP) and what to
-change. A rule speaks only of habits: each has a least number of requests, below which it is silent. Exchanges are noted
-in the order of time; nothing is kept of them but counts and a few of their numbers.
+change. What is a setting of the client (a version, acks, idempotence, a client id) shows in one request; what is a
+habit has a least number of requests, below which the rule is silent. Exchanges are noted in the order of time; nothing
+is kept of them but counts and a few of their numbers.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from pykafka_broker.control.answers import Advice
-from pykafka_broker.control.traffic.exchange import Exchange
+from pykafka_broker.control.traffic.exchange import Exchange, first_header
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
+from pykafka_broker.records.header import MAGIC_OFFSET
 from pykafka_broker.releases.release import release
 
 _FEW = 20  # requests below which a habit is none
@@ -27,8 +29,6 @@ _MANY_RECORDS = 100
 _MOST = 0.95  # of all
 _EXAMPLES = 3
 _FIRST_WITHOUT_OLD = "4.0"  # versions of APIs that this release has no more are gone (KIP-896)
-_OFFSET_OF_MAGIC, _OFFSET_OF_PRODUCER_ID, _OFFSET_OF_COUNT = 16, 43, 57  # within a batch of magic 2
-_WHOLE_HEADER = 61
 _RETRIED_AS_USUAL = frozenset({"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "REBALANCE_IN_PROGRESS"})
 
 
@@ -60,26 +60,6 @@ class Habit:
         while self._times[0] <= exchange.wall_ms - _MINUTE_MS:
             self._times.popleft()
         self.best_a_minute = max(self.best_a_minute, len(self._times))
-
-
-class Batch(NamedTuple):
-    """The header of a produced batch; `records` and `producer_id` are None before magic 2."""
-
-    magic: int
-    records: int | None
-    producer_id: int | None
-
-
-def first_batch(records: Any) -> Batch | None:
-    """Return the header of the first batch of a produce; None where it is not whole."""
-    data = bytes(records or b"")[:_WHOLE_HEADER]
-    if len(data) <= _OFFSET_OF_MAGIC:
-        return None
-    magic = data[_OFFSET_OF_MAGIC]
-    if magic < 2 or len(data) < _WHOLE_HEADER:
-        return Batch(magic, None, None) if magic < 2 else None
-    producer_id = int.from_bytes(data[_OFFSET_OF_PRODUCER_ID : _OFFSET_OF_PRODUCER_ID + 8], "big", signed=True)
-    return Batch(magic, int.from_bytes(data[_OFFSET_OF_COUNT : _OFFSET_OF_COUNT + 4], "big"), producer_id)
 
 
 class ClientHabits:
@@ -130,22 +110,22 @@ class ClientHabits:
         self._habits[f"acks {request.acks}"].note(exchange)
         for topic in request.topic_data:
             for part in topic.partition_data:
-                batch = first_batch(part.records)
-                if batch is None:
+                header = first_header(part.records)
+                if header is None:
+                    if part.records and len(part.records) > MAGIC_OFFSET and part.records[MAGIC_OFFSET] < 2:
+                        self._habits["old format"].note(exchange)
                     continue
                 self._batches += 1
-                if batch.magic < 2:
-                    self._habits["old format"].note(exchange)
-                if batch.records == 1:
+                if header.count == 1:
                     self._habits["single records"].note(exchange)
-                if batch.producer_id == -1 and request.acks == -1:
+                if not header.has_producer_id and request.acks == -1:
                     self._habits["no idempotence"].note(exchange)
-                self._records[topic.name][part.index] += batch.records or 1
+                self._records[topic.name][part.index] += header.count
 
     def _note_fetch(self, exchange: Exchange, request: Any) -> None:
         response = exchange.response
-        if response is None or request.replica_id >= 0 or exchange.errors:
-            return
+        if response is None or exchange.errors or max(request.replica_id, request.replica_state.replica_id) >= 0:
+            return  # followers are no consumers
         if not any(part.records for topic in response.responses for part in topic.partitions):
             self._habits["empty fetches"].note(exchange)
 

@@ -20,6 +20,8 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.runtime import DecodeError, EncodeError, Message, Pieces
 from pykafka_broker.protocol.specs import ApiSpec
+from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.header import BatchHeader, read_header
 from pykafka_broker.server.link_codec import decode_response
 
 _SIZE_AND_CORRELATION = Struct(">ii")
@@ -65,6 +67,13 @@ def encoded_response(response: Message, spec: ApiSpec, version: int, correlation
         return None
     pieces[0] = _SIZE_AND_CORRELATION.pack(4 + sum(map(len, pieces)), correlation_id)
     return pieces
+
+
+def first_header(records: Any) -> BatchHeader | None:
+    """Return the header of the first batch in a field of records; None where it is not whole, or of an older format."""
+    with suppress(CorruptBatch):
+        return None if records is None else read_header(records)
+    return None
 
 
 def error_codes(value: Any) -> dict[int, None]:

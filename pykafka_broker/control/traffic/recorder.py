@@ -45,6 +45,10 @@ class Recorder:
         self._file = tempfile.SpooledTemporaryFile(_IN_MEMORY_BYTES)  # noqa: SIM115  # it lives as long as this
         self._write_line(json.dumps({"recording": FORMAT, **head}))
 
+    def begin(self) -> None:
+        """Take exchanges from now on: of a request that came before not all may have been kept."""
+        self._began_ns = perf_counter_ns()
+
     def add_state(self, line: str) -> None:
         """Add a line of the state before."""
         self._write_line(f'{{"state":{line}}}')
@@ -56,7 +60,7 @@ class Recorder:
 
     def add(self, exchange: Exchange, answer: Pieces | None) -> None:
         """Add an exchange. `answer` has the length prefix."""
-        if exchange.api_key in _WITH_SECRETS:
+        if exchange.api_key in _WITH_SECRETS or exchange.duration_ns < self._began_ns:
             return
         response_bytes = sum(map(len, answer)) - _PREFIX_BYTES if answer else _NO_ANSWER
         began = self._began_ns

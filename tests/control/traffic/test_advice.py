@@ -201,6 +201,26 @@ def test_errors_that_are_repeated(log: Log) -> None:
     }
 
 
+@pytest.mark.parametrize("cut", [5, 16, 40, 60])
+def test_a_batch_that_is_damaged_is_passed_over(log: Log, cut: int) -> None:
+    request = produce(producer_id=-1)
+    records = bytearray(request.topic_data[0].partition_data[0].records or b"")
+    records[8:12] = b"\xff\xff\xff\xff"  # its length
+    for damaged in (bytes(records), bytes(records[:cut])):
+        request.topic_data[0].partition_data[0].records = damaged
+        log.add(request, 9)
+    assert log.found() == {}
+
+
+def test_an_old_message_format_is_found(log: Log) -> None:
+    request = produce()
+    records = bytearray(request.topic_data[0].partition_data[0].records or b"")
+    records[16] = 1  # the magic
+    request.topic_data[0].partition_data[0].records = bytes(records)
+    log.add(request, 3)
+    assert log.found() == {"old-message-format": "1 batches in a message format before 0.11"}
+
+
 def test_a_request_that_makes_no_sense_is_passed_over(log: Log) -> None:
     context = ConnectionContext(1, "PLAINTEXT", ("127.0.0.1", 9092), ("127.0.0.1", 5000))
     log.adviser.note(Exchange((START_MS, context, b"\0\0\0\x09\0\0\0\1\0\4shop", None, 0), 1))

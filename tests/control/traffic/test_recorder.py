@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64decode
+from time import perf_counter_ns
 
 import pytest
 
@@ -18,7 +19,8 @@ HEADER = b"\0\x09\0\0\0\1\0\4shop"
 
 
 def exchange(api_key: int = ApiKey.HEARTBEAT, body: bytes = b"") -> Exchange:
-    return Exchange((0, CONNECTION, api_key.to_bytes(2, "big") + HEADER + body, None, 0))
+    """A request that comes now."""
+    return Exchange((0, CONNECTION, api_key.to_bytes(2, "big") + HEADER + body, None, perf_counter_ns()))
 
 
 def test_lines_are_read_while_it_goes_on() -> None:
@@ -37,6 +39,18 @@ def test_lines_are_read_while_it_goes_on() -> None:
     assert other["answered"] >= one["answered"] > 0
     assert (call["call"], call["target"], call["body"]) == ("POST", "/faults?a=b", '{"x": 1}')
     assert recorder.exchanges == 2
+    recorder.close()
+
+
+def test_what_came_before_it_began_is_left_out() -> None:
+    """The log kept its first bytes alone, and zeros can't be played."""
+    recorder, earlier = Recorder({}), exchange()
+    recorder.begin()
+    recorder.add(earlier, [b"\0\0\0\1a"])
+    recorder.add(exchange(), [b"\0\0\0\1a"])
+    assert recorder.exchanges == 1
+    (_, line) = map(json.loads, recorder.lines())
+    assert line["at"] >= 0
     recorder.close()
 
 

@@ -1,0 +1,160 @@
+"""The plugin's chaos and recordings, in runs of pytest of their own."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from pykafka_broker.cli import main
+
+pytest_plugins = ["pytester"]
+pytestmark = pytest.mark.usefixtures("only_our_plugin")
+
+SHOP = """
+    import pytest
+    from confluent_kafka import Producer
+
+    made = []
+
+    @pytest.fixture
+    def producer({fixture}):
+        made.append(1)
+        return Producer({{"bootstrap.servers": {fixture}.bootstrap_servers, "client.id": "shop", **{config}}})
+
+    @pytest.mark.kafka_chaos(seeds={seeds}, rate=0.2)
+    def test_orders_come_once({fixture}, producer):
+        {create}
+        for number in range(8):
+            producer.produce("orders", str(number), partition=0)
+            assert producer.flush(30) == 0
+        print("this was run", len(made))
+        found = sorted(int(record.value) for record in {fixture}.records("orders"))
+        assert found == list(range(8)), found
+
+    def test_next({fixture}):
+        assert {fixture}.topics() == []
+        assert not {fixture}.faults.all()
+"""
+BROKER = {"fixture": "kafka_broker", "create": 'kafka_broker.create_topic("orders")'}
+
+
+def test_chaos_finds_a_seed_and_the_fault_that_is_enough(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SHOP.format(seeds=20, config={}, **BROKER))
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1, passed=1)
+    result.stdout.re_match_lines([r"seed \d+ at rate 0.2 failed; 1 of \d+ faults is enough \(\d+ runs\):"])
+    (line,) = [line.strip() for line in result.stdout.lines if line.startswith("    kafka_broker.faults.add(")]
+    assert 'client_id="shop"' in line
+    assert 'drop="after"' in line
+    assert len(re.findall(r"this was run \d", result.stdout.str())) == 1  # and nothing of the runs before
+    pasted = BROKER | {"create": f"{BROKER['create']}; {line}"}
+    program = SHOP.format(seeds=20, config={}, **pasted).replace(
+        "    @pytest.mark.kafka_chaos(seeds=20, rate=0.2)\n", ""
+    )
+    pytester.makepyfile(program)
+    pytester.runpytest_subprocess("-k", "orders").assert_outcomes(failed=1)
+
+
+def test_a_right_producer_passes_under_every_seed(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SHOP.format(seeds=20, config={"enable.idempotence": True}, **BROKER))
+    pytester.runpytest_subprocess("--kafka-chaos-seeds=3").assert_outcomes(passed=2)
+
+
+def test_a_failure_that_is_not_of_the_chaos_is_told(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.kafka_chaos
+        def test_quiet(kafka_broker):
+            assert kafka_broker.topics() == [1]
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["seed 1 at rate 0.05 failed though no request met a fault: *"])
+
+
+def test_chaos_in_a_cluster_names_the_broker(pytester: pytest.Pytester) -> None:
+    create = 'kafka_cluster.create_topic("orders", 1, replication_factor=1)'
+    program = SHOP.format(seeds=8, config={}, fixture="kafka_cluster", create=create)
+    pytester.makepyfile(
+        program.replace("    made = []", "    pytestmark = pytest.mark.kafka_cluster(brokers=2)\n    made = []")
+    )
+    result = pytester.runpytest_subprocess()
+    result.stdout.re_match_lines(
+        [r"    kafka_cluster\.faults\.on\([12]\)\.add\(client_id=\"shop\", api=\"Produce\", .*"]
+    )
+    result.assert_outcomes(failed=1, passed=1)
+
+
+def test_mistakes_in_a_marker_of_chaos_fail_the_test(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        import unittest
+
+        @pytest.mark.kafka_chaos(seed=3)
+        def test_argument(kafka_broker): pass
+
+        @pytest.mark.kafka_chaos(rate=2)
+        def test_rate(kafka_broker): pass
+
+        @pytest.mark.kafka_chaos
+        def test_fixture(): pass
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(errors=3)
+    result.stdout.fnmatch_lines(
+        [
+            "*kafka_chaos: *unexpected keyword argument 'seed'*",
+            "*kafka_chaos: rate is a share of all requests*",
+            "*kafka_chaos: the test has neither kafka_broker nor kafka_cluster*",
+        ]
+    )
+
+
+def test_a_mistake_in_a_fixture_of_a_wider_scope_is_told_after_chaos(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.fixture(scope="module")
+        def ended():
+            yield
+            raise RuntimeError("at the end")
+
+        @pytest.mark.kafka_chaos(seeds=2)
+        def test_quiet(ended, kafka_broker): pass
+    """)
+    result = pytester.runpytest_subprocess()
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*RuntimeError: at the end"])
+
+
+# -- recordings
+
+
+def test_a_failed_test_leaves_its_recording(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        from confluent_kafka import Producer
+
+        @pytest.mark.kafka(topics=["orders"])
+        @pytest.mark.parametrize("right", [True, False])
+        def test_it(kafka_broker, right):
+            producer = Producer({"bootstrap.servers": kafka_broker.bootstrap_servers})
+            producer.produce("orders", "paid")
+            assert producer.flush(20) == 0
+            assert right
+    """)
+    result = pytester.runpytest_subprocess("--kafka-record=recorded")
+    result.assert_outcomes(passed=1, failed=1)
+    (path,) = (pytester.path / "recorded").iterdir()
+    result.stdout.re_match_lines([rf"\d+ requests: pykafka-broker replay recorded/{path.name}"])
+    assert main(["replay", str(path)]) == 0
+
+
+def test_the_recording_of_a_test_under_chaos_has_its_faults(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(SHOP.format(seeds=20, config={}, **BROKER))
+    pytester.runpytest_subprocess("--kafka-record=recorded", "-k", "orders").assert_outcomes(failed=1)
+    (path,) = (pytester.path / "recorded").iterdir()
+    calls = [line for line in path.read_text().splitlines() if line.startswith('{"call"')]
+    assert any('"target": "/faults"' in line and "nth" in line for line in calls)
