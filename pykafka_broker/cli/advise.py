@@ -18,7 +18,7 @@ from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
 from pykafka_broker.cli.commands import CommandParser
 from pykafka_broker.cli.trace import of_packets, read_packets
 from pykafka_broker.control.answers import Advice
-from pykafka_broker.control.traffic.advice import Adviser, advised
+from pykafka_broker.control.traffic.advice import Adviser
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 
 
@@ -62,7 +62,7 @@ def _of_capture(path: str) -> list[Advice]:
     adviser = Adviser()
     for exchange in of_packets(read_packets(Path(path).read_bytes())):
         adviser.note(exchange)
-    return [advised(*each) for each in adviser.advice()]
+    return adviser.advice()
 
 
 def _of_broker(given: str | None) -> list[Advice]:

@@ -16,7 +16,7 @@ from pykafka_broker.control.api.incidents import befall
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits
-from pykafka_broker.control.traffic.advice import Adviser, advised
+from pykafka_broker.control.traffic.advice import Adviser
 from pykafka_broker.control.traffic.exchange import Exchange, error_name
 from pykafka_broker.control.traffic.faults import Action, Chaos, ClockName, Connect, Drop, Event, Match, Rule, pattern
 from pykafka_broker.control.traffic.readable import api_keys, error_code, line, seen
@@ -142,7 +142,7 @@ async def advice(control: Control, client_id: str | None = None) -> list[Advice]
             await asyncio.sleep(0)  # clients are served meanwhile
         if wanted is None or wanted.fullmatch(exchange.client_id or ""):
             adviser.note(exchange)
-    return [advised(*each) for each in adviser.advice()]
+    return adviser.advice()
 
 
 def last_requests(control: Control) -> list[str]:

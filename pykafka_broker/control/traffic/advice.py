@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from pykafka_broker.control.answers import Advice
 from pykafka_broker.control.traffic.exchange import Exchange, first_header
@@ -30,16 +30,6 @@ _MOST = 0.95  # of all
 _EXAMPLES = 3
 _FIRST_WITHOUT_OLD = "4.0"  # versions of APIs that this release has no more are gone (KIP-896)
 _RETRIED_AS_USUAL = frozenset({"NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS", "REBALANCE_IN_PROGRESS"})
-
-
-class Found(NamedTuple):
-    """An advice. requests: the numbers of a few requests that show it."""
-
-    rule: str
-    seen: str
-    since: str
-    change: str
-    requests: list[int]
 
 
 class Habit:
@@ -142,7 +132,7 @@ class ClientHabits:
 
     # -- what it comes to
 
-    def advice(self) -> Iterator[Found]:
+    def advice(self) -> Iterator[Advice]:
         """Yield what the client should change."""
         yield from self._old_versions()
         yield from self._of_producer()
@@ -150,12 +140,23 @@ class ClientHabits:
         yield from self._of_connections()
         yield from self._of_errors()
 
-    def _old_versions(self) -> Iterator[Found]:
+    def _advice(self, rule: str, seen: str, since: str, change: str, requests: list[int]) -> Advice:
+        return Advice(
+            rule=rule,
+            client_id=self.client_id,
+            software=self.software,
+            seen=seen,
+            since=since,
+            change=change,
+            requests=requests,
+        )
+
+    def _old_versions(self) -> Iterator[Advice]:
         served = release(_FIRST_WITHOUT_OLD).apis
         for (api_key, version), habit in sorted(self._versions.items()):
             if api_key in served and 0 <= version < served[api_key][0]:
                 least = served[api_key][0]
-                yield Found(
+                yield self._advice(
                     "old-version",
                     f"{habit.count} {SPECS[api_key].name} requests of version {version}",
                     f"gone since Kafka {_FIRST_WITHOUT_OLD}, which begins with {least} (KIP-896)",
@@ -163,7 +164,7 @@ class ClientHabits:
                     habit.examples,
                 )
         if (old := self._habits.get("old format")) is not None:
-            yield Found(
+            yield self._advice(
                 "old-message-format",
                 f"{old.count} batches in a message format before 0.11",
                 "gone since Kafka 4.0 (KIP-724)",
@@ -171,12 +172,12 @@ class ClientHabits:
                 old.examples,
             )
 
-    def _of_producer(self) -> Iterator[Found]:
+    def _of_producer(self) -> Iterator[Advice]:
         produces = self._produces
         for acks, meaning in ((1, "the leader alone answers for them"), (0, "nobody answers for them")):
             habit = self._habits.get(f"acks {acks}")
             if habit is not None:
-                yield Found(
+                yield self._advice(
                     "acks",
                     f"{habit.count} of {produces.count} Produce requests with acks={acks}: {meaning}",
                     "acks=all is the default of Java's producer since 3.0 (KIP-679)",
@@ -184,7 +185,7 @@ class ClientHabits:
                     habit.examples,
                 )
         if (plain := self._habits.get("no idempotence")) is not None:
-            yield Found(
+            yield self._advice(
                 "no-idempotence",
                 f"{plain.count} of {self._batches} batches without a producer id: a retry may write them twice",
                 "enable.idempotence since 0.11 (KIP-98), Java's default since 3.0 (KIP-679)",
@@ -193,7 +194,7 @@ class ClientHabits:
             )
         single = self._habits.get("single records")
         if single is not None and single.count >= _FEW and single.count >= _MOST * self._batches:
-            yield Found(
+            yield self._advice(
                 "single-records",
                 f"{single.count} of {self._batches} batches have one record, up to {single.best_a_minute} a minute",
                 "linger.ms is 5 in Java's producer since 4.0 (KIP-1030)",
@@ -204,7 +205,7 @@ class ClientHabits:
             total, there = sum(counts.values()), self._partitions.get(topic, 0)
             partition, most = counts.most_common(1)[0]
             if there > 1 and total >= _MANY_RECORDS and most >= _MOST * total:
-                yield Found(
+                yield self._advice(
                     "one-partition",
                     f"{most} of {total} records for topic {topic} go to partition {partition} of {there}",
                     "a key decides the partition; without a key batches go round since 2.4 (KIP-480, KIP-794)",
@@ -212,10 +213,10 @@ class ClientHabits:
                     produces.examples,
                 )
 
-    def _of_consumer(self) -> Iterator[Found]:
+    def _of_consumer(self) -> Iterator[Advice]:
         commits = self._habits.get("single commits")
         if commits is not None and commits.count >= _FEW and self._steps[True] >= _MOST * self._steps.total():
-            yield Found(
+            yield self._advice(
                 "commit-a-record",
                 f"{self._steps[True]} of {self._steps.total()} commits are one record further than the one before, "
                 f"up to {commits.best_a_minute} a minute",
@@ -225,7 +226,7 @@ class ClientHabits:
             )
         empty = self._habits.get("empty fetches")
         if empty is not None and empty.best_a_minute >= _EMPTY_FETCHES_A_MINUTE:
-            yield Found(
+            yield self._advice(
                 "empty-fetches",
                 f"{empty.best_a_minute} fetches within a minute came back without records",
                 "a broker waits fetch.max.wait.ms (500) for fetch.min.bytes",
@@ -234,7 +235,7 @@ class ClientHabits:
             )
         joins = self._habits.get("joins")
         if joins is not None and joins.best_a_minute >= _JOINS_A_MINUTE:
-            yield Found(
+            yield self._advice(
                 "rebalances",
                 f"{joins.best_a_minute} JoinGroup requests within a minute",
                 "members that come, go or are late stop the whole group; static members do not since 2.3 (KIP-345), "
@@ -243,10 +244,10 @@ class ClientHabits:
                 joins.examples,
             )
 
-    def _of_connections(self) -> Iterator[Found]:
+    def _of_connections(self) -> Iterator[Advice]:
         metadata = self._habits.get("metadata")
         if metadata is not None and metadata.best_a_minute >= _METADATA_A_MINUTE:
-            yield Found(
+            yield self._advice(
                 "metadata",
                 f"{metadata.best_a_minute} Metadata requests within a minute",
                 "a client asks every metadata.max.age.ms (5 minutes) and after errors",
@@ -255,7 +256,7 @@ class ClientHabits:
             )
         short = sum(count <= 1 for count in self._produces_of.values())
         if len(self._produces_of) >= _MANY_CONNECTIONS and short >= _MOST * len(self._produces_of):
-            yield Found(
+            yield self._advice(
                 "connection-a-record",
                 f"{short} of {len(self._produces_of)} connections were made for one Produce request",
                 "a producer is made to be shared by all threads of a process",
@@ -263,7 +264,7 @@ class ClientHabits:
                 self._produces.examples,
             )
         if self.client_id in (None, ""):
-            yield Found(
+            yield self._advice(
                 "no-client-id",
                 f"{len(self._connections)} connections without a client id",
                 "quotas, metrics and logs tell clients by it",
@@ -271,10 +272,10 @@ class ClientHabits:
                 [],
             )
 
-    def _of_errors(self) -> Iterator[Found]:
+    def _of_errors(self) -> Iterator[Advice]:
         for (api, error), habit in sorted(self._errors.items()):
             if error == "INVALID_SESSION_TIMEOUT":
-                yield Found(
+                yield self._advice(
                     "session-timeout",
                     f"{habit.count} {api} requests were refused: {error}",
                     "session.timeout.ms must lie within group.min.session.timeout.ms and group.max.session.timeout.ms",
@@ -282,7 +283,7 @@ class ClientHabits:
                     habit.examples,
                 )
             elif habit.count >= _SAME_ERRORS and error not in _RETRIED_AS_USUAL:
-                yield Found(
+                yield self._advice(
                     "same-error",
                     f"{habit.count} {api} requests were answered {error}, up to {habit.best_a_minute} a minute",
                     "an error that is repeated as often is not of a moment",
@@ -309,21 +310,6 @@ class Adviser:
                 if topic.name:
                     self._partitions[topic.name] = len(topic.partitions)
 
-    def advice(self) -> Iterator[tuple[ClientHabits, Found]]:
-        """Yield what each client should change, in the order of the clients' first requests."""
-        for client in self._clients.values():
-            for found in client.advice():
-                yield client, found
-
-
-def advised(client: ClientHabits, found: Found) -> Advice:
-    """Return an advice in the form of operations."""
-    return Advice(
-        rule=found.rule,
-        client_id=client.client_id,
-        software=client.software,
-        seen=found.seen,
-        since=found.since,
-        change=found.change,
-        requests=found.requests,
-    )
+    def advice(self) -> list[Advice]:
+        """Return what each client should change, in the order of the clients' first requests."""
+        return [each for client in self._clients.values() for each in client.advice()]

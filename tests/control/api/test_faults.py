@@ -230,19 +230,24 @@ def test_a_fault_that_is_not_there_is_told(broker: KafkaBroker) -> None:
     assert refused.value.status == 404
 
 
-def chaos_of(broker: KafkaBroker, seed: int) -> list[tuple[str | None, bool]]:
-    """What chaos does to forty requests of a client that connects again when it is dropped."""
-    broker.faults.clear()
+def forty_requests(broker: KafkaBroker) -> list[tuple[str, bool]]:
+    """Return what forty requests of a client meet that connects again when it is dropped: errors, and no answer."""
     broker.clear_requests()
-    assert broker.chaos(seed, 0.5)["seed"] == seed
     client = Client(broker, "chaotic")
     for _ in range(40):
         if client.ask(metadata("none"), 12) is None:
             client.close()
             client = Client(broker, "chaotic")
     client.close()
-    broker.chaos(seed, 0)
     return [(",".join(each["errors"]), each["response_bytes"] is None) for each in broker.requests(client_id="chaotic")]
+
+
+def chaos_of(broker: KafkaBroker, seed: int) -> list[tuple[str, bool]]:
+    broker.faults.clear()
+    assert broker.chaos(seed, 0.5)["seed"] == seed
+    met = forty_requests(broker)
+    broker.chaos(seed, 0)
+    return met
 
 
 def test_chaos_is_repeatable_by_its_seed(broker: KafkaBroker) -> None:
@@ -259,16 +264,8 @@ def test_what_chaos_has_drawn_can_be_added_by_itself(broker: KafkaBroker) -> Non
     assert (state["seed"], state["rate"], state["events"]) == (7, 0.5, False)
     assert len(state["met"]) == state["hits"] > 10
     assert {(hit["client_id"], hit["api"]) for hit in state["met"]} == {("chaotic", "Metadata")}
-    broker.clear_requests()
     faults = [add_hit(broker.faults, hit) for hit in state["met"]]
-    client = Client(broker, "chaotic")
-    for _ in range(40):
-        if client.ask(metadata("none"), 12) is None:
-            client.close()
-            client = Client(broker, "chaotic")
-    client.close()
-    seen = broker.requests(client_id="chaotic")
-    assert [(",".join(each["errors"]), each["response_bytes"] is None) for each in seen] == drawn
+    assert forty_requests(broker) == drawn
     assert [fault.hits for fault in faults] == [1] * len(faults)
 
 
