@@ -33,6 +33,9 @@ if sys.platform != "win32":  # what tests of logs have open waits for the collec
     if soft != resource.RLIM_INFINITY:
         enough = 4096 if hard == resource.RLIM_INFINITY else min(4096, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, enough), hard))
+# Spark hands what is collected to the first who connects to a port that it opens: with other tests about, that may be a
+# client that still looks for a broker which had this port. A socket of the file system is the session's alone.
+os.environ.setdefault("PYSPARK_UDS_MODE", "true")
 # The folders above a test's own match what tests look for in paths, as the `pytest-0` of a new machine does.
 _OWNER = os.getuid() if hasattr(os, "getuid") else 0
 _ROOT = Path(tempfile.gettempdir(), f"t-0.log-{_OWNER}", "a")

@@ -35,12 +35,12 @@ PROPERTY = re.compile(r"^[ \t]*([^\s#!=:]+)[ \t]*[=: \t][ \t]*(.*?)[ \t\r]*$", r
 SUBMIT_OPTIONS = {"--jars": "spark.jars", "--packages": "spark.jars.packages", "--master": "spark.master"}
 SPARKS_OWN_LOG = re.compile(r"org/apache/spark/log4j2[\w-]*\.properties$")  # inside its jar
 JARS, CONNECTOR = ("spark.jars", "spark.jars.packages"), "spark-sql-kafka"
-# How checkpoints are written. Spark's usual way starts a process or two (chmod, readlink) for every file on a local
-# disk, tens of milliseconds of each batch; its other one, for object stores, can rely on a local rename just as well.
 EXTENSIONS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
 }
+# How checkpoints are written. Spark's usual way starts a process or two (chmod, readlink) for every file on a local
+# disk, tens of milliseconds of each batch; its other one, for object stores, can rely on a local rename just as well.
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
 LOCAL_CHECKPOINT_FILES = "FileSystemBasedCheckpointFileManager"
 STREAMING = "org.apache.spark.sql.execution.streaming"

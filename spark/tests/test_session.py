@@ -11,7 +11,9 @@ from typing import Any
 
 import pyspark
 import pytest
+from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
+from pyspark.util import _load_from_socket
 
 from pipeline.connector import connector_jars
 from pipeline.session import CHECKPOINT_FILES, defaults
@@ -58,6 +60,15 @@ def test_spark_is_quiet_where_nobody_has_said_otherwise(spark: SparkSession) -> 
     assert context._jvm is not None
     level = context._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
     assert (level, context.uiWebUrl) == ("OFF", None)
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(pyspark.__version__ < "4.1", reason="has ports alone")
+def test_nobody_else_can_take_what_is_collected(spark: SparkSession) -> None:
+    where, *_ = info = spark.range(3)._jdf.collectToPython()
+    assert isinstance(where, str), "a port, which another test's client may reach first"
+    with _load_from_socket(info, CPickleSerializer()) as rows:
+        assert sum(map(len, rows)) == 3
 
 
 @pytest.mark.spark

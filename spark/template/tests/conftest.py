@@ -1,6 +1,7 @@
 """Fixtures of the tests: one Spark session, and jobs as the command line runs them."""
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ from pipeline.session import QUICK, build_session
 from pipeline.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[1]
+# Spark hands what is collected to the first who connects to a port that it opens. A client that looks for a stopped
+# broker may be that one; a socket of the file system is the session's alone.
+os.environ.setdefault("PYSPARK_UDS_MODE", "true")
 
 
 @pytest.fixture(scope="session")
