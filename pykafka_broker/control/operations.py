@@ -152,6 +152,7 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("POST", "/clock/set"): "health.set_clock",
     ("POST", "/reset"): "state.reset",
     ("POST", "/fork"): "state.fork",
+    ("POST", "/checkpoints"): "state.write_checkpoints",
     ("GET", "/snapshots"): "state.snapshots",
     ("POST", "/snapshots/{name}"): "state.snapshot",
     ("DELETE", "/snapshots/{name}"): "state.delete_snapshot",
