@@ -18,7 +18,9 @@ from pykafka_broker.control.api.topics import raise_if, topic_image
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.schema import Index, ValueLimits
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
@@ -246,14 +248,36 @@ def browse_overview(control: Control) -> Overview:
     )
 
 
-def browse_groups(control: Control, search: str = "", offset: Index = 0, limit: Piece = 100) -> GroupRows:
-    """Return a piece of the list of groups, with names containing `search`."""
-    fitting = [each for each in all_groups(control.services) if search.lower() in each.group_id.lower()]
+def browse_groups(
+    control: Control, search: str = "", topic: str | None = None, offset: Index = 0, limit: Piece = 100
+) -> GroupRows:
+    """Return a piece of the list of groups, with names containing `search`; with `topic` the groups that have
+    committed offsets of the topic.
+    """
+    fitting = [
+        each
+        for each in all_groups(control.services)
+        if search.lower() in each.group_id.lower()
+        and (topic is None or any(there["topic"] == topic for there in committed(control.services, each.group_id)))
+    ]
     rows = [
         GroupRow(summary(each), total_lag(committed(control.services, each.group_id)))
         for each in fitting[offset : offset + limit]
     ]
     return GroupRows(len(fitting), rows)
+
+
+@dataclass
+class KnownNames:
+    """The names that a fault may have: of APIs, and of errors."""
+
+    apis: list[str]
+    errors: list[str]
+
+
+def browse_names(control: Control) -> KnownNames:
+    """Return the names of all APIs and of all errors, sorted."""
+    return KnownNames(sorted(spec.name for spec in SPECS.values()), sorted(code.name for code in ErrorCode if code))
 
 
 async def browse_transactions(control: Control) -> list[TransactionRow]:

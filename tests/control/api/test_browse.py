@@ -91,6 +91,25 @@ def test_groups_come_with_their_lag(broker: KafkaBroker) -> None:
     consumer.close()
 
 
+def test_groups_of_a_topic_are_those_with_offsets_of_it(broker: KafkaBroker) -> None:
+    for name in ("read-a", "read-b"):
+        broker.create_topic(name)
+        broker.commit(f"reads-{name}", name, 0)
+    found = browse(broker, "/groups", topic="read-a")
+    assert [each["group"]["group_id"] for each in found["groups"]] == ["reads-read-a"]
+    assert found["total"] == 1
+    assert browse(broker, "/groups", topic="never-read")["groups"] == []
+
+
+def test_names_for_a_fault_are_those_that_a_fault_takes(broker: KafkaBroker) -> None:
+    found = browse(broker, "/names")
+    assert {"Produce", "StreamsGroupHeartbeat"} <= {*found["apis"]}
+    with broker.faults.add(api=found["apis"], error=found["errors"][0]):
+        pass
+    assert "NONE" not in found["errors"]
+    assert found["errors"] == sorted(found["errors"])
+
+
 def test_configs_say_where_they_come_from(broker: KafkaBroker) -> None:
     broker.create_topic("configured", config={"retention.ms": 5})
     configs = {each["name"]: each for each in browse(broker, "/configs/topic/configured")}
