@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -323,6 +329,21 @@ def test_snapshots_are_taken_and_restored(tab: Tab, broker: KafkaBroker) -> None
     assert [record.value for record in broker.records("kept")] == ["1"]
     page.get_by_role("table", name="Snapshots").get_by_role("button", name="Delete").click()
     see(page, "There are no snapshots.")
+
+
+def test_schemas_and_rights_are_shown(tab: Tab, broker: KafkaBroker) -> None:
+    SchemaRegistryClient({"url": broker.schema_registry_url}).register_schema("shown", Schema('"string"', "AVRO"))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    password = UserScramCredentialUpsertion("carol", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192), b"x")
+    for done in admin.alter_user_scram_credentials([password]).values():
+        done.result(30)
+    page = tab.open("/schemas?search=sho")
+    page.get_by_role("button", name="shown").click()
+    playwright.expect(page.get_by_label("Schema", exact=True)).to_have_text('"string"')
+    see(page, "BACKWARD")
+    page = tab.open("/access")
+    playwright.expect(page.get_by_role("table", name="Users")).to_contain_text("carol")
+    see(page, "There are no quotas.")
 
 
 def test_a_group_is_reset_and_deleted(tab: Tab, broker: KafkaBroker) -> None:

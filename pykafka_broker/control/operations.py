@@ -130,6 +130,8 @@ _ROUTES: dict[tuple[str, str], str] = {  # module and function below control/api
     ("POST", "/producers"): "records.new_producer",
     ("GET", "/browse"): "browse.browse_overview",
     ("GET", "/browse/names"): "browse.browse_names",
+    ("GET", "/browse/schemas"): "browse.browse_schemas",
+    ("GET", "/browse/access"): "browse.browse_access",
     ("GET", "/browse/topics"): "browse.browse_topics",
     ("GET", "/browse/topics/{topic}"): "browse.browse_topic",
     ("GET", "/browse/topics/{topic}/records"): "browse_records.browse_records",

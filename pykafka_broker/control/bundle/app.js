@@ -4,6 +4,7 @@
 // for can be linked, and is there again after Back.
 import { get } from "/page/api.js";
 import { dialog, el, time } from "/page/dom.js";
+import { access, schemas } from "/page/access.js";
 import { connections, overview } from "/page/overview.js";
 import { records } from "/page/records.js";
 import { group, groups } from "/page/groups.js";
@@ -25,6 +26,8 @@ const VIEWS = [
   ["transactions", transactions, "Transactions", "x"],
   ["requests", requests, "Requests", "r"],
   ["connections", connections, "Connections", "c"],
+  ["schemas", schemas, "Schemas", "s"],
+  ["access", access, "Rights", "a"],
   ["telemetry", telemetry, "Client metrics", "m"],
   ["testing", testing, "Testing", "f"],
   ["brokers/*", broker],
