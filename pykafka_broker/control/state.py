@@ -14,6 +14,7 @@ same names, partitions and settings. A cluster keeps its metadata log, so its se
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterable
@@ -265,7 +266,9 @@ class BrokerState:
         for directory in self._directories:
             path = f"{directory}/{_ROOM}"
             try:
-                self._tenure.files.open(path, create=True).write_at(bytes(_ROOM_BYTES), 0)
+                if self._tenure.files.full:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+                OsFileSystem().open(path, create=True).write_at(bytes(_ROOM_BYTES), 0)
             except OSError as error:
                 raise Problem(
                     503, f"nothing is changed, since there is no room: {directory}: {error.strerror}"

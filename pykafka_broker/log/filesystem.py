@@ -275,6 +275,7 @@ class DisposableFiles(OsFileSystem):
 
     def __init__(self) -> None:
         self.hasty = False
+        self.full = False  # as `pretend_full` says
         self._revoked = False
         self._new_file = _own_class()
         self._turn = threading.Lock()  # no call may be between its check of `_revoked` and the disk
@@ -299,6 +300,7 @@ class DisposableFiles(OsFileSystem):
 
         The method itself is exchanged, so that an append asks nothing.
         """
+        self.full = full
         self._new_file.write_at = _no_room if full else OsFile.write_at  # type: ignore[method-assign]
 
     def rename(self, source: str, target: str) -> None:
