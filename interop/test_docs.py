@@ -28,7 +28,7 @@ from pykafka_broker.cli.help import parser_of
 from pykafka_broker.testing import KafkaBroker
 from tests.docs.blocks import ALL, Block, name_of
 
-ROOT = Path(__file__).resolve().parents[1]
+ROOT = toolchains.ROOT
 JUNIT = "org.junit.platform:junit-platform-console-standalone:1.11.4"
 CONNECT = "org.apache.kafka.connect.cli.ConnectStandalone"
 LANGUAGES = ("java", "go", "javascript", "csharp")
@@ -40,13 +40,7 @@ def snippet(name: str) -> str:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """With the command of this clone."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    command = programs / "pykafka-broker"
-    command.write_text(f'#!/bin/sh\nexec env PYTHONPATH={ROOT} {sys.executable} -m pykafka_broker "$@"\n')
-    command.chmod(0o755)
-    return os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    return toolchains.with_command(tmp_path)
 
 
 def run(command: Sequence[str], directory: Path, environment: dict[str, str], typed: str | None = None) -> str:
@@ -146,20 +140,6 @@ def test_the_test_in_go_passes(tmp_path: Path, environment: dict[str, str]) -> N
         shutil.copy(toolchains.SOURCES / "go" / file, tmp_path)
     (tmp_path / "orders_test.go").write_text(snippet("go.md-go-1"))
     assert "ok" in run(["go", "test", "-mod=mod", "-run", "TestAnOrderArrives", "."], tmp_path, environment)
-
-
-def test_the_test_in_javascript_is_javascript(tmp_path: Path) -> None:
-    toolchains.need("node")
-    file = tmp_path / "orders.test.js"
-    file.write_text(snippet("node.md-javascript-1"))
-    toolchains.run(["node", "--check", str(file)], tmp_path)
-
-
-@pytest.mark.slow
-def test_the_test_in_javascript_passes(environment: dict[str, str]) -> None:
-    folder = Path(toolchains.node("kafkajs.js")[1]).parent
-    (folder / "orders.test.js").write_text(snippet("node.md-javascript-1"))
-    assert "# pass 1" in run(["node", "--test", "--test-reporter=tap", "orders.test.js"], folder, environment)
 
 
 @pytest.mark.slow

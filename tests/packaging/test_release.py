@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from email.message import Message
@@ -50,9 +51,10 @@ def test_a_job_has_the_rights_that_it_names_and_a_time_limit(path: Path) -> None
 def test_only_a_tag_publishes() -> None:
     jobs = workflow("release.yml")["jobs"]
     publishing = {name for name, job in jobs.items() if set(job["permissions"].values()) & {"write"}}
-    assert publishing == {"index", "image", "page"}
+    assert publishing == {"index", "npm", "image", "page"}
     assert all(jobs[name]["if"] == "github.ref_type == 'tag'" for name in publishing)
-    assert {"checks", "build"} <= {*jobs["index"]["needs"], *jobs["image"]["needs"]}
+    assert all({"checks", "build"} <= {*jobs[name]["needs"]} for name in publishing - {"page"})
+    assert publishing - {"page"} <= {*jobs["page"]["needs"]}
 
 
 def test_every_python_of_the_classifiers_is_tested() -> None:
@@ -67,6 +69,12 @@ def test_the_citation_has_the_version_and_the_license_of_the_package() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
     assert [each["name"] for each in citation["authors"]] == [each["name"] for each in PROJECT["authors"]]
+
+
+def test_a_package_of_another_language_has_the_version_and_the_license() -> None:
+    npm = json.loads((ROOT / "packaging" / "languages" / "node" / "package.json").read_text(encoding="utf-8"))
+    assert (npm["name"], npm["version"], npm["license"]) == (PROJECT["name"], PROJECT["version"], PROJECT["license"])
+    assert "dependencies" not in npm
 
 
 def test_a_report_of_a_fault_has_the_request_log() -> None:
@@ -86,8 +94,6 @@ def test_the_changes_are_sorted_by_release_and_kind() -> None:
 
 def test_the_bill_of_materials_says_what_the_wheel_needs() -> None:
     pytest.importorskip("cyclonedx", reason="pip install -e '.[dev]'")
-    import json
-
     from sbom import sbom
 
     metadata = Message()

@@ -1,0 +1,76 @@
+"""The packages of other languages (`packaging/languages`): their own tests, and README's examples with a real client.
+
+Rule: tests and examples run as they stand, in their language's own framework, with `pykafka-broker` on the PATH. With
+--slow each package is also built and used as a release would have it (`packaging/dry_run.py`). A toolchain that is
+missing is a skipped test with its reason.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+import dry_run
+from interop import toolchains
+from tests.docs.blocks import ALL
+
+PACKAGES = toolchains.ROOT / "packaging" / "languages"
+TIMEOUT_S = 280
+
+
+def example(language: str) -> str:
+    """Return the first program of the package's README."""
+    return next(block.text for block in ALL if block.name == language)
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return toolchains.with_command(tmp_path)
+
+
+def run(command: Sequence[str], folder: Path, environment: dict[str, str]) -> str:
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_S,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def passed_in_node(environment: dict[str, str], *files: Path) -> int:
+    said = run(["node", "--test", "--test-reporter=tap", *map(str, files)], PACKAGES, environment)
+    (count,) = re.findall(r"^# pass (\d+)$", said, re.MULTILINE)
+    return int(count)
+
+
+def test_the_npm_package(environment: dict[str, str]) -> None:
+    toolchains.need("node")
+    assert passed_in_node(environment, PACKAGES / "node" / "test" / "broker.test.js") >= 8
+
+
+def test_the_example_of_the_npm_package(tmp_path: Path, environment: dict[str, str]) -> None:
+    client = Path(toolchains.node("kafkajs.js")[1]).parent / "node_modules"
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "pykafka-broker").symlink_to(PACKAGES / "node")
+    (tmp_path / "orders.test.js").write_text(example("node.md-javascript-1"))
+    assert passed_in_node(environment | {"NODE_PATH": str(client)}, tmp_path / "orders.test.js") == 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["npm"])
+def test_a_release_of_the_package(
+    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    monkeypatch.setitem(os.environ, "PATH", environment["PATH"])
+    monkeypatch.setenv("PYKAFKA_BROKER_PROGRAM", str(tmp_path / "bin" / "pykafka-broker"))
+    assert "not installed" not in dry_run.STEPS[step](tmp_path)
