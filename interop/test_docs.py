@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import time
@@ -124,22 +123,6 @@ def test_connect_copies_lines_with_the_files_that_are_shown(tmp_path: Path) -> N
             finally:
                 it.terminate()
     assert copied.read_text() == "apples\npears\n"
-
-
-def test_the_test_in_go_is_formatted_as_gofmt_wants_it() -> None:
-    toolchains.need("gofmt")
-    text = snippet("go.md-go-1")
-    done = subprocess.run(["gofmt"], input=text, capture_output=True, text=True)
-    assert (done.stderr, done.stdout) == ("", text)
-
-
-@pytest.mark.slow
-def test_the_test_in_go_passes(tmp_path: Path, environment: dict[str, str]) -> None:
-    toolchains.need("go")
-    for file in ("go.mod", "go.sum"):
-        shutil.copy(toolchains.SOURCES / "go" / file, tmp_path)
-    (tmp_path / "orders_test.go").write_text(snippet("go.md-go-1"))
-    assert "ok" in run(["go", "test", "-mod=mod", "-run", "TestAnOrderArrives", "."], tmp_path, environment)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import dry_run
+import language_packages
 from interop import toolchains
 from tests.docs.blocks import ALL
 
@@ -66,8 +67,23 @@ def test_the_example_of_the_npm_package(tmp_path: Path, environment: dict[str, s
     assert passed_in_node(environment | {"NODE_PATH": str(client)}, tmp_path / "orders.test.js") == 2
 
 
+def test_the_go_module(environment: dict[str, str]) -> None:
+    toolchains.need("go", "gofmt")
+    assert run(["gofmt", "-l", "."], PACKAGES / "go", environment) == ""
+    assert run(["go", "test", "-count=1", "./..."], PACKAGES / "go", environment).startswith("ok")
+
+
+def test_the_example_of_the_go_module_is_formatted_as_gofmt_wants_it(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    """It is run with --slow: to compile its client takes minutes where nobody has done so before."""
+    toolchains.need("gofmt")
+    (tmp_path / "orders_test.go").write_text(example("go.md-go-1"))
+    assert run(["gofmt", "-l", "orders_test.go"], tmp_path, environment) == ""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("step", ["npm"])
+@pytest.mark.parametrize("step", [*language_packages.PACKAGES])
 def test_a_release_of_the_package(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:

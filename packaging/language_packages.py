@@ -7,16 +7,21 @@ broker is PYKAFKA_BROKER_PROGRAM, or else the one of this Python.
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import tomllib
+import zipfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 ROOT = Path(__file__).resolve().parents[1]
+VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 FOLDER = ROOT / "packaging" / "languages"
 NPM_QUIET = ("--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error")
 
@@ -44,8 +49,44 @@ def npm(out: Path) -> str:
     return made.name
 
 
+def go(out: Path) -> str:
+    """Make the module as a proxy has it, and run README's example with that in a module of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        copy = staged("go", Path(folder) / "package")
+        if unformatted := run(copy, "gofmt", "-l", "."):
+            raise PackageFailed(f"gofmt would change {unformatted}")
+        run(copy, "go", "vet", "./...")
+        run(copy, "go", "test", "-count=1", "./...")
+        module = json.loads(run(copy, "go", "mod", "edit", "-json"))["Module"]["Path"]
+        version = f"v{VERSION}"
+        versions = out / module / "@v"
+        versions.mkdir(parents=True)
+        (versions / f"{version}.info").write_text(json.dumps({"Version": version}))
+        shutil.copy(copy / "go.mod", versions / f"{version}.mod")
+        with zipfile.ZipFile(versions / f"{version}.zip", "w", zipfile.ZIP_DEFLATED) as made:
+            for path in sorted(each for each in copy.rglob("*") if each.is_file()):
+                made.write(path, f"{module}@{version}/{path.relative_to(copy).as_posix()}")
+        user = Path(folder) / "user"
+        user.mkdir()
+        for name in ("go.mod", "go.sum"):
+            shutil.copy(ROOT / "interop" / "languages" / "go" / name, user)
+        (user / "orders_test.go").write_text(example("go", "go"), encoding="utf-8")
+        where = {
+            "GOPROXY": f"{out.resolve().as_uri()},{run(copy, 'go', 'env', 'GOPROXY').strip()}",
+            "GONOSUMDB": module,
+        }
+        where |= {"GOFLAGS": "-mod=mod -modcacherw", "GOMODCACHE": str(Path(folder) / "modules")}
+        own_cache = Path(run(copy, "go", "env", "GOMODCACHE").strip()) / "cache" / "download"
+        if own_cache.is_dir():  # what this machine has need not be fetched again
+            where["GOPROXY"] = f"{own_cache.as_uri()},{where['GOPROXY']}"
+        run(user, "go", "get", f"{module}@{version}", environment=where)
+        run(user, "go", "test", "-count=1", "./...", environment=where)
+    return f"{module} {version}"
+
+
 PACKAGES: dict[str, tuple[str, Callable[[Path], str]]] = {  # by step: the program that is needed, and what to do
     "npm": ("npm", npm),
+    "go": ("go", go),
 }
 
 
@@ -85,8 +126,8 @@ def example(language: str, fence: str) -> str:
     return found[1]
 
 
-def run(folder: Path, *command: str) -> str:
-    environment = {"PYKAFKA_BROKER_PROGRAM": sys.executable} | os.environ
+def run(folder: Path, *command: str, environment: Mapping[str, str] = MappingProxyType({})) -> str:
+    environment = {"PYKAFKA_BROKER_PROGRAM": sys.executable, **os.environ, **environment}
     done = subprocess.run(
         command, cwd=folder, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL
     )

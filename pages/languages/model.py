@@ -53,6 +53,16 @@ class Field:
     default: Any = None
     place: str = ""
 
+    @property
+    def is_duration(self) -> bool:
+        """Whether the value is a duration, and no point in time."""
+        return self.name == "ms" or (self.name.endswith("_ms") and self.name != "now_ms")
+
+    @property
+    def without_unit(self) -> str:
+        """The name, for languages whose durations have their unit with them."""
+        return ("by" if self.name == "ms" else self.name.removesuffix("_ms")) if self.is_duration else self.name
+
 
 @dataclass(frozen=True)
 class ApiObject:
@@ -79,6 +89,11 @@ class ApiOperation:
     @property
     def optional(self) -> tuple[Field, ...]:
         return tuple(each for each in self.parameters if not each.required)
+
+    @property
+    def text_body(self) -> bool:
+        """Whether the body is a text."""
+        return any(each.place == "text" for each in self.parameters)
 
     @property
     def is_page(self) -> bool:
@@ -183,3 +198,14 @@ def camel(name: str) -> str:
 def pascal(name: str) -> str:
     """Return `wait_for_records` as `WaitForRecords`."""
     return "".join(map(str.capitalize, name.split("_")))
+
+
+def wrapped(text: str, width: int) -> Iterator[str]:
+    """Yield the words of a text in lines of at most that many characters."""
+    line = ""
+    for word in text.split():
+        if line and len(line) + len(word) >= width:
+            yield line
+            line = ""
+        line = f"{line} {word}".strip()
+    yield line

@@ -6,9 +6,7 @@ are the fields of answers: nothing is renamed on the way.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pages.languages.model import MARK, Api, ApiObject, ApiOperation, Kind, camel, pascal
+from pages.languages.model import MARK, Api, ApiObject, ApiOperation, Kind, camel, pascal, wrapped
 
 _WIDTH = 100
 _RECORDS = {"NewRecord", "ExpectedRecord"}
@@ -39,7 +37,7 @@ def _method(operation: ApiOperation) -> str:
     for place in ("query", "body"):
         if fields := _fields(operation, place):
             given.append(f"{{ {place}: {fields} }}")
-    if any(each.place == "text" for each in operation.parameters):
+    if operation.text_body:
         given.append("{ text }")
     call = f"this._call({', '.join(given)})"
     if operation.is_page:
@@ -149,14 +147,3 @@ def _told(text: str, indent: str) -> str:
     if not text:
         return ""
     return f"{indent}/**\n" + "".join(f"{indent} * {line}\n" for line in wrapped(text, _WIDTH)) + f"{indent} */\n"
-
-
-def wrapped(text: str, width: int) -> Iterator[str]:
-    """Yield the words of a text in lines of at most that many characters."""
-    line = ""
-    for word in text.split():
-        if line and len(line) + len(word) >= width:
-            yield line
-            line = ""
-        line = f"{line} {word}".strip()
-    yield line

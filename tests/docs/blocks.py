@@ -21,7 +21,7 @@ BY_LANGUAGE = {
     "yaml": "tests/docs/test_formats.py reads it",
     "properties": "tests/docs/test_formats.py reads it, and looks for its keys",
     "java": "interop/test_docs.py compiles it; with --slow it runs it",
-    "go": "interop/test_docs.py has it parsed by gofmt; with --slow it runs it",
+    "go": "interop/test_language_packages.py has it parsed by gofmt; with --slow it runs it",
     "javascript": "interop/test_language_packages.py runs it",
     "csharp": "there is no .NET where this is tested: interop/test_docs.py looks at its options",
     "text": "",

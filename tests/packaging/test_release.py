@@ -51,7 +51,7 @@ def test_a_job_has_the_rights_that_it_names_and_a_time_limit(path: Path) -> None
 def test_only_a_tag_publishes() -> None:
     jobs = workflow("release.yml")["jobs"]
     publishing = {name for name, job in jobs.items() if set(job["permissions"].values()) & {"write"}}
-    assert publishing == {"index", "npm", "image", "page"}
+    assert publishing == {"index", "npm", "go", "image", "page"}
     assert all(jobs[name]["if"] == "github.ref_type == 'tag'" for name in publishing)
     assert all({"checks", "build"} <= {*jobs[name]["needs"]} for name in publishing - {"page"})
     assert publishing - {"page"} <= {*jobs["page"]["needs"]}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pages import languages
-from pages.languages import node
+from pages.languages import go, node
 from pages.languages.model import Api, Kind, api, api_of, camel, kind_of, pascal
 from pykafka_broker.control.operations import operations
 
@@ -60,6 +60,9 @@ def test_every_operation_that_is_not_the_pages_own_is_in_every_language() -> Non
     assert [
         name for name in told if f"  async {camel(name)}(" not in texts["packaging/languages/node/operations.js"]
     ] == []
+    for file, receiver in (("operations.go", "c *Client"), ("testing.go", "b *Broker")):
+        text = texts[f"packaging/languages/go/{file}"]
+        assert [name for name in told if f"func ({receiver}) {go.name_of(name)}(" not in text] == []
     assert [name for name in told if f"  {camel(name)}(" not in texts["packaging/languages/node/operations.d.ts"]] == []
 
 
@@ -77,6 +80,23 @@ def test_an_operation_in_javascript() -> None:
     assert "export interface PickPearOptions {\n  /** By default 10000. */\n  timeout_ms?: number\n" in types
     assert "  /** By default true. */\n  ripe?: boolean\n" in types
     assert "export interface Pear {\n  weight: number | null\n  worms?: string[]\n}\n" in types
+
+
+def test_an_operation_in_go() -> None:
+    files = go.files(PICKED)
+    assert (
+        "// PickPearOptions are the parameters of PickPear that may be left out. By default: Timeout 10000 ms,\n"
+        "// Ripe true.\n"
+        "type PickPearOptions struct {\n\tTimeout time.Duration\n\tRipe    *bool\n}\n"
+    ) in files["go/operations.go"]
+    signature = "PickPear(%stree string, branch int, record NewRecord, options ...PickPearOptions)"
+    assert (
+        "// PickPear picks a pear. It may be unripe.\n"
+        f"func (c *Client) {signature % 'ctx context.Context, '} (Pear, error) {{\n"
+        '\tgiven := fields{"branch": branch, "record": record}\n'
+    ) in files["go/operations.go"]
+    assert f"func (b *Broker) {signature % ''} Pear {{\n\tb.t.Helper()\n" in files["go/testing.go"]
+    assert 'Weight *int     `json:"weight"`\n\tWorms  []string `json:"worms"`\n' in files["go/answers.go"]
 
 
 @pytest.mark.parametrize(
