@@ -18,8 +18,13 @@ import pytest
 import dry_run
 import language_packages
 from interop import toolchains
+from interop.java import java_command, kafka_classpath
+from pipeline.jars import fetched
+from pipeline.java import java_home
 from tests.docs.blocks import ALL
 
+JUNIT = "org.junit.platform:junit-platform-console-standalone:1.11.4"
+GSON = "com.google.code.gson:gson:2.10.1"
 PACKAGES = toolchains.ROOT / "packaging" / "languages"
 TIMEOUT_S = 280
 
@@ -80,6 +85,29 @@ def test_the_example_of_the_go_module_is_formatted_as_gofmt_wants_it(
     toolchains.need("gofmt")
     (tmp_path / "orders_test.go").write_text(example("go.md-go-1"))
     assert run(["gofmt", "-l", "orders_test.go"], tmp_path, environment) == ""
+
+
+def java_tests(*sources: Path, classes: Path) -> list[str]:
+    """Compile the package and the tests. Returns the command that runs the tests in `classes`."""
+    compiler = java_home() / "bin" / "javac"
+    if not compiler.exists():
+        pytest.skip("no javac: a Java without its compiler")
+    jars = [fetched("junit-1.11.4", [JUNIT], transitive=False), fetched("gson-2.10.1", [GSON], transitive=False)]
+    classpath = os.pathsep.join([*(f"{folder}/*" for folder in jars), kafka_classpath(), str(classes)])
+    every = [*(PACKAGES / "java" / "src" / "main").rglob("*.java"), *sources]
+    options = ["-proc:none", "-cp", classpath, "-d", str(classes)]
+    toolchains.run([str(compiler), *options, *map(str, every)], classes.parent)
+    console = "org.junit.platform.console.ConsoleLauncher"
+    return java_command("-cp", classpath, console, "execute", "--scan-classpath", str(classes), "--fail-if-no-tests")
+
+
+@pytest.mark.java
+def test_the_junit_extension_and_its_example(tmp_path: Path, environment: dict[str, str]) -> None:
+    (tmp_path / "OrdersTest.java").write_text(example("java.md-java-1"))
+    own = [*(PACKAGES / "java" / "src" / "test").rglob("*.java")]
+    command = java_tests(*own, tmp_path / "OrdersTest.java", classes=tmp_path / "classes")
+    said = run(command, tmp_path, environment)
+    assert re.search(r"\b14 tests successful\b", said), said
 
 
 @pytest.mark.slow

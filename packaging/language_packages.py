@@ -84,9 +84,87 @@ def go(out: Path) -> str:
     return f"{module} {version}"
 
 
+def maven(out: Path) -> str:
+    """Deploy the JUnit 5 extension to a repository of files, and run README's example in a project that has it so."""
+    quiet = ("mvn", "--batch-mode", "--quiet")
+    with tempfile.TemporaryDirectory() as folder:
+        copy = staged("java", Path(folder) / "package")
+        run(
+            copy, *quiet, "deploy", "-Dmaven.install.skip", f"-DaltDeploymentRepository=files::{out.resolve().as_uri()}"
+        )
+        (jar,) = (each for each in out.rglob("*.jar") if not each.stem.endswith(("-sources", "-javadoc")))
+        tests = Path(folder) / "user" / "src" / "test" / "java"
+        tests.mkdir(parents=True)
+        (tests / "OrdersTest.java").write_text(example("java", "java"), encoding="utf-8")
+        pom = (copy / "pom.xml").read_text(encoding="utf-8")
+        named = {name: re.findall(f"<{name}>([^<]+)<", pom)[0] for name in ("groupId", "artifactId", "version")}
+        user = MAVEN_USER.format(repository=out.resolve().as_uri(), **named)
+        (Path(folder) / "user" / "pom.xml").write_text(user, encoding="utf-8")
+        # Maven keeps what it has fetched: the package must come from the repository of files now, and not next time.
+        known = run(copy, *quiet, "help:evaluate", "-Dexpression=settings.localRepository", "-DforceStdout").strip()
+        kept = Path(known, *named["groupId"].split("."), named["artifactId"], named["version"])
+        shutil.rmtree(kept, ignore_errors=True)
+        try:
+            run(Path(folder) / "user", *quiet, "test")
+        finally:
+            shutil.rmtree(kept, ignore_errors=True)
+    return jar.name
+
+
+MAVEN_USER = """<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>example</groupId>
+  <artifactId>orders</artifactId>
+  <version>1</version>
+  <properties>
+    <maven.compiler.release>17</maven.compiler.release>
+    <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding>
+  </properties>
+  <repositories>
+    <repository>
+      <id>files</id>
+      <url>{repository}</url>
+    </repository>
+  </repositories>
+  <dependencies>
+    <dependency>
+      <groupId>{groupId}</groupId>
+      <artifactId>{artifactId}</artifactId>
+      <version>{version}</version>
+      <scope>test</scope>
+    </dependency>
+    <dependency>
+      <groupId>org.junit.jupiter</groupId>
+      <artifactId>junit-jupiter</artifactId>
+      <version>5.11.4</version>
+      <scope>test</scope>
+    </dependency>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka-clients</artifactId>
+      <version>4.3.1</version>
+      <scope>test</scope>
+    </dependency>
+  </dependencies>
+  <build>
+    <plugins>
+      <plugin>
+        <artifactId>maven-compiler-plugin</artifactId>
+        <version>3.13.0</version>
+      </plugin>
+      <plugin>
+        <artifactId>maven-surefire-plugin</artifactId>
+        <version>3.5.2</version>
+      </plugin>
+    </plugins>
+  </build>
+</project>
+"""
+
 PACKAGES: dict[str, tuple[str, Callable[[Path], str]]] = {  # by step: the program that is needed, and what to do
     "npm": ("npm", npm),
     "go": ("go", go),
+    "maven": ("mvn", maven),
 }
 
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pages.asynchronous import ROOT
-from pages.languages import go, node
+from pages.languages import go, java, node
 from pages.languages.model import Api, api
 
-LANGUAGES: tuple[Callable[[Api], dict[str, str]], ...] = (node.files, go.files)
+LANGUAGES: tuple[Callable[[Api], dict[str, str]], ...] = (node.files, go.files, java.files)
 
 
 def files() -> dict[str, str]:

@@ -6,15 +6,12 @@ default; a field is a pointer where zero means something else. Milliseconds are 
 
 from __future__ import annotations
 
-import re
-
-from pages.languages.model import MARK, Api, ApiObject, ApiOperation, Field, Kind, wrapped
+from pages.languages.model import MARK, Api, ApiObject, ApiOperation, Field, Kind, is_long, wrapped
 
 _HEAD = f"// Code g{MARK[1:-1]}; DO NOT EDIT.\n\npackage kafkabroker\n\n"  # as Go's tools look for it
 _IMPORTS = 'import (\n\t"context"\n\t"time"\n)\n\n'
 _WIDTH = 100
 _RECORDS = {"NewRecord": "NewRecord", "ExpectedRecord": "NewRecord", "Record": "Record"}
-_LONG = re.compile(r"(^|_)(offsets?|end|committed|lag|bytes|since|timestamp)$|_id$|_ms$|^(time|to_time)$")
 _UPPER = {"api": "API", "id": "ID", "json": "JSON", "url": "URL"}
 _WORDS = {"type", "range", "func", "map", "interface", "package", "select", "default", "go", "var"}
 
@@ -54,7 +51,7 @@ def _plain(kind: Kind, name: str) -> str:
         lists = [each for each in kind.of if each.name == "array"]
         return _plain(lists[0], name) if lists else "any"
     if kind.name == "integer":
-        return "int32" if name == "partition" else "int64" if _LONG.search(name) else "int"
+        return "int32" if name == "partition" else "int64" if is_long(name) else "int"
     return {"number": "float64", "boolean": "bool", "string": "string"}.get(kind.name, "any")
 
 

@@ -5,6 +5,7 @@ Rule: everything comes from the document. Operations of the broker's own page, a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +18,8 @@ LEFT_OUT = ("browse_", "openapi")  # beginnings of names
 RENAMED = {"records": "records_page"}  # `records` is written by hand: it reads all pages
 PAGE = "Records"  # an answer of which a test wants the records alone
 BY_HAND = frozenset({"Header", "NewRecord", "ExpectedRecord", "Record"})  # what a record is, a language says itself
+
+_LONG = re.compile(r"(^|_)(offsets?|end|committed|lag|bytes|seed|since|timestamp)$|_id$|_ms$|^(time|to_time)$")
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,11 @@ def _union(schemas: list[Mapping[str, Any]] | list[dict[str, Any]]) -> Kind:
         return Kind("union", tuple(others), nullable=nullable)
     (one,) = others
     return Kind(one.name, one.of, one.ref, one.values, nullable, one.minimum)
+
+
+def is_long(name: str) -> bool:
+    """Tell whether integers of that name may need more than 32 bits, which the document does not say of answers."""
+    return _LONG.search(name) is not None
 
 
 def camel(name: str) -> str:

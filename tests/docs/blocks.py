@@ -20,7 +20,7 @@ BY_LANGUAGE = {
     "console": "tests/docs/test_shell.py runs it beside a broker, and compares what it prints",
     "yaml": "tests/docs/test_formats.py reads it",
     "properties": "tests/docs/test_formats.py reads it, and looks for its keys",
-    "java": "interop/test_docs.py compiles it; with --slow it runs it",
+    "java": "interop/test_docs.py compiles it; interop/test_language_packages.py runs the one of its package",
     "go": "interop/test_language_packages.py has it parsed by gofmt; with --slow it runs it",
     "javascript": "interop/test_language_packages.py runs it",
     "csharp": "there is no .NET where this is tested: interop/test_docs.py looks at its options",

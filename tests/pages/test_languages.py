@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pages import languages
-from pages.languages import go, node
+from pages.languages import go, java, node
 from pages.languages.model import Api, Kind, api, api_of, camel, kind_of, pascal
 from pykafka_broker.control.operations import operations
 
@@ -60,6 +60,8 @@ def test_every_operation_that_is_not_the_pages_own_is_in_every_language() -> Non
     assert [
         name for name in told if f"  async {camel(name)}(" not in texts["packaging/languages/node/operations.js"]
     ] == []
+    methods = texts["packaging/languages/java/src/main/java/pykafkabroker/Operations.java"]
+    assert [name for name in told if f" {camel(name)}(" not in methods] == []
     for file, receiver in (("operations.go", "c *Client"), ("testing.go", "b *Broker")):
         text = texts[f"packaging/languages/go/{file}"]
         assert [name for name in told if f"func ({receiver}) {go.name_of(name)}(" not in text] == []
@@ -97,6 +99,26 @@ def test_an_operation_in_go() -> None:
     ) in files["go/operations.go"]
     assert f"func (b *Broker) {signature % ''} Pear {{\n\tb.t.Helper()\n" in files["go/testing.go"]
     assert 'Weight *int     `json:"weight"`\n\tWorms  []string `json:"worms"`\n' in files["go/answers.go"]
+
+
+def test_an_operation_in_java() -> None:
+    operations, answers, options = java.files(PICKED).values()
+    signature = "public Answers.Pear pickPear(String tree, int branch, NewRecord record"
+    assert (
+        "     * Pick a pear. It may be unripe.\n     */\n"
+        f"    {signature}) {{\n        return pickPear(tree, branch, record, options -> {{}});\n"
+    ) in operations
+    assert (
+        f"    {signature}, Consumer<Options.PickPear> options) {{\n"
+        '        Given given = Given.body().put("branch", branch).put("record", record);\n'
+        "        options.accept(new Options.PickPear(given));\n"
+        '        return call("POST", "/trees/" + Given.inPath(tree), given, new TypeToken<Answers.Pear>() {});\n'
+    ) in operations
+    assert "public record Pear(\n            Integer weight,\n            List<String> worms) {}\n" in answers
+    assert (
+        "        /** By default 10000 ms. */\n        public PickPear timeout(Duration timeout) {\n"
+        '            given.put("timeout_ms", timeout.toMillis());\n'
+    ) in options
 
 
 @pytest.mark.parametrize(

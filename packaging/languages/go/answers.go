@@ -43,7 +43,7 @@ type ChaosHit struct {
 // ChaosState: Random faults: a share of all requests is disturbed, drawn from the seed. `hits` counts
 // them; `met` has the first ten thousand.
 type ChaosState struct {
-	Seed   int        `json:"seed"`
+	Seed   int64      `json:"seed"`
 	Rate   float64    `json:"rate"`
 	Events bool       `json:"events"`
 	Hits   int        `json:"hits"`
@@ -120,7 +120,7 @@ type Fault struct {
 	Times           *int     `json:"times"`
 	Nth             *int     `json:"nth"`
 	Probability     float64  `json:"probability"`
-	Seed            int      `json:"seed"`
+	Seed            int64    `json:"seed"`
 	Error           *string  `json:"error"`
 	Applied         bool     `json:"applied"`
 	DelayMs         int64    `json:"delay_ms"`

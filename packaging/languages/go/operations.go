@@ -955,7 +955,7 @@ type AddFaultOptions struct {
 	Every           int
 	Times           int
 	Probability     *float64
-	Seed            *int
+	Seed            *int64
 	Nth             int
 	Error           any
 	Applied         bool
@@ -1077,7 +1077,7 @@ func (o ChaosOptions) fields(to fields) {
 // errors to be retried, delays, throttling, connections that break; with `events` leaders and
 // coordinators that move and members whose session ends, too. What the n-th request of a client id to
 // an API meets depends on the seed alone. A rate of 0 ends the chaos.
-func (c *Client) Chaos(ctx context.Context, seed int, options ...ChaosOptions) (ChaosState, error) {
+func (c *Client) Chaos(ctx context.Context, seed int64, options ...ChaosOptions) (ChaosState, error) {
 	given := fields{"seed": seed}
 	for _, each := range options {
 		each.fields(given)

@@ -581,7 +581,7 @@ func (b *Broker) WaitForFault(fault int, options ...WaitForFaultOptions) Fault {
 // errors to be retried, delays, throttling, connections that break; with `events` leaders and
 // coordinators that move and members whose session ends, too. What the n-th request of a client id to
 // an API meets depends on the seed alone. A rate of 0 ends the chaos.
-func (b *Broker) Chaos(seed int, options ...ChaosOptions) ChaosState {
+func (b *Broker) Chaos(seed int64, options ...ChaosOptions) ChaosState {
 	b.t.Helper()
 	answer, err := b.server.Chaos(context.Background(), seed, options...)
 	b.check(err)
