@@ -85,6 +85,23 @@ describe('a broker', () => {
   })
 })
 
+test('a listener may be configured with a login', async () => {
+  const broker = await KafkaBroker.start({
+    config: {
+      listeners: 'SASL_PLAINTEXT://127.0.0.1:0',
+      'sasl.enabled.mechanisms': 'PLAIN',
+      'listener.name.sasl_plaintext.plain.sasl.jaas.config':
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_alice="secret";',
+    },
+  })
+  try {
+    assert.deepStrictEqual((await broker.broker()).listeners, { SASL_PLAINTEXT: broker.bootstrapServers })
+    await broker.createTopic('orders')
+  } finally {
+    await broker.stop()
+  }
+})
+
 test('a start that fails tells why', async () => {
   await assert.rejects(KafkaBroker.start({ config: { 'num.partitions': 'many' } }), /ended with exit code \d+\n.*num\.partitions/s)
   await assert.rejects(KafkaBroker.start({ command: ['no-such-program'] }), /no-such-program is not there: have/)
