@@ -893,6 +893,13 @@ export class Operations {
   fork(): Promise<Image>
 
   /**
+   * Write the offsets of the checkpoint files now: log starts, high watermarks and recovery points.
+   * Otherwise a kill loses what a minute at most has changed of them, records deleted meanwhile come
+   * back, as with Kafka.
+   */
+  writeCheckpoints(): Promise<void>
+
+  /**
    * Return all snapshots by name.
    */
   snapshots(): Promise<Snapshot[]>

@@ -145,6 +145,10 @@ class Operations {
     return this._call('POST', '/fork')
   }
 
+  async writeCheckpoints() {
+    return this._call('POST', '/checkpoints')
+  }
+
   async snapshots() {
     return this._call('GET', '/snapshots')
   }

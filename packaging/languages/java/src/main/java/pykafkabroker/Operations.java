@@ -420,6 +420,15 @@ public abstract class Operations {
     }
 
     /**
+     * Write the offsets of the checkpoint files now: log starts, high watermarks and recovery points.
+     * Otherwise a kill loses what a minute at most has changed of them, records deleted meanwhile come
+     * back, as with Kafka.
+     */
+    public void writeCheckpoints() {
+        call("POST", "/checkpoints", Given.nothing(), new TypeToken<Object>() {});
+    }
+
+    /**
      * Return all snapshots by name.
      */
     public List<Answers.Snapshot> snapshots() {
