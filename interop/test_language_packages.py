@@ -113,6 +113,7 @@ def test_the_junit_extension_and_its_example(tmp_path: Path, environment: dict[s
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(900)  # packages are fetched, and franz-go is compiled
 @pytest.mark.parametrize("step", [*language_packages.PACKAGES])
 def test_a_release_of_the_package(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch, step: str
