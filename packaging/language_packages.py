@@ -101,11 +101,14 @@ def maven(out: Path) -> str:
         user = MAVEN_USER.format(repository=out.resolve().as_uri(), **named)
         (Path(folder) / "user" / "pom.xml").write_text(user, encoding="utf-8")
         # Maven keeps what it has fetched: the package must come from the repository of files now, and not next time.
-        known = run(copy, *quiet, "help:evaluate", "-Dexpression=settings.localRepository", "-DforceStdout").strip()
-        kept = Path(known, *named["groupId"].split("."), named["artifactId"], named["version"])
+        known = Path(folder) / "known"  # Maven colours what it prints, but not what it writes
+        run(copy, *quiet, "help:evaluate", "-Dexpression=settings.localRepository", f"-Doutput={known}")
+        kept = Path(known.read_text(encoding="utf-8").strip(), *named["groupId"].split("."), named["artifactId"])
         shutil.rmtree(kept, ignore_errors=True)
         try:
             run(Path(folder) / "user", *quiet, "test")
+            if not list(kept.rglob("*.jar")):
+                raise PackageFailed(f"Maven has kept no jar in {kept}: it may have used an older one")
         finally:
             shutil.rmtree(kept, ignore_errors=True)
     return jar.name
