@@ -88,6 +88,7 @@ LONG = (
     "interop/test_security_streams.py",
     "interop/test_groups_tools.py",
     "interop/test_groups_restart.py",
+    "interop/test_language_packages.py",
     "tests/simulation/test_cluster.py",
     "tests/simulation/test_one_node.py",
     "tests/simulation/test_combined.py",

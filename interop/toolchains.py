@@ -8,6 +8,7 @@ import hashlib
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -16,8 +17,9 @@ import pytest
 from interop.jars import client_jars
 from pipeline.java import java_home
 
+ROOT = Path(__file__).resolve().parents[1]
 SOURCES = Path(__file__).with_name("languages")
-BUILT = Path(__file__).resolve().parents[1] / ".cache" / "languages"
+BUILT = ROOT / ".cache" / "languages"
 FETCH_TIMEOUT_S = 60
 NPM_OPTIONS = ["--omit=dev", "--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1"]
 NPM_OPTIONS += ["--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=2000"]  # no network is known in seconds
@@ -33,6 +35,16 @@ def need(*programs: str) -> None:
 def run(command: Sequence[str], cwd: Path, timeout_s: float = BUILD_TIMEOUT_S) -> None:
     done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout_s, check=False)
     assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout[-2000:]}{done.stderr[-4000:]}"
+
+
+def with_command(folder: Path) -> dict[str, str]:
+    """Return the environment with the command `pykafka-broker` of this clone on the PATH."""
+    programs = folder / "bin"
+    programs.mkdir()
+    command = programs / "pykafka-broker"
+    command.write_text(f'#!/bin/sh\nexec env PYTHONPATH={ROOT} {sys.executable} -m pykafka_broker "$@"\n')
+    command.chmod(0o755)
+    return os.environ | {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
 
 
 def made_once(folder: Path, key: str, make: Callable[[], object]) -> Path:

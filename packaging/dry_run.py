@@ -2,8 +2,8 @@
 
 Rule: each step of the release workflow that needs no account runs here, on the last commit: notes, wheel and sdist,
 their bill of materials, an installation from an index of this machine into an environment that knows no checkout, the
-first test of README, the page, the image's file, the workflows, the docs. A step prints one line; the first that fails
-ends the run with exit code 1. What a host has to add is printed at the end.
+first test of README, the page, the packages of other languages, the image's file, the workflows, the docs. A step
+prints one line; the first that fails ends the run with exit code 1. What a host has to add is printed at the end.
 
     python packaging/dry_run.py [--out build/release-dry-run] [--only STEP ...]
 """
@@ -22,9 +22,12 @@ import time
 import tomllib
 import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from packaging.utils import canonicalize_name
+
+import language_packages
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -55,7 +58,7 @@ def main() -> int:
         begun = time.monotonic()
         try:
             told = STEPS[name](chosen.out)
-        except (StepFailed, OSError) as error:
+        except (StepFailed, language_packages.PackageFailed, OSError) as error:
             print(f"{name}: failed\n{error}", file=sys.stderr)
             return 1
         print(f"{name}: {told} ({time.monotonic() - begun:.0f} s)", flush=True)
@@ -170,6 +173,7 @@ STEPS: dict[str, Callable[[Path], str]] = {
     "packages": packages,
     "bill": bill,
     "stranger": stranger,
+    **{name: partial(language_packages.build, name) for name in language_packages.PACKAGES},
     "image": image,
     "workflows": workflows,
     "docs": docs,

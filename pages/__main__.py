@@ -1,5 +1,6 @@
-"""`python -m pages` writes what is made: the asynchronous form of `pykafka_broker.testing`, the pages of the reference,
-and the tables of figures. With `--check` it names the files that are not what code and figures say.
+"""`python -m pages` writes what is made: the asynchronous form of `pykafka_broker.testing`, the control API in other
+languages, the pages of the reference, and the tables of figures. With `--check` it names the files that are not what
+code and figures say.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from pages import asynchronous, figures
+from pages import asynchronous, figures, languages
 from pages.commands import commands, tools
 from pages.configs import configs
 from pages.control import control
@@ -44,7 +45,7 @@ def outdated() -> list[str]:
         return modules
     there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
     wrong = [name for name in PAGES.keys() | there.keys() if name not in PAGES or there.get(name) != text_of(name)]
-    return sorted([*(f"docs/reference/{name}" for name in wrong), *figures.outdated()])
+    return sorted([*(f"docs/reference/{name}" for name in wrong), *languages.outdated(), *figures.outdated()])
 
 
 def main() -> int:
@@ -55,6 +56,7 @@ def main() -> int:
             print(f"differs: {name} (make generate)", file=sys.stderr)
         return 1 if wrong else 0
     asynchronous.write()
+    languages.write()
     figures.write()
     for name in PAGES:
         (FOLDER / name).write_text(text_of(name), encoding="utf-8")

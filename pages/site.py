@@ -29,6 +29,9 @@ ADOPTED = {  # a file of the repository, and the page that it becomes
     "spark/README.md": "spark-pipeline.md",
     "interop/README.md": "clients-of-your-own.md",
     "interop/MATRIX.md": "matrix.md",
+    "packaging/languages/go/README.md": "go.md",
+    "packaging/languages/java/README.md": "java.md",
+    "packaging/languages/node/README.md": "node.md",
 }
 _HOMES = {page: home for home, page in ADOPTED.items()}
 _LINK = re.compile(r"(?<!!)\[(?P<text>(?:`[^`]*`|[^\]`])+)\]\((?P<path>[^)#\s]+)(?P<anchor>#[^)\s]*)?\)")

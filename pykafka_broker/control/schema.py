@@ -20,7 +20,7 @@ import json
 import re
 import types
 from functools import cache
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from typing import Annotated, Any, Literal, NotRequired, Union, get_args, get_origin, get_type_hints, is_typeddict
 
 from pykafka_broker.control.problems import Problem
 
@@ -235,7 +235,9 @@ def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
     if name not in named:
         schema = named[name] = {"type": "object", "additionalProperties": False}
         if is_typeddict(kind):
-            types, required = get_type_hints(kind), list(kind.__annotations__)
+            types = get_type_hints(kind)
+            optional = {name for name, of in get_type_hints(kind, include_extras=True).items() if _is_optional(of)}
+            required = [name for name in types if name not in optional]
         else:
             fields = fields_of(kind)
             types = {name: of for name, (of, _) in fields.items()}
@@ -246,6 +248,10 @@ def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
         if kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}("):
             schema["description"] = one_line(kind.__doc__)
     return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _is_optional(kind: Any) -> bool:
+    return get_origin(kind) is NotRequired
 
 
 def schema_name(kind: type) -> str:

@@ -12,16 +12,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PACKAGES = sorted((ROOT / "packaging" / "languages").glob("*/README.md"))  # of other languages
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md")), *PACKAGES]
 BY_LANGUAGE = {
     "python": "tests/docs/test_snippets.py runs it, as a program or by pytest",
     "sh": "tests/docs/test_shell.py runs it beside a broker",
     "console": "tests/docs/test_shell.py runs it beside a broker, and compares what it prints",
     "yaml": "tests/docs/test_formats.py reads it",
     "properties": "tests/docs/test_formats.py reads it, and looks for its keys",
-    "java": "interop/test_docs.py compiles it; with --slow it runs it",
-    "go": "interop/test_docs.py has it parsed by gofmt; with --slow it runs it",
-    "javascript": "interop/test_docs.py has it parsed by Node.js; with --slow it runs it",
+    "java": "interop/test_docs.py compiles it; interop/test_language_packages.py runs the one of its package",
+    "go": "interop/test_language_packages.py has it parsed by gofmt; with --slow it runs it",
+    "javascript": "interop/test_language_packages.py runs it",
     "csharp": "there is no .NET where this is tested: interop/test_docs.py looks at its options",
     "text": "",
     "": "",
@@ -55,10 +56,11 @@ _FENCE = re.compile(r"^```([^\n`]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 def blocks_of(page: Path) -> list[Block]:
     counts: dict[str, int] = {}
+    name = f"{page.parent.name}.md" if page in PACKAGES else page.name  # as the site has it
     found = []
     for language, text in _FENCE.findall(page.read_text(encoding="utf-8")):
         counts[language] = counts.get(language, 0) + 1
-        found.append(Block(f"{page.name}-{language}-{counts[language]}", language, text))
+        found.append(Block(f"{name}-{language}-{counts[language]}", language, text))
     return found
 
 

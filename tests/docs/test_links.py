@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from pages.site import ADOPTED
+
 ROOT = Path(__file__).resolve().parents[2]
-OUTSIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "spark/README.md", "interop/README.md", "interop/MATRIX.md")
-TEXTS = [path for path in map(ROOT.joinpath, OUTSIDE) if path.exists()] + sorted((ROOT / "docs").rglob("*.md"))
+TEXTS = [path for path in map(ROOT.joinpath, ADOPTED) if path.exists()] + sorted((ROOT / "docs").rglob("*.md"))
 LINK = re.compile(r"(?<!!)\[(?:`[^`]*`|[^\]`])+\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
 

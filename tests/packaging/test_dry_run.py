@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import dry_run
+import language_packages
 
 
 def started(monkeypatch: pytest.MonkeyPatch, out: Path, *steps: str) -> int:
@@ -39,6 +40,22 @@ def test_an_index_is_served_while_it_is_needed(tmp_path: Path) -> None:
         assert b'href="a.whl"' in page.read()
     with pytest.raises(OSError):
         urllib.request.urlopen(f"{address}/simple/")
+
+
+def test_a_package_is_copied_as_git_knows_it_and_one_without_its_program_is_not_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    copy = language_packages.staged("node", tmp_path / "copy")
+    assert {"LICENSE", "README.md", "index.js", "operations.js", "package.json"} <= {
+        each.name for each in copy.iterdir()
+    }
+    assert not (copy / "node_modules").exists()
+    monkeypatch.setitem(language_packages.PACKAGES, "npm", ("no-such-program", language_packages.npm))
+    assert dry_run.STEPS["npm"](tmp_path) == "no-such-program is not installed"
+    with pytest.raises(language_packages.PackageFailed, match="ended with 3\nno room"):
+        language_packages.run(tmp_path, sys.executable, "-c", "print('no room'); raise SystemExit(3)")
+    with pytest.raises(language_packages.PackageFailed, match="the README of node has no example"):
+        language_packages.example("node", "cobol")
 
 
 def test_every_file_for_a_host_is_checked() -> None:

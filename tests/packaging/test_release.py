@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
+import xml.etree.ElementTree as ET
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+POM = {"m": "http://maven.apache.org/POM/4.0.0"}
 PINNED = re.compile(r"uses: [\w-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$")
 OWN = re.compile(r"uses: \./[\w./-]+$")
 
@@ -50,9 +53,10 @@ def test_a_job_has_the_rights_that_it_names_and_a_time_limit(path: Path) -> None
 def test_only_a_tag_publishes() -> None:
     jobs = workflow("release.yml")["jobs"]
     publishing = {name for name, job in jobs.items() if set(job["permissions"].values()) & {"write"}}
-    assert publishing == {"index", "image", "page"}
+    assert publishing == {"index", "npm", "maven", "go", "image", "page"}
     assert all(jobs[name]["if"] == "github.ref_type == 'tag'" for name in publishing)
-    assert {"checks", "build"} <= {*jobs["index"]["needs"], *jobs["image"]["needs"]}
+    assert all({"checks", "build"} <= {*jobs[name]["needs"]} for name in publishing - {"page"})
+    assert publishing - {"page"} <= {*jobs["page"]["needs"]}
 
 
 def test_every_python_of_the_classifiers_is_tested() -> None:
@@ -67,6 +71,15 @@ def test_the_citation_has_the_version_and_the_license_of_the_package() -> None:
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert (citation["version"], citation["license"]) == (PROJECT["version"], PROJECT["license"])
     assert [each["name"] for each in citation["authors"]] == [each["name"] for each in PROJECT["authors"]]
+
+
+def test_a_package_of_another_language_has_the_version_and_the_license() -> None:
+    npm = json.loads((ROOT / "packaging" / "languages" / "node" / "package.json").read_text(encoding="utf-8"))
+    assert (npm["name"], npm["version"], npm["license"]) == (PROJECT["name"], PROJECT["version"], PROJECT["license"])
+    assert "dependencies" not in npm
+    maven = ET.parse(ROOT / "packaging" / "languages" / "java" / "pom.xml")
+    said = [maven.findtext(f"m:{each}", None, POM) for each in ("version", "licenses/m:license/m:name")]
+    assert said == [PROJECT["version"], PROJECT["license"]]
 
 
 def test_a_report_of_a_fault_has_the_request_log() -> None:
@@ -86,8 +99,6 @@ def test_the_changes_are_sorted_by_release_and_kind() -> None:
 
 def test_the_bill_of_materials_says_what_the_wheel_needs() -> None:
     pytest.importorskip("cyclonedx", reason="pip install -e '.[dev]'")
-    import json
-
     from sbom import sbom
 
     metadata = Message()

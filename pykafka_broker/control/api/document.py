@@ -11,7 +11,7 @@ from typing import Any
 from pykafka_broker import __version__
 from pykafka_broker.control.control import Control
 from pykafka_broker.control.operations import JSON_LINES, REQUIRED, Lines, Operation, Text, operations
-from pykafka_broker.control.schema import describe
+from pykafka_broker.control.schema import describe, write
 
 _PROBLEM: dict[str, Any] = {
     "type": "object",
@@ -62,7 +62,7 @@ def _operation(operation: Operation, named: dict[str, Any]) -> dict[str, Any]:
             "name": name,
             "in": place,
             "required": place == "path" or default is REQUIRED,
-            "schema": describe(kind, named),
+            "schema": _with_default(describe(kind, named), default),
         }
         for name, kind, default, place in operation.parameters
         if place != "body"
@@ -84,11 +84,16 @@ def _body(operation: Operation, named: dict[str, Any]) -> dict[str, Any]:
     schema: dict[str, Any] = {
         "type": "object",
         "additionalProperties": False,
-        "properties": {each.name: describe(each.kind, named) for each in fields},
+        "properties": {each.name: _with_default(describe(each.kind, named), each.default) for each in fields},
     }
     if required:
         schema["required"] = required
     return {"required": bool(required), "content": {"application/json": {"schema": schema}}}
+
+
+def _with_default(schema: dict[str, Any], default: Any) -> dict[str, Any]:
+    """Return the schema of a parameter with the value that counts where none is given; null is not said."""
+    return schema if default is REQUIRED or default is None else schema | {"default": write(default)}
 
 
 def _answer(operation: Operation, named: dict[str, Any]) -> dict[str, Any]:

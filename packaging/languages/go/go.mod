@@ -1,0 +1,3 @@
+module pykafka-broker.example/kafkabroker
+
+go 1.24

@@ -1,0 +1,37 @@
+"""The control API in other languages, made from its OpenAPI document: `packaging/languages`.
+
+Rule: each operation is a method in every language, with the document's parameters and answers, so a new operation is in
+all of them after `make generate`. What starts the broker, and what a record is, is written by hand beside it. A
+language (`node`, `go`, `java`) turns the `Api` into the text of its files and knows nothing of this broker's code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pages.asynchronous import ROOT
+from pages.languages import go, java, node
+from pages.languages.model import Api, api
+
+LANGUAGES: tuple[Callable[[Api], dict[str, str]], ...] = (node.files, go.files, java.files)
+
+
+def files() -> dict[str, str]:
+    """Return the text of each generated file, by its path below the root."""
+    read = api()
+    return {f"packaging/languages/{name}": text for make in LANGUAGES for name, text in make(read).items()}
+
+
+def write() -> None:
+    """Write the generated files."""
+    for name, text in files().items():
+        (ROOT / name).write_text(text, encoding="utf-8")
+
+
+def outdated() -> list[str]:
+    """Return the paths of the generated files that are not what the document says."""
+    return [
+        name
+        for name, text in files().items()
+        if not (ROOT / name).exists() or (ROOT / name).read_text(encoding="utf-8") != text
+    ]
