@@ -16,6 +16,7 @@ import pytest
 from interop import exchanged
 from interop.cluster_clients import create, leaders
 from interop.cluster_load import PATIENCE_S, Load
+from interop.java_tools import JavaTools
 from interop.kafka_cluster import OTHER, OURS, THEIRS, KafkaCluster, Kind
 from interop.real_kafka import RealKafka
 from interop.waiting import eventually
@@ -56,6 +57,17 @@ def _is_answered(address: str, body: bytes, *, api_key: int, version: int) -> bo
         with contextlib.suppress(ConnectionError):
             return bool(s.recv(1))
     return False
+
+
+def test_the_tools_of_the_other_release_run_in_one_jvm() -> None:
+    with KafkaBroker(emulate=emulated(OTHER_VERSION)) as broker, JavaTools(OTHER_VERSION) as tools:
+        at = ("--bootstrap-server", broker.bootstrap_servers)
+        topic = ("--entity-type", "topics", "--entity-name", "t")
+        assert tools.run("kafka-topics", *at, "--create", "--topic", "t").out == "Created topic t.\n"
+        assert tools.run("kafka-configs", *at, "--alter", *topic, "--add-config", "segment.ms=9999").status == 0
+        assert "segment.ms=9999 " in tools.run("kafka-configs", *at, "--describe", *topic).out
+        missing = tools.run("kafka-topics", *at, "--describe", "--topic", "missing")
+        assert (missing.status, missing.out.count("does not exist")) == (1, 1)
 
 
 def test_tagged_fields_and_array_elements_are_bounded_alike() -> None:
