@@ -14,8 +14,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
-from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.admin import (
+    AdminClient,
+    NewTopic,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
@@ -166,7 +172,11 @@ def test_what_a_serializer_has_written_is_read_by_its_schema(tab: Tab, broker: K
     serialize = AvroSerializer(registry, json.dumps(schema))
     value = serialize({"item": "apples", "id": 2**62 + 1}, SerializationContext("avro", MessageField.VALUE))
     broker.produce("avro", [{"value": value}])
+    broker.produce("avro", [{"value": b"\0\0\0\0\0"}, {"value": b"\xff" * 9}])
     page = tab.open("/topics/avro/records")
+    row = page.locator("tbody tr").last
+    playwright.expect(row).to_contain_text(f'"id": {2**62 + 1}')  # in the list too
+    playwright.expect(row).to_contain_text("AVRO")
     page.get_by_role("button", name="0", exact=True).click()
     playwright.expect(page.get_by_label("value, decoded")).to_contain_text(f'"id": {2**62 + 1}')
     see(page, "AVRO")
@@ -286,16 +296,166 @@ def test_the_clock_and_faults_are_switched(tab: Tab, broker: KafkaBroker) -> Non
     page.get_by_role("button", name="Resume").click()
     playwright.expect(page.locator(".card")).not_to_contain_text("frozen")
     page.get_by_role("button", name="Add a fault").click()
-    page.get_by_label("API, as").fill("Prodduce")
-    page.get_by_label("Error, as").fill("NOT_LEADER_OR_FOLLOWER")
+    assert page.evaluate("document.querySelector('dialog').getBoundingClientRect().bottom <= innerHeight")
+    for known, name in (("apis", "StreamsGroupHeartbeat"), ("errors", "NOT_LEADER_OR_FOLLOWER")):
+        assert page.locator(f"datalist#{known} option[value={name}]").count() == 1
+    page.get_by_label("API").fill("Prodduce")
+    page.get_by_label("Error", exact=True).fill("NOT_LEADER_OR_FOLLOWER")
+    page.get_by_label("Every n-th").fill("2")
     page.get_by_role("button", name="Add", exact=True).click()
     playwright.expect(page.get_by_role("alert")).to_contain_text("Produce")
-    page.get_by_label("API, as").fill("Produce")
+    page.get_by_label("API").fill("Produce")
     page.get_by_role("button", name="Add", exact=True).click()
-    see(page, "api=Produce  error=NOT_LEADER_OR_FOLLOWER")
+    see(page, "api=Produce  every=2  error=NOT_LEADER_OR_FOLLOWER")
     assert len(broker.faults.all()) == 1
     page.get_by_role("button", name="Remove", exact=True).click()
     see(page, "There are no faults.")
+
+
+def test_snapshots_are_taken_and_restored(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("kept")
+    broker.produce("kept", ["1"])
+    page = tab.open("/testing")
+    page.get_by_role("button", name="Take a snapshot").click()
+    page.get_by_label("Name").fill("not a name")
+    page.get_by_role("button", name="Take", exact=True).click()
+    playwright.expect(page.get_by_role("alert")).to_contain_text("letters, digits")
+    page.get_by_label("Name").fill("one")
+    page.get_by_role("button", name="Take", exact=True).click()
+    see(page, "one")
+    broker.produce("kept", ["2"])
+    page.get_by_role("button", name="Restore").click()
+    playwright.expect(page.locator("#toasts")).to_contain_text("as it was at one")
+    assert [record.value for record in broker.records("kept")] == ["1"]
+    page.get_by_role("table", name="Snapshots").get_by_role("button", name="Delete").click()
+    see(page, "There are no snapshots.")
+
+
+def test_schemas_and_rights_are_shown(tab: Tab, broker: KafkaBroker) -> None:
+    SchemaRegistryClient({"url": broker.schema_registry_url}).register_schema("shown", Schema('"string"', "AVRO"))
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+    password = UserScramCredentialUpsertion("carol", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192), b"x")
+    for done in admin.alter_user_scram_credentials([password]).values():
+        done.result(30)
+    page = tab.open("/schemas?search=sho")
+    page.get_by_role("button", name="shown").click()
+    playwright.expect(page.get_by_label("Schema", exact=True)).to_have_text('"string"')
+    see(page, "BACKWARD")
+    page = tab.open("/access")
+    playwright.expect(page.get_by_role("table", name="Users")).to_contain_text("carol")
+    see(page, "There are no quotas.")
+
+
+def test_a_group_is_reset_and_deleted(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("read", 2)
+    broker.produce("read", [{"value": str(number), "partition": 0} for number in range(5)])
+    broker.commit("readers", "read", 5)
+    broker.create_topic("unread")
+    page = tab.open("/topics/read/groups")
+    page.get_by_role("link", name="readers").click()
+    page.get_by_role("button", name="Reset offsets").click()
+    page.get_by_role("dialog").locator("select").last.select_option("offset")
+    page.get_by_label("Which").fill("99")
+    page.get_by_role("button", name="Reset", exact=True).click()
+    playwright.expect(page.get_by_role("alert")).to_contain_text("has offsets 0 to")
+    page.get_by_role("dialog").locator("select").last.select_option("earliest")
+    page.get_by_role("button", name="Reset", exact=True).click()
+    see(page, "lag 5")
+    assert [each["committed"] for each in broker.group("readers")["offsets"]] == [0, 0]
+    page.get_by_role("button", name="Delete the group").click()
+    page.get_by_label("Name").fill("reader")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    playwright.expect(page.get_by_role("alert")).to_have_text("That is not its name.")
+    page.get_by_label("Name").fill("readers")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    playwright.expect(page.locator("h1")).to_have_text("Groups")
+    assert "readers" not in [each["group_id"] for each in broker.groups()]
+    see(tab.open("/topics/unread/groups"), "No group has committed an offset of this topic.")
+
+
+def test_a_topic_is_changed(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("grows", config={"retention.ms": 86_400_000})
+    broker.produce("grows", ["1", "2", "3"])
+    page = tab.open("/topics/grows")
+    page.get_by_role("button", name="Add partitions").click()
+    page.get_by_label("Partitions in all").fill("3")
+    page.get_by_role("button", name="Add", exact=True).click()
+    see(page, "3 partitions")
+    page.get_by_role("button", name="Delete records").click()
+    page.get_by_label("Before the offset").fill("2")
+    page.get_by_label("Partition", exact=True).fill("0")
+    page.get_by_role("button", name="Delete", exact=True).click()
+    playwright.expect(page.locator("tbody tr").first.locator("td").nth(5)).to_have_text("2")
+    assert [record.value for record in broker.records("grows")] == ["3"]
+    page = tab.open("/topics/grows/configs?search=retention.ms")
+    playwright.expect(page.locator("tbody tr").filter(has_text="retention.ms").last).to_contain_text("1 day")
+    row = page.get_by_role("row").filter(has=page.get_by_text("retention.ms", exact=True))
+    row.get_by_role("button", name="Change").click()
+    page.get_by_label("Value").fill("x")
+    page.get_by_role("dialog").get_by_role("button", name="Change").click()
+    playwright.expect(page.get_by_role("alert")).to_contain_text("retention.ms")
+    page.get_by_label("Back to the default").check()
+    page.get_by_role("dialog").get_by_role("button", name="Change").click()
+    playwright.expect(row).to_contain_text("default")
+    assert "retention.ms" not in broker.topic("grows")["config"]
+
+
+def test_a_record_is_copied_and_produced_again(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("again")
+    broker.produce("again", [{"key": "k", "value": b"\xff\0", "headers": {"trace": "17"}}])
+    page = tab.open("/topics/again/records")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="0", exact=True).click()
+    page.get_by_role("button", name="Copy").click()
+    playwright.expect(page.locator("#toasts")).to_contain_text("is copied")
+    copied = json.loads(page.evaluate("navigator.clipboard.readText()"))
+    assert copied == {"partition": 0, "headers": [{"name": "trace", "value": "17"}], "key": "k", "value_base64": "/wA="}
+    page.get_by_role("button", name="Produce again").click()
+    page.get_by_role("button", name="Produce", exact=True).click()
+    playwright.expect(page.locator("#toasts")).to_contain_text("at offset 1")
+    first, second = broker.records("again")
+    assert (first.key, first.value, first.headers) == (second.key, second.value, second.headers)
+
+
+def test_what_is_looked_for_is_in_the_address(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("address-1")
+    broker.create_topic("other")
+    produce(broker, "address-1", 30)
+    page = tab.open("/topics")
+    page.get_by_role("searchbox").fill("addr")
+    playwright.expect(page.get_by_role("link", name="other", exact=True)).to_have_count(0)
+    assert page.url.endswith("#/topics?search=addr")
+    page.get_by_role("link", name="address-1").click()
+    see(page, "1 partition")
+    page.go_back()
+    playwright.expect(page.get_by_role("searchbox")).to_have_value("addr")
+    playwright.expect(page.get_by_role("link", name="other", exact=True)).to_have_count(0)
+    page = tab.open("/topics/address-1/records?key=key-17&from=beginning")
+    see(page, "1 shown, 30 looked at")
+    page.get_by_label("Key contains").fill("key-2")
+    page.locator("form select").select_option("offset")
+    page.get_by_label("From which").fill("25")
+    page.get_by_role("button", name="Read").click()
+    see(page, "5 shown")
+    assert page.url.endswith("?from=offset&at=25&key=key-2")
+    page.reload()
+    see(page, "5 shown")
+    page = tab.open("/requests?api=CreateTopics&errors=true")
+    playwright.expect(page.get_by_label("API")).to_have_value("CreateTopics")
+    playwright.expect(page.get_by_label("Only errors")).to_be_checked()
+
+
+def test_no_name_pushes_the_rest_out_of_sight(tab: Tab, broker: KafkaBroker) -> None:
+    long = "n" * 218
+    broker.create_topic(long)
+    broker.produce(long, [{"key": "k" * 900, "value": "v" * 900}])
+    page = tab.open("/topics?search=nnn")
+    see(page, "of 1")
+    assert page.evaluate("document.querySelector('.scroll').scrollWidth <= innerWidth")
+    page = tab.open(f"/topics/{long}/records")
+    page.get_by_role("button", name="0", exact=True).click()
+    see(page, "Leader epoch")
+    assert page.evaluate("document.querySelector('.opened').getBoundingClientRect().right <= innerWidth")
 
 
 def test_what_means_harm_is_text(tab: Tab, broker: KafkaBroker) -> None:

@@ -44,11 +44,19 @@ STOP_SIGNALS = tuple(
 # Signals to another process: STOP ends it in an orderly way, KILL at once. Windows has no other orderly signal.
 STOP: int = getattr(signal, "CTRL_BREAK_EVENT", signal.SIGTERM)
 KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)
-CONTINUE: int | None = getattr(signal, "SIGCONT", None)  # ends a SIGSTOP
+SUSPEND: int | None = getattr(signal, "SIGSTOP", None)  # the process stands still; None where there is no such signal
+CONTINUE: int | None = getattr(signal, "SIGCONT", None)  # ends SUSPEND
 # Arguments of subprocess.Popen, so that Ctrl-C at the terminal reaches the parent alone.
 PROCESS_GROUP: int | None = None if _WINDOWS else 0
 CREATION_FLAGS: int = 0x200 if _WINDOWS else 0  # a new process group
 HAS_CPU_TIMER = hasattr(signal, "setitimer") and hasattr(signal, "SIGVTALRM")
+
+
+def wait_for_suspension(pid: int) -> None:
+    """Wait until a child stands still after SUSPEND, or has ended."""
+    if not _WINDOWS:
+        os.waitpid(pid, os.WUNTRACED)
+
 
 # -- descriptors
 

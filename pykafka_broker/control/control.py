@@ -33,6 +33,7 @@ from pykafka_broker.server.link_codec import decode_response, encode_request
 from pykafka_broker.server.serving import Running
 
 if TYPE_CHECKING:
+    from pykafka_broker.control.answers import SchemaSubject
     from pykafka_broker.control.history.noting import Histories
 
 R = TypeVar("R")
@@ -137,6 +138,7 @@ class Control:
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to
         self.state.always.append(self.turn_of_topic.clear)
         self.decode: Decode | None = None  # where there is a schema registry
+        self.subjects: Callable[[], list[SchemaSubject]] | None = None  # where the registry is in this process
         self.observing = TrafficObserver(running.server, BrokerKnows(running.server))
         self.state.clearing["faults"] = self.observing.faults.forget
         self.state.clearing["requests"] = self.observing.log.clear

@@ -283,6 +283,10 @@ class LogManager:
         """Return the content of a checkpoint as of now."""
         return self._maintenance.offsets(directory, name)
 
+    def write_checkpoints(self, directory: LogDirectory) -> None:
+        """Write every checkpoint of a directory and return when the writes are done."""
+        self._maintenance.write_checkpoints(directory)
+
     @property
     def partition_directories(self) -> list[LogDirectory]:
         """Return the directories of `log.dirs`."""

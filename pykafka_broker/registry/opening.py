@@ -19,9 +19,11 @@ import json
 import logging
 from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from pykafka_broker.control.answers import SchemaSubject
 from pykafka_broker.control.door import ControlExtension as ControlOpening
 from pykafka_broker.control.http import HttpAddress, HttpListener, Request, Response, why_not_of_this_machine
 from pykafka_broker.log.filesystem import OsFileSystem
@@ -221,6 +223,7 @@ class RegistryExtension:
             running.server.broker.node.subscribe(lambda delta: self._write_address(topic, running))
         if isinstance(self._other, ControlOpening) and self._other.control is not None:
             self._other.control.decode = Decoder(OwnSchemas(door.registry)).decode
+            self._other.control.subjects = partial(_subjects, door.registry)
         self._announce(door.listener.url)
 
     def _write_address(self, topic: SchemasTopic, running: Running) -> None:
@@ -236,3 +239,27 @@ class RegistryExtension:
             await self._door.listener.close()
         if self._other is not None:
             await self._other.close()
+
+
+def _subjects(registry: Registry) -> list[SchemaSubject]:
+    """Return the subjects that are not deleted; none while the topic can't be read."""
+    try:
+        state = registry.state
+    except RegistryError:
+        return []
+    found = []
+    for subject in state.subjects():
+        versions = state.versions(subject)
+        if versions:
+            latest = versions[-1]
+            found.append(
+                SchemaSubject(
+                    subject=subject,
+                    versions=[each.version for each in versions],
+                    compatibility=registry.settings.level(subject),
+                    schema_id=latest.id,
+                    schema_type=latest.schema.kind,
+                    text=latest.schema.text,
+                )
+            )
+    return found

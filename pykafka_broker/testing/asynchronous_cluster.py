@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
-from pykafka_broker.testing.async_client import in_thread
+from pykafka_broker.testing.answers import Snapshot
+from pykafka_broker.testing.async_client import entered, in_thread
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker, made_as
 from pykafka_broker.testing.cluster import KafkaCluster
 
@@ -59,13 +60,36 @@ class AsyncKafkaCluster(AsyncClusterData):
         await in_thread(self._cluster.start, undo=self._cluster.close)
         return self
 
+    async def snapshot(self, name: str) -> Snapshot:
+        """Keep the whole state of all nodes at one moment under a name. Returns name and size_bytes."""
+        return await in_thread(lambda: self._cluster.snapshot(name))
+
+    async def restore(self, name: str) -> None:
+        """Go back to the state of a snapshot."""
+        await in_thread(lambda: self._cluster.restore(name))
+
+    async def snapshots(self) -> list[Snapshot]:
+        """Return name and size_bytes of each snapshot."""
+        return await in_thread(self._cluster.snapshots)
+
+    async def delete_snapshot(self, name: str) -> None:
+        """Forget a snapshot."""
+        await in_thread(lambda: self._cluster.delete_snapshot(name))
+
+    @entered
+    async def fork(self) -> AsyncKafkaCluster:
+        """Start another cluster with the present state, on new ports and with new data directories; `close` ends the
+        fork.
+        """
+        return AsyncKafkaCluster.of(await in_thread(self._cluster.fork))
+
     async def close(self) -> None:
         """Stop all nodes, the controller last, and remove temporary files."""
         await in_thread(self._cluster.close)
 
     async def __aenter__(self) -> Self:
         __tracebackhide__ = True
-        return await self.start()
+        return self if self.nodes else await self.start()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

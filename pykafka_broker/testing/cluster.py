@@ -13,10 +13,13 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import socket
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -25,11 +28,13 @@ from pykafka_broker.cluster.features import abilities
 from pykafka_broker.cluster.formatting import FormatRequest, Levels, StorageFormatter, StorageNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.extensions import EMULATE
-from pykafka_broker.log.checkpoints import META_PROPERTIES, id_text, read_properties
+from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, id_text, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.releases.release import is_ahead, release
+from pykafka_broker.testing.answers import Snapshot
 from pykafka_broker.testing.cluster_data import ClusterData
-from pykafka_broker.testing.control_client import told_to_the_test
+from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS
+from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, all_at_once
 from pykafka_broker.testing.process import KafkaBroker, check_known, config_texts, security_of
 
@@ -85,10 +90,19 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
         pass  # the text is for people
 
 
+def _lay(image: Path, node_id: int, directories: Sequence[Path]) -> None:
+    """Put a node's files of an image into its directories."""
+    for number, directory in enumerate(directories):
+        shutil.copytree(image / f"{_NODE}{node_id}" / str(number), directory, dirs_exist_ok=True)
+
+
 # -- the cluster
 
 
 __tracebackhide__ = told_to_the_test
+_NODE = "node-"  # an image has a folder for each node, with the node's directories by number
+_NOT_COPIED = shutil.ignore_patterns(LOCK)
+_MOVED_MS = 1000  # a clock that differs more from the real time was moved by the test
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 CONTROLLER, INTERNAL = "CONTROLLER", "INTERNAL"  # listeners
 FIRST_CONTROLLER = 100
@@ -188,6 +202,8 @@ class KafkaCluster(ClusterData):
             check_known(self._common | {name: "" for own in self._own.values() for name in own})
         self._reserved: list[socket.socket] = []
         self._nodes: dict[int, KafkaBroker] = {}
+        self._begins_with: Path | None = None  # the image of another cluster
+        self._snapshots: Path | None = None
         self._racks = dict(zip(self._ids, racks or (), strict=False))
 
     def __repr__(self) -> str:
@@ -203,7 +219,10 @@ class KafkaCluster(ClusterData):
         for node_id in {*self._ids, self._controller_id}:
             self._nodes[node_id] = self._node(node_id, controller)
         try:
-            all_at_once(self._nodes.values(), KafkaBroker.start)
+            if self._begins_with is None:
+                all_at_once(self._nodes.values(), KafkaBroker.start)
+            else:
+                self._start_on_images()
         except BaseException:
             self.close()
             raise
@@ -250,6 +269,8 @@ class KafkaCluster(ClusterData):
             emulate=emulate,
             **self._options,
         )
+        if self._begins_with is not None:
+            _lay(self._begins_with, node_id, node._directories)
         format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id, self._emulate)
         if inner and node_id != self._controller_id:
             node.join(f"{INTERNAL}://{self.host}:0", self._security)
@@ -302,9 +323,147 @@ class KafkaCluster(ClusterData):
         finally:
             for reserved in self._reserved:
                 reserved.close()
+            if self._snapshots is not None:
+                shutil.rmtree(self._snapshots, ignore_errors=True)
+
+    # -- the whole state
+
+    def snapshot(self, name: str) -> Snapshot:
+        """Keep the whole state of all nodes at one moment under a name. Returns name and size_bytes.
+
+        All nodes stand still while their files are copied. What is on its way between them or to a client is lost to
+        the snapshot, as if the power had failed everywhere at that moment. Snapshots end with the cluster.
+        """
+        if not name or name.startswith(".") or {"/", os.sep} & {*name}:
+            raise ValueError(f"{name!r} can't be the name of a snapshot")
+        if self._snapshots is None:
+            self._snapshots = Path(tempfile.mkdtemp(prefix="pykafka-snapshots-"))
+        unfinished = self._snapshots / f".{name}"
+        self._copy_to(unfinished)
+        shutil.rmtree(self._snapshots / name, ignore_errors=True)
+        unfinished.rename(self._snapshots / name)
+        return self._described(name)
+
+    def restore(self, name: str) -> None:
+        """Go back to the state of a snapshot.
+
+        All nodes are killed and start on the copies of their files, with their addresses; stopped ones start too.
+        Clients connect again; faults end; the clock stays as it is. Leader epochs are higher than any that clients
+        have seen. A snapshot can be restored again.
+
+        Raises:
+            ControlError: there is no such snapshot.
+        """
+        image = self._image(name)
+        seen = self._leader_epochs()
+        moved_ms, frozen = self.clock.now() - time.time() * 1000, self.clock.frozen
+        all_at_once([node for node in self._nodes.values() if node.running], KafkaBroker.kill)
+        for node_id, node in self._nodes.items():
+            for directory in node._directories:
+                shutil.rmtree(directory)
+                directory.mkdir()
+            _lay(image, node_id, node._directories)
+        self._start_on_images()
+        names = {topic["name"] for topic in self.topics(internal=True)}
+        for (topic, index), epoch in seen.items():
+            if topic in names:
+                self._raise_leader_epoch(topic, index, epoch)
+        if abs(moved_ms) > _MOVED_MS:
+            self.clock.set(round(time.time() * 1000 + moved_ms))
+        if frozen:
+            self.clock.freeze()
+
+    def snapshots(self) -> list[Snapshot]:
+        """Return name and size_bytes of each snapshot."""
+        return [self._described(name) for name in self._names()]
+
+    def delete_snapshot(self, name: str) -> None:
+        """Forget a snapshot."""
+        shutil.rmtree(self._image(name))
+
+    def fork(self) -> KafkaCluster:
+        """Start another cluster with the present state, on new ports and with new data directories; `close` ends the
+        fork. All nodes of the fork run.
+        """
+        if any({"log.dirs", "log.dir", "metadata.log.dir"} & own.keys() for own in (self._common, *self._own.values())):
+            raise BrokerError("a cluster with directories of its config can't be forked: both would write there")
+        fork = KafkaCluster(
+            len(self._ids),
+            controllers=int(self._controller_id not in self._ids),
+            racks=[self._racks[node_id] for node_id in self._ids] if self._racks else None,
+            config=self._common,
+            configs=self._own,
+            quick=False,
+            emulate=self._emulate,
+            schema_registry=self._schema_registry,
+            history=self._history,
+            **self._options,
+        )
+        fork._security, fork.cluster_id = self._security, self.cluster_id
+        with tempfile.TemporaryDirectory(prefix="pykafka-fork-") as folder:
+            fork._begins_with = Path(folder)
+            self._copy_to(fork._begins_with)
+            return fork.start()
+
+    def _copy_to(self, image: Path) -> None:
+        """Copy the files of all nodes while none of them runs."""
+        if not self.controller.running:
+            raise BrokerError("the controller of the cluster is not running: no cluster could begin with that state")
+        with ExitStack() as standing_still:
+            for node in self._all_running():
+                node.control.call("POST", "/checkpoints")
+            for node in self._all_running():
+                standing_still.enter_context(node._suspended())
+            for node_id, node in self._nodes.items():
+                for number, directory in enumerate(node._directories):
+                    copy = image / f"{_NODE}{node_id}" / str(number)
+                    shutil.copytree(directory, copy, ignore=_NOT_COPIED, copy_function=shutil.copyfile)
+
+    def _names(self) -> list[str]:
+        folder = self._snapshots
+        return [] if folder is None else sorted(each.name for each in folder.iterdir() if not each.name.startswith("."))
+
+    def _image(self, name: str) -> Path:
+        names = self._names()
+        if self._snapshots is None or name not in names:
+            known = f"there are {', '.join(names)}" if names else "there is none"
+            raise ControlError(404, f"there is no snapshot {name}; {known}")
+        return self._snapshots / name
+
+    def _described(self, name: str) -> Snapshot:
+        sizes = [file.stat().st_size for file in self._image(name).rglob("*.log")]
+        return {"name": name, "size_bytes": sum(sizes)}
+
+    def _leader_epochs(self) -> dict[tuple[str, int], int]:
+        """Return the highest leader epoch of each partition that any node knows."""
+        found: dict[tuple[str, int], int] = {}
+        for node in self._asked():
+            for topic in node.topics(internal=True):
+                for index in range(topic["partitions"]):
+                    key = topic["name"], index
+                    found[key] = max(found.get(key, -1), node.partition(*key)["leader_epoch"])
+        return found
+
+    def _start_on_images(self) -> None:
+        """Start all nodes on copies of files, and wait until all replicas are in sync."""
+        if self._controller_id not in self._ids:
+            self.controller.start()
+            # It still takes the brokers of the image for alive, and would keep these waiting for a session's length.
+            self.controller.clock.advance(milliseconds=int(self.controller.config.get(SESSION, SESSION_MS)))
+        all_at_once([node for node in self._nodes.values() if not node.running], KafkaBroker.start)
+        self.clock.set(round(time.time() * 1000))
+        for topic in self.topics(internal=True):
+            for index in range(topic["partitions"]):
+                self._wait_for_running(topic["name"], index)
+        self.wait_for_metadata()
+
+    def _raise_leader_epoch(self, topic: str, index: int, seen: int) -> None:
+        """Elect the leader anew until the epoch is higher than `seen`."""
+        while (state := self.partition(topic, index))["leader_epoch"] <= seen and state["leader"] != -1:
+            self.move_leader(topic, state["leader"], index)
 
     def __enter__(self) -> Self:
-        return self.start()
+        return self if self._nodes else self.start()
 
     async def __aenter__(self) -> AsyncKafkaCluster:
         from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster

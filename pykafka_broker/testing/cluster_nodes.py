@@ -45,10 +45,7 @@ __tracebackhide__ = told_to_the_test
 WAIT_S = 30.0
 
 
-_NO_STATE = (
-    "a cluster has no {0}: its brokers copy from each other all the time, and have no state in common at one moment. "
-    "One KafkaBroker has it"
-)
+_NO_DUMP = "{0} is for one broker. cluster.records(topic) reads a topic, cluster.snapshot(name) keeps the whole state"
 _ONE_BROKER = "{0} is for one broker: cluster.broker(1).{0}()"
 _SIDES = "{0} does not say which nodes are on the other side: cluster.partition_network({{1}}, {{2, 3, 100}})"
 
@@ -357,13 +354,7 @@ class ClusterNodes(Controlled):
 
     # -- operations without a meaning for a cluster
 
-    snapshot = _refused(
-        Controlled.snapshot, "Refuse: brokers of a cluster have no state in common at one moment.", _NO_STATE
-    )
-    restore = _refused(Controlled.restore, "Refuse, as `snapshot`.", _NO_STATE)
-    snapshots = _refused(Controlled.snapshots, "Refuse, as `snapshot`.", _NO_STATE)
-    delete_snapshot = _refused(Controlled.delete_snapshot, "Refuse, as `snapshot`.", _NO_STATE)
-    dump = _refused(Controlled.dump, "Refuse, as `snapshot`; `records` reads a topic of a cluster.", _NO_STATE)
+    dump = _refused(Controlled.dump, "Refuse: `records` reads a topic of a cluster, `snapshot` keeps all.", _NO_DUMP)
     metrics = _refused(Controlled.metrics, "Refuse: metrics belong to a broker.", _ONE_BROKER)
     start_recording = _refused(
         Controlled.start_recording, "Refuse: a recording belongs to a broker: `cluster.broker(1)`.", _ONE_BROKER
@@ -385,7 +376,8 @@ class ClusterNodes(Controlled):
 
 _MOST_STEPS = 20
 _MOST_REQUESTS = 1_000  # of a broker, looked at while waiting
-_SESSION_MS = 9_000  # Kafka's default of broker.session.timeout.ms
+SESSION = "broker.session.timeout.ms"
+SESSION_MS = 9_000  # Kafka's default of it
 
 
 class ClusterClock(BrokerClock):
@@ -405,7 +397,7 @@ class ClusterClock(BrokerClock):
 
     def _moved(self, how: str, body: dict[str, Any] | None = None) -> int:
         config = self._cluster.controller.config
-        length = int(config.get("broker.session.timeout.ms", _SESSION_MS)) // 2
+        length = int(config.get(SESSION, SESSION_MS)) // 2
         way = (body or {}).get("ms", 0)
         if how not in ("advance", "set"):
             return self._together(how, body)

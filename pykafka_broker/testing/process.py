@@ -18,12 +18,12 @@ import sysconfig
 import tempfile
 import time
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, STOP
+from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, STOP, SUSPEND, wait_for_suspension
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
@@ -341,6 +341,24 @@ class KafkaBroker(Controlled):
         __tracebackhide__ = True
         self.stop()
         self.start()
+
+    @contextlib.contextmanager
+    def _suspended(self) -> Iterator[None]:
+        """Let the process stand still, between two of its instructions."""
+        if self._process is None or SUSPEND is None or CONTINUE is None:
+            raise BrokerError("this operating system has no signal that lets a process stand still")
+        self._process.send_signal(SUSPEND)
+        try:
+            wait_for_suspension(self.pid)
+            yield
+        finally:
+            self._process.send_signal(CONTINUE)
+
+    @property
+    def _directories(self) -> list[Path]:
+        """The directories of logs and of the metadata."""
+        logs = self.config.get("log.dirs", self.config.get("log.dir", str(self.data_dir))).split(",")
+        return list(dict.fromkeys(map(Path, [*logs, self.config.get("metadata.log.dir", logs[0])])))
 
     def _make_usable(self, *, empty: bool) -> None:
         """Undo an earlier test's effects on the process, for the next test.

@@ -375,8 +375,6 @@ class Output:
         self._text = formatter_of(tool)
         self._skip_errors = skip_errors
         self._bar: Bar = NOTHING
-        if tool.options.json:
-            tool.result = []
 
     @property
     def left(self) -> int:
@@ -392,7 +390,7 @@ class Output:
         self.count += 1
         self._bar.update()
         if self._tool.options.json:
-            self._tool.result.append(as_data(consumed))
+            print(json.dumps(as_data(consumed), ensure_ascii=False), flush=True)
             return True
         try:
             text = self._text(consumed)

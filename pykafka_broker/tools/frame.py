@@ -13,6 +13,7 @@ import asyncio
 import io
 import json
 import logging
+import os
 import re
 import signal
 import sys
@@ -80,6 +81,9 @@ class _Help(argparse.Action):
         parser.exit(0 if name in _GLADLY_HELPING else FAILED)
 
 
+SERVER_VARIABLE = "PYKAFKA_BROKER_BOOTSTRAP_SERVER"  # where neither option names an address
+
+
 class ToolParser(OptionParser):
     """A parser of flags in the forms of Kafka's scripts: `--flag value` and `--flag=value`.
 
@@ -133,6 +137,9 @@ class ToolParser(OptionParser):
             raise ToolUsageError(self._unrecognized(unknown[0]), self._meant(unknown[0]))
         if self._in_full:
             options.command = self._in_full[options.command]
+        connects = hasattr(options, "bootstrap_server")
+        if connects and options.bootstrap_server is None and getattr(options, "bootstrap_controller", None) is None:
+            options.bootstrap_server = os.environ.get(SERVER_VARIABLE)
         return options
 
     def _unrecognized(self, flag: str) -> str:

@@ -12,11 +12,13 @@ import base64
 import datetime
 import importlib
 import json
+import ssl
 import struct
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
 from io import BytesIO
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -24,7 +26,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from pipeline.errors import BrokerUnreachable, SettingsError
-from pipeline.registry import RegisteredSchema, Registry, RegistryUnavailable, UnknownSchema
+from pipeline.registry import RegisteredSchema, Registry, RegistryAddress, RegistryUnavailable, UnknownSchema
 from pipeline.settings import AVRO, JSON, PROTOBUF, Settings
 
 FRAME = struct.Struct(">bi")
@@ -50,22 +52,37 @@ def require(settings: Settings) -> None:
     except ImportError as error:
         raise SettingsError(f"value_format is {settings.value_format}, which needs the package {package}") from error
     try:
-        Registry(settings.schema_registry).require_reachable()
+        Registry(registry_address(settings)).require_reachable()
     except RegistryUnavailable as error:
         raise BrokerUnreachable(f"the schema registry {error}; the setting is schema_registry") from error
 
 
+def registry_address(settings: Settings) -> RegistryAddress:
+    """Return the address with the content of the file of authorities: executors have no such file.
+
+    Raises:
+        SettingsError: the file has no certificate.
+    """
+    file = settings.schema_registry_ca_file
+    address = RegistryAddress(settings.schema_registry, Path(file).read_text() if file else "")
+    try:
+        Registry(address)
+    except (ssl.SSLError, ValueError) as error:
+        raise SettingsError(f"schema_registry_ca_file: {file} has no certificate in PEM ({error})") from error
+    return address
+
+
 def decoded(value: Column, settings: Settings) -> Column:
     """Return a struct of the value as JSON text and the reason why there is none; both are null without a value."""
-    url, kind = settings.schema_registry, settings.value_format.upper()
+    address, kind = registry_address(settings), settings.value_format.upper()
 
     def decode(value: bytes | None) -> tuple[str | None, str | None]:
-        return text_of(bytes(value), url, kind) if value else (None, None)
+        return text_of(bytes(value), address, kind) if value else (None, None)
 
     return F.udf(decode, DECODED, useArrow=False)(value)
 
 
-def text_of(value: bytes, url: str, kind: str) -> tuple[str | None, str | None]:
+def text_of(value: bytes, address: RegistryAddress, kind: str) -> tuple[str | None, str | None]:
     """Return a framed value as JSON text, or None and the reason.
 
     Raises:
@@ -74,7 +91,7 @@ def text_of(value: bytes, url: str, kind: str) -> tuple[str | None, str | None]:
     if len(value) < FRAME.size or value[0]:
         return None, NOT_FRAMED
     schema_id: int = FRAME.unpack_from(value)[1]
-    read = reader(url, schema_id, kind)
+    read = reader(address, schema_id, kind)
     if isinstance(read, str):
         return None, read
     try:
@@ -87,9 +104,9 @@ def text_of(value: bytes, url: str, kind: str) -> tuple[str | None, str | None]:
 
 
 @lru_cache(KEPT_SCHEMAS)
-def _reader(url: str, schema_id: int, kind: str) -> Reader | str:
+def _reader(address: RegistryAddress, schema_id: int, kind: str) -> Reader | str:
     make, form = readers()[kind]
-    schema = Registry(url, form).schema(schema_id)
+    schema = Registry(address, form).schema(schema_id)
     if schema.kind != kind:
         return f"schema {schema_id} is {schema.kind}, not {kind}"
     try:
@@ -98,31 +115,79 @@ def _reader(url: str, schema_id: int, kind: str) -> Reader | str:
         return f"schema {schema_id} can't be read"
 
 
-def reader(url: str, schema_id: int, kind: str) -> Reader | str:
+def reader(address: RegistryAddress, schema_id: int, kind: str) -> Reader | str:
     """Return the function that reads values of a schema, or the reason why there is none."""
     try:
-        return _reader(url, schema_id, kind)
+        return _reader(address, schema_id, kind)
     except UnknownSchema:  # not kept: the next record may come after its registration
         return f"no schema {schema_id} in the registry"
 
 
 def avro_reader(schema: RegisteredSchema) -> Reader:
-    """Return the reader of a schema of Avro."""
-    from fastavro import parse_schema, schemaless_reader
+    """Return the reader of a schema of Avro.
+
+    Whoever writes to the topic chooses the bytes. The compiled reader ends its process at some thousand values within
+    each other, so a schema that allows these is read by the reader in Python, which raises RecursionError.
+
+    Raises:
+        ValueError: the schema has items without bytes, of which ten bytes can hold any number.
+    """
+    from fastavro import _read_py, parse_schema, schemaless_reader
 
     names: dict[str, Any] = {}
     for text in schema.references.values():
         parse_schema(json.loads(text), named_schemas=names)
     parsed = parse_schema(json.loads(schema.text), named_schemas=names)
+    shape = AvroShape(names)
+    shape.look_at(parsed)
+    read_one = _read_py.schemaless_reader if shape.is_recursive else schemaless_reader
 
     def read(data: bytes) -> Any:
         stream = BytesIO(data)
-        found = schemaless_reader(stream, parsed, None)
+        found = read_one(stream, parsed, None)
         if stream.read(1):
             raise ValueError("bytes follow the value")
         return found
 
     return read
+
+
+class AvroShape:
+    """Whether values of a schema may be in each other without an end.
+
+    names: the named types of the schema.
+    """
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.is_recursive = False
+        self._names = names
+        self._within: list[str] = []
+
+    def look_at(self, schema: Any) -> bool:
+        """Return whether each value of a parsed type takes at least a byte.
+
+        Raises:
+            ValueError: items of an array take none.
+        """
+        if isinstance(schema, list):  # a union's value begins with its number
+            for each in schema:
+                self.look_at(each)
+            return True
+        if schema in self._within if isinstance(schema, str) else False:
+            self.is_recursive = True
+            return True
+        found = self._names.get(schema, {"type": schema}) if isinstance(schema, str) else schema
+        kind = found["type"]
+        if kind == "array" and not self.look_at(found["items"]):
+            raise ValueError("items without bytes")
+        if kind == "map":  # a key takes a byte
+            self.look_at(found["values"])
+        if kind in ("record", "error"):
+            self._within.append(found["name"])
+            takes = [self.look_at(field["type"]) for field in found["fields"]]
+            self._within.pop()
+            return any(takes)
+        return kind != "null" and bool(found.get("size", 1))
 
 
 def plain(value: Any) -> Any:

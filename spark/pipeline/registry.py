@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import base64
 import json
+import ssl
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -35,13 +36,22 @@ class RegisteredSchema:
     references: dict[str, str]
 
 
-class Registry:
-    """The registry at a URL, which may hold `user:password@`. form: `serialized` asks for descriptors of Protobuf."""
+@dataclass(frozen=True)
+class RegistryAddress:
+    """A URL, which may hold `user:password@`, and the authorities to trust there, in PEM; empty for the machine's."""
 
-    def __init__(self, url: str, form: str = "") -> None:
-        parts = urlsplit(url)
+    url: str
+    authorities: str = ""
+
+
+class Registry:
+    """The registry at an address. form: `serialized` asks for descriptors of Protobuf."""
+
+    def __init__(self, address: RegistryAddress, form: str = "") -> None:
+        parts = urlsplit(address.url)
         host = parts.netloc.rpartition("@")[2]
         self._url = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
+        self._tls = ssl.create_default_context(cadata=address.authorities) if address.authorities else None
         self._form = f"format={form}" if form else ""
         self._headers = {"Accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if parts.username is not None:
@@ -87,7 +97,8 @@ class Registry:
         """Return what the registry says; None where there is nothing of that name."""
         for left in reversed(range(tries)):
             try:
-                with urlopen(Request(self._url + path, headers=self._headers), timeout=TIMEOUT_S) as answer:
+                question = Request(self._url + path, headers=self._headers)
+                with urlopen(question, timeout=TIMEOUT_S, context=self._tls) as answer:
                     return json.load(answer)
             except HTTPError as error:
                 if error.code == NOT_FOUND:

@@ -44,8 +44,8 @@ def reads(settings: Settings) -> list[str]:
     return [settings.metrics_topic]
 
 
-def figure(draw: Callable[[Any], None], title: str, x: str, y: str) -> str:
-    """One plot as SVG; the same numbers give the same bytes."""
+def figure(draw: Callable[[Any], None], title: str, y: str, x: str | None = None) -> str:
+    """Return a plot as SVG; the same numbers give the same bytes. x: the axis' label, where `draw` sets none."""
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
@@ -53,7 +53,7 @@ def figure(draw: Callable[[Any], None], title: str, x: str, y: str) -> str:
     axes = plot.subplots()
     axes.yaxis.set_major_formatter("{x:,.10g}")
     draw(axes)
-    axes.set(title=title, xlabel=x, ylabel=y)
+    axes.set(title=title, ylabel=y, **({} if x is None else {"xlabel": x}))
     axes.grid(alpha=0.3)
     axes.set_axisbelow(True)
     if axes.get_legend_handles_labels()[0]:
@@ -86,19 +86,22 @@ def by_job(batches: Batches) -> dict[str, Batches]:
     return dict(found)
 
 
-def points(batches: Batches, name: str) -> tuple[list[int], list[float]]:
-    """Numbers of the batches that had rows, and their heights; a gap, so no line, between two runs."""
-    numbers: list[int] = []
+def points(batches: Batches, name: str) -> tuple[list[datetime], list[float]]:
+    """Return when the batches that had rows have begun, and their heights; a gap, so no line, between two runs."""
+    times: list[datetime] = []
     heights: list[float] = []
     run = None
-    for number, batch in enumerate((batch for batch in batches if batch["rows"]), 1):
+    for batch in batches:
+        if not batch["rows"]:
+            continue
+        begun = datetime.fromisoformat(batch["timestamp"])
         if run not in (None, batch["run_id"]):
-            numbers.append(number)
+            times.append(begun)
             heights.append(math.nan)
         run = batch["run_id"]
-        numbers.append(number)
+        times.append(begun)
         heights.append(batch[name])
-    return numbers, heights
+    return times, heights
 
 
 def bars(axes: Any, labels: list[str], series: dict[str, dict[str, float]], colours: Colours) -> None:
@@ -126,31 +129,33 @@ def from_zero(axes: Any, whole: bool) -> None:
 
 
 def per_batch(jobs: dict[str, Batches], name: str, colours: Colours) -> Callable[[Any], None]:
-    """Bars for a short run, of which lines would be dots; lines for a long one."""
+    """Bars by number for a short run, of which lines would be dots; lines over the time of day for a long one."""
     runs = {job: points(batches, name) for job, batches in jobs.items()}
-    longest = max((numbers[-1] for numbers, _ in runs.values() if numbers), default=0)
+    series = {job: heights_of(heights) for job, (_, heights) in runs.items()}
+    longest = max(map(len, series.values()))
 
     def draw(axes: Any) -> None:
-        from matplotlib.ticker import MaxNLocator
+        from matplotlib.dates import ConciseDateFormatter
 
         if longest <= FEW_BATCHES:
-            labels = [str(number) for number in range(1, longest + 1)]
-            bars(axes, labels, {job: heights_of(numbers, heights) for job, (numbers, heights) in runs.items()}, colours)
+            bars(axes, [str(number) for number in range(1, longest + 1)], series, colours)
+            axes.set_xlabel("batch")
         else:
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            for number, (job, (numbers, heights)) in enumerate(runs.items()):
+            for number, (job, (times, heights)) in enumerate(runs.items()):
                 # Lines that lie on each other stay visible: the later one is thinner.
                 width = max(1.5, 5 - 1.5 * number)
                 look = {"lw": width, "ms": width + 2, "alpha": 0.8, "color": colours.get(job)}
-                axes.plot(numbers, heights, marker="o", label=job, **look)
+                axes.plot(times, heights, marker="o", label=job, **look)
+            axes.xaxis.set_major_formatter(ConciseDateFormatter(axes.xaxis.get_major_locator()))
+            axes.set_xlabel("begin of the batch, UTC")
         from_zero(axes, whole=True)
 
     return draw
 
 
-def heights_of(numbers: list[int], heights: list[float]) -> dict[str, float]:
-    """Without the gaps between runs: bars stand apart anyway."""
-    return {str(number): height for number, height in zip(numbers, heights, strict=True) if not math.isnan(height)}
+def heights_of(heights: list[float]) -> dict[str, float]:
+    """Return the heights by number, without the gaps between runs: bars stand apart anyway."""
+    return {str(number): height for number, height in enumerate((h for h in heights if not math.isnan(h)), 1)}
 
 
 def left_out(jobs: dict[str, Batches], colours: Colours) -> Callable[[Any], None]:
@@ -253,7 +258,7 @@ def watermark_plot(jobs: dict[str, Batches], colours: Colours) -> list[str]:
     known = {job: batches for job, batches in found.items() if batches}
     if not known:
         return []
-    return [figure(per_batch(known, "behind", colours), "Watermark behind the clock", "batch", "hours")]
+    return [figure(per_batch(known, "behind", colours), "Watermark behind the clock", "hours")]
 
 
 def hours_behind(batch: dict[str, Any]) -> float:
@@ -268,12 +273,15 @@ def page(batches: Batches, windows: Windows) -> str:
         "<h1>Pipeline run</h1>",
         f"<p>{len(batches)} batches, begun between {escape(first)} and {escape(last)}.</p>",
         summary_table(jobs),
-        figure(per_batch(jobs, "rows_per_second", colours), "Throughput", "batch", "records/s"),
-        figure(per_batch(jobs, "lag", colours), "Lag after each batch", "batch", "records"),
-        figure(per_batch(jobs, "late", colours), "Late events of each batch", "batch", "events"),
+        figure(per_batch(jobs, "rows_per_second", colours), "Throughput", "records/s"),
+        figure(per_batch(jobs, "lag", colours), "Lag after each batch", "records"),
+        figure(per_batch(jobs, "late", colours), "Late events of each batch", "events"),
         *watermark_plot(jobs, colours),
         figure(
-            left_out(jobs, colours), "Records that came late, came twice or were rejected", "% of the job's records", ""
+            left_out(jobs, colours),
+            "Records that came late, came twice or were rejected",
+            "",
+            "% of the job's records",
         ),
         "<h2>Nulls</h2>",
         null_table(jobs),
@@ -281,8 +289,8 @@ def page(batches: Batches, windows: Windows) -> str:
     if windows:
         parts += [
             "<h2>Windows</h2>",
-            figure(per_window(windows, 2, whole=True, colours=colours), "Events per window", SPAN, "events"),
-            figure(per_window(windows, 3, whole=False, colours=colours), "Sum per window", SPAN, "sum"),
+            figure(per_window(windows, 2, whole=True, colours=colours), "Events per window", "events", SPAN),
+            figure(per_window(windows, 3, whole=False, colours=colours), "Sum per window", "sum", SPAN),
         ]
     head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Pipeline run</title>'
     return (

@@ -116,6 +116,9 @@ class Settings:
     schema_registry: str = setting(
         "", "URL of the registry with the writers' schemas; http://${USER}:${PASSWORD}@HOST", f"{READERS} replay"
     )
+    schema_registry_ca_file: str = setting(
+        "", "PEM file with the authorities that the registry's certificate is judged by", f"{READERS} replay"
+    )
     unknown_column: str = setting(
         "",
         "keeps fields that the schema lacks, as a JSON object; none: unknown_fields, and with json dropped",
@@ -394,6 +397,8 @@ def checked(settings: Settings, environment: Mapping[str, str]) -> Settings:
             raise SettingsError(f"{f.name} is {value!r}, and can be {', '.join(c for c in choices if c)}")
     if settings.value_format != JSON and not settings.schema_registry.startswith(("http://", "https://")):
         raise SettingsError(f"value_format {settings.value_format} needs schema_registry, an http:// or https:// URL")
+    if settings.schema_registry_ca_file and not Path(settings.schema_registry_ca_file).is_file():
+        raise SettingsError(f"there is no file {settings.schema_registry_ca_file}, which schema_registry_ca_file names")
     for name in (
         "shuffle_partitions",
         "topic_partitions",

@@ -1,16 +1,21 @@
 """Values of Avro under test: their schemas, a registry, and a reference in plain Python."""
 
 import json
+import ssl
 import struct
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from io import BytesIO
+from pathlib import Path
+from threading import Thread
 from typing import Any
 from urllib.request import Request, urlopen
 
 from fastavro import parse_schema, schemaless_writer
 
 from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.testing.security_spec import Authority
 
 FIELDS: list[dict[str, Any]] = [
     {"name": "event_id", "type": "string"},
@@ -35,6 +40,31 @@ def registry() -> Iterator[str]:
     """Run a registry; the URL."""
     with KafkaBroker(schema_registry=True) as broker:
         yield broker.schema_registry_url
+
+
+@contextmanager
+def behind_tls(url: str, folder: Path) -> Iterator[tuple[str, Path]]:
+    """Serve what is asked of a registry over TLS, with a certificate of an own authority; the URL and its file."""
+    authority = Authority()
+    (folder / "server.pem").write_text(authority.issue("registry", ["127.0.0.1"]))
+    (folder / "ca.pem").write_text(authority.pem)
+
+    class Passing(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            with urlopen(url + self.path, timeout=30) as answer:
+                self.send_response(answer.status)
+                self.end_headers()
+                self.wfile.write(answer.read())
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Passing) as server:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / "server.pem")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"https://127.0.0.1:{server.server_address[1]}", folder / "ca.pem"
+        finally:
+            server.shutdown()
 
 
 def register(url: str, subject: str, schema: str, **more: Any) -> int:

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import decoding, registry, replay, silver, store
+from pipeline import decoding, registry, replay, route, silver, store
 from pipeline.decoding import NOT_FRAMED
 from pipeline.errors import BrokerUnreachable, SettingsError
 from pipeline.events import EMPTY, NOT_OF_COLUMNS
+from pipeline.registry import RegistryAddress
 from pipeline.settings import Settings, load
 from tests import registered
 from tests.registered import VERSION_1, VERSION_2, avro, framed, register
@@ -157,15 +158,18 @@ def test_types(settings: Settings, make_context: Any, make_topic: Any, put: Any,
     assert row.nothing != row.nothing
 
 
-def test_other_jobs(
-    settings: Settings, make_context: Any, make_topic: Any, put: Any, spark: SparkSession, url: str
-) -> None:
+def test_other_jobs(settings: Settings, make_context: Any, make_topic: Any, put: Any, url: str) -> None:
     topic = make_topic(settings.bronze_topic)
     schema_id = register(url, topic, json.dumps(VERSION_2))
     put(topic, [avro(schema_id, VERSION_2, value_of(n, channel="c", tags=[])) for n in range(3)] + [b"\0broken"])
     context = make_context(settings)
     assert store.run(context)["unknown"] == 3
     assert replay.run(context)["written"] == 3
+    routed = make_context(dataclasses.replace(settings, to_topic=f"{topic}-to", data_dir=f"{settings.data_dir}-route"))
+    assert route.run(routed)["accepted"] == 3
+    there, letters = (routed.kafka.read_all(name) for name in (f"{topic}-to", settings.dead_letter_topic))
+    assert [record.value() for record in there] == [record.value() for record in context.kafka.read_all(topic)[:3]]
+    assert dict(letters[-1].headers())["reason"].startswith(b"no schema")
 
 
 def test_json_keeps_unknown_fields_if_it_is_told_to(
@@ -180,6 +184,43 @@ def test_json_keeps_unknown_fields_if_it_is_told_to(
     assert found["e1"] == {"more": '{"a":[1,null]}'}
     assert (found["e2"], found["e4"]) == (None, {"rest": "own"})
     assert found["e3"]["more"] in ("1", "2")
+
+
+def test_no_value_ends_the_process(url: str) -> None:
+    """Twenty kilobytes of values in each other end the compiled reader's process; ten bytes hold 2**50 nulls."""
+    tree = {"type": "record", "name": "Node", "fields": [{"name": "next", "type": ["null", "Node"]}]}
+    node = register(url, "tree", json.dumps(tree))
+    address = RegistryAddress(url)
+    text, _ = decoding.text_of(framed(node, b"\x02" * 100 + b"\0"), address, "AVRO")
+    assert (text or "").count("next") == 101
+    assert decoding.text_of(framed(node, b"\x02" * 20_000 + b"\0"), address, "AVRO") == (None, f"not of schema {node}")
+    empty = {"type": "record", "name": "Empty", "fields": [{"name": "none", "type": "null"}]}
+    for number, items in enumerate(("null", empty, {"type": "fixed", "name": "Fixed", "size": 0})):
+        schema = {"type": "map", "values": {"type": "array", "items": items}}
+        bomb = register(url, f"bomb-{number}", json.dumps(schema))
+        assert decoding.text_of(framed(bomb, b"\0"), address, "AVRO") == (None, f"schema {bomb} can't be read")
+    harmless = register(url, "harmless", json.dumps({"type": "array", "items": ["null", "string"]}))
+    assert decoding.text_of(framed(harmless, b"\x04\0\0\0"), address, "AVRO") == ("[null, null]", None)
+
+
+def test_a_registry_with_a_certificate_of_an_own_authority(
+    settings: Settings, make_context: Any, make_topic: Any, put: Any, url: str, tmp_path: Path
+) -> None:
+    topic = make_topic(settings.bronze_topic)
+    schema_id = register(url, topic, json.dumps(VERSION_1))
+    put(topic, [avro(schema_id, VERSION_1, value_of(1))])
+    with registered.behind_tls(url, tmp_path) as (safe_url, ca_file):
+        safe = dataclasses.replace(settings, schema_registry=safe_url)
+        with pytest.raises(BrokerUnreachable, match="CERTIFICATE_VERIFY_FAILED"):
+            silver.run(make_context(safe))
+        trusting = dataclasses.replace(safe, schema_registry_ca_file=str(ca_file))
+        assert silver.run(make_context(trusting))["accepted"] == 1
+    ca_file.write_text("nothing")
+    with pytest.raises(SettingsError, match=r"ca\.pem has no certificate in PEM"):
+        silver.run(make_context(trusting))
+    given = {"value_format": "avro", "schema_registry": url, "schema_registry_ca_file": str(tmp_path / "none")}
+    with pytest.raises(SettingsError, match=r"there is no file .*none, which schema_registry_ca_file names"):
+        load("silver", given, {})
 
 
 def test_a_registry_that_does_not_answer(
@@ -204,7 +245,7 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     given = {"value_format": "avro", "schema_registry": "http://${USER}:${WORD}@r:1"}
     settings = load("silver", given, {"USER": "me", "WORD": "a%40b"})
     assert settings.schema_registry == "http://me:a%40b@r:1"
-    asked = registry.Registry(settings.schema_registry)
+    asked = registry.Registry(RegistryAddress(settings.schema_registry))
     assert vars(asked)["_url"] == "http://r:1"
     assert vars(asked)["_headers"]["Authorization"] == "Basic bWU6YUBi"
     monkeypatch.setitem(decoding.PACKAGES, "avro", ("no_such_module", "no_such_package"))

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ PROGRESS = {
     ],
     "observedMetrics": {"read": {"rows": 10, "rejected": 2, "null_amount": 4}},
 }  # fmt: skip
+METRIC = re.compile(r"pipeline_\w+")
 COUNTS = {"accepted": 5, "late": 2, "duplicates": 3, "watermark": "2024-05-01T00:00:00+00:00"}
 
 
@@ -53,6 +55,18 @@ def test_counters_add_up_and_gauges_do_not() -> None:
     assert 'pipeline_null_rate{job="silver",column="amount"} 0.5' in lines
     for line in lines:
         assert line.startswith(("# HELP ", "# TYPE ")) or len(line.rsplit(" ", 1)) == 2
+
+
+def test_the_board_of_grafana_shows_every_metric() -> None:
+    """A name that nobody publishes would be an empty panel, and a new metric would be nowhere to be seen."""
+    board = json.loads((Path(report.__file__).parents[1] / "template" / "grafana.json").read_text())
+    panels = board["panels"]
+    shown = {name for panel in panels for target in panel["targets"] for name in METRIC.findall(target["expr"])}
+    text = Totals("silver").text(metrics_of(PROGRESS, "silver", "table", COUNTS) | {"rules": {"r": 1}})
+    assert shown == {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE ")}
+    places = sorted((panel["gridPos"]["y"], panel["gridPos"]["x"]) for panel in panels)
+    assert places == [(y, x) for y in range(0, 8 * len(panels) // 2, 8) for x in (0, 12)]
+    assert len({panel["id"] for panel in panels}) == len(panels)
 
 
 @pytest.mark.spark
@@ -114,7 +128,10 @@ def test_the_plots_of_a_report() -> None:
 
 
 def run_of(job: str, output: str, run_id: str, *rows: int) -> list[dict[str, Any]]:
-    batches = [metrics_of(PROGRESS | {"runId": run_id, "numInputRows": count}, job, output) for count in rows]
+    """Return a batch a minute, the first of run 1 at 10:00, of run 2 at 11:00."""
+    times = [f"2024-05-01T{9 + int(run_id):02}:{minute:02}:00.000Z" for minute in range(len(rows))]
+    seen = [PROGRESS | {"runId": run_id, "numInputRows": n, "timestamp": at} for n, at in zip(rows, times, strict=True)]
+    batches = [metrics_of(progress, job, output) for progress in seen]
     return [{**batch, "rows_per_second": float(count)} for batch, count in zip(batches, rows, strict=True)]
 
 
@@ -124,14 +141,15 @@ def test_every_run_has_a_line_of_its_own() -> None:
     batches += run_of("store", "a", "4", 0, 40, 50, 60, 70, 80)
     jobs = report.by_job(batches)
     assert list(jobs) == ["store a", "store b", "silver"]
-    numbers, heights = report.points(jobs["store a"], "rows_per_second")
-    assert numbers == [1, 2, 3, 3, 4, 5, 6, 7]
+    times, heights = report.points(jobs["store a"], "rows_per_second")
+    assert " ".join(f"{time:%H:%M}" for time in times) == "10:00 10:01 13:01 13:01 13:02 13:03 13:04 13:05"
     assert [None if math.isnan(height) else height for height in heights] == [10, 20, None, 40, 50, 60, 70, 80]
-    assert report.points(jobs["store b"], "rows_per_second") == ([1], [30])
+    assert report.points(jobs["store b"], "rows_per_second")[1] == [30]
     page = report.page(batches, [])
     assert "<td>store a</td><td>2</td><td>8</td><td>330</td>" in page
     throughput = page.split("<figure")[1]
     assert all(f"<!-- {name} -->" in throughput for name in jobs)
+    assert "<!-- begin of the batch, UTC -->" in throughput
     drawn = [path for path in throughput.split("<path") if "stroke-width: 5" in path]
     assert (2, 5) in [(path.count("M "), path.count("L ")) for path in drawn]  # two points, a gap, five points
 

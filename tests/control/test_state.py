@@ -672,3 +672,16 @@ def test_logs_that_begin_inside_a_batch_or_a_transaction_are_kept_as_they_are(br
     broker.seed(dumped)
     assert values(broker, "inside") == expected["inside"]
     assert values(broker, "within-aborted")[-5:] == kept
+
+
+def test_checkpoints_are_written_when_asked_for(tmp_path: Path) -> None:
+    with KafkaBroker(data_dir=tmp_path) as broker:
+        broker.create_topic("t")
+        broker.produce("t", ["0", "1", "2"])
+        broker.delete_records("t", 2)
+        assert not (tmp_path / "log-start-offset-checkpoint").exists()
+        broker.control.call("POST", "/checkpoints")
+        assert "t 0 2" in (tmp_path / "log-start-offset-checkpoint").read_text()
+        broker.kill()
+        broker.start()
+        assert values(broker, "t") == ["2"]

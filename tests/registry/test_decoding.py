@@ -66,6 +66,15 @@ def test_avro(broker: KafkaBroker, rest: Rest) -> None:
     fastavro.schemaless_writer(body, fastavro.parse_schema(ORDER), order)
     found = decoded(broker, "decoded", framed(schema_id, body.getvalue()))
     assert found == ("AVRO", {**order, "raw": "\u00ff\u0000"})
+    page = broker.control.call("GET", "/browse/topics/decoded/records", query={"decode": True, "cut_bytes": 20})
+    shown = page["records"][-1]["decoded"]
+    assert (shown["schema_id"], shown["schema_type"], len(shown["json"])) == (schema_id, "AVRO", 20)
+    for value in (framed(999_999, b"x"), framed(schema_id, b"\x02"), b"\0", b"text"):
+        broker.produce("decoded", [{"value": value}])
+    page = broker.control.call(
+        "GET", "/browse/topics/decoded/records", query={"decode": True, "newest": True, "limit": 4}
+    )
+    assert [each["decoded"] for each in page["records"]] == [None] * 4
     with pytest.raises(ControlError, match="it does not fit the schema"):
         decoded(broker, "decoded", framed(schema_id, body.getvalue()[:-1]))
 

@@ -8,6 +8,8 @@ import pytest
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
 
+STREAMING = ("console-consumer", "console-share-consumer")  # a line for each record
+
 
 class Asked:
     """`asked("topics", "--list")` is what that tool says of a broker."""
@@ -18,4 +20,5 @@ class Asked:
 
     def __call__(self, tool: str, *arguments: str, status: int = 0) -> Any:
         assert main(tool, ["--bootstrap-server", self.broker.bootstrap_servers, "--json", *arguments]) == status
-        return json.loads(self.capsys.readouterr().out)
+        text = self.capsys.readouterr().out
+        return list(map(json.loads, text.splitlines())) if tool in STREAMING else json.loads(text)

@@ -9,6 +9,7 @@ import pytest
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import (
+    SERVER_VARIABLE,
     Tool,
     ToolUsageError,
     main,
@@ -17,6 +18,18 @@ from pykafka_broker.tools.frame import (
 )
 
 NOBODY = "127.0.0.1:1"
+
+
+def test_the_address_may_stand_in_the_environment(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with KafkaBroker() as broker:
+        broker.create_topic("orders")
+        monkeypatch.setenv(SERVER_VARIABLE, broker.bootstrap_servers)
+        assert main("topics", ["--list"]) == 0
+        assert capsys.readouterr().out == "orders\n"
+    arguments = ["--bootstrap-server", "nowhere", "--list"]
+    assert main("topics", arguments) == 1, "what is given wins"
 
 
 def test_a_tool_prints_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,15 +10,25 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
+from pykafka_broker.cluster.formatting import MECHANISMS
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE
-from pykafka_broker.control.answers import GroupSummary
+from pykafka_broker.control.answers import GroupSummary, SchemaSubject
 from pykafka_broker.control.api.groups import all_groups, committed, summary, total_lag
 from pykafka_broker.control.api.topics import raise_if, topic_image
 from pykafka_broker.control.control import Control
+from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Index, ValueLimits
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.api_keys import SPECS
+from pykafka_broker.protocol.enums import (
+    AclOperation,
+    AclPermissionType,
+    AclResourceType,
+    ConfigResourceType,
+    PatternType,
+)
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
@@ -246,14 +256,110 @@ def browse_overview(control: Control) -> Overview:
     )
 
 
-def browse_groups(control: Control, search: str = "", offset: Index = 0, limit: Piece = 100) -> GroupRows:
-    """Return a piece of the list of groups, with names containing `search`."""
-    fitting = [each for each in all_groups(control.services) if search.lower() in each.group_id.lower()]
+def browse_groups(
+    control: Control, search: str = "", topic: str | None = None, offset: Index = 0, limit: Piece = 100
+) -> GroupRows:
+    """Return a piece of the list of groups, with names containing `search`; with `topic` the groups that have
+    committed offsets of the topic.
+    """
+    fitting = [
+        each
+        for each in all_groups(control.services)
+        if search.lower() in each.group_id.lower()
+        and (topic is None or any(there["topic"] == topic for there in committed(control.services, each.group_id)))
+    ]
     rows = [
         GroupRow(summary(each), total_lag(committed(control.services, each.group_id)))
         for each in fitting[offset : offset + limit]
     ]
     return GroupRows(len(fitting), rows)
+
+
+@dataclass
+class SubjectRows:
+    """A piece of a list; `total` is the length of the list."""
+
+    total: int
+    subjects: list[SchemaSubject]
+
+
+def browse_schemas(control: Control, search: str = "", offset: Index = 0, limit: Piece = 100) -> SubjectRows:
+    """Return a piece of the list of the schema registry's subjects, with names containing `search`. 404 where no
+    registry is in the process of the broker.
+    """
+    if control.subjects is None:
+        raise Problem(404, "no schema registry is beside this broker (--schema-registry)")
+    fitting = [each for each in control.subjects() if search.lower() in each["subject"].lower()]
+    return SubjectRows(len(fitting), fitting[offset : offset + limit])
+
+
+@dataclass
+class AclRow:
+    """An ACL, in the words of Kafka's tools."""
+
+    principal: str
+    permission: str
+    operation: str
+    resource_type: str
+    pattern_type: str
+    resource_name: str
+    host: str
+
+
+@dataclass
+class QuotaRow:
+    """The quotas of an entity: types and names, where null is the default of the type."""
+
+    entity: dict[str, str | None]
+    quotas: dict[str, float]
+
+
+@dataclass
+class Access:
+    """ACLs, the SCRAM mechanisms of each user, and quotas."""
+
+    acls: list[AclRow]
+    users: dict[str, list[str]]
+    quotas: list[QuotaRow]
+
+
+_MECHANISMS = {number: name for name, number in MECHANISMS.items()}
+
+
+def browse_access(control: Control) -> Access:
+    """Return who may do what, and how much."""
+    image = control.services.image
+    users: dict[str, list[str]] = {}
+    for mechanism, name in sorted(image.scram):
+        users.setdefault(name, []).append(_MECHANISMS.get(mechanism, str(mechanism)))
+    acls = [
+        AclRow(
+            each.principal,
+            AclPermissionType(each.permission_type).name,
+            AclOperation(each.operation).name,
+            AclResourceType(each.resource_type).name,
+            PatternType(each.pattern_type).name,
+            each.resource_name,
+            each.host,
+        )
+        for each in image.acls.values()
+    ]
+    acls.sort(key=lambda row: (row.principal, row.resource_type, row.resource_name, row.operation))
+    quotas = [QuotaRow(dict(entity), dict(values)) for entity, values in sorted(image.client_quotas.items(), key=str)]
+    return Access(acls, users, quotas)
+
+
+@dataclass
+class KnownNames:
+    """The names that a fault may have: of APIs, and of errors."""
+
+    apis: list[str]
+    errors: list[str]
+
+
+def browse_names(control: Control) -> KnownNames:
+    """Return the names of all APIs and of all errors, sorted."""
+    return KnownNames(sorted(spec.name for spec in SPECS.values()), sorted(code.name for code in ErrorCode if code))
 
 
 async def browse_transactions(control: Control) -> list[TransactionRow]:

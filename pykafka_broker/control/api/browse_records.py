@@ -53,9 +53,19 @@ class ShownHeader:
 
 
 @dataclass
+class Decoded:
+    """A key or value as JSON, and the schema."""
+
+    schema_id: int
+    schema_type: str
+    json: str
+
+
+@dataclass
 class BrowsedRecord:
     """A record with facts of the batch. `control` names the kind of a control record, `transaction` is the outcome of
-    the record's transaction; both are null for other records.
+    the record's transaction; both are null for other records. `decoded` is the beginning of the value by its schema,
+    where that was asked for.
     """
 
     partition: int
@@ -71,6 +81,7 @@ class BrowsedRecord:
     producer_epoch: int
     leader_epoch: int
     codec: str
+    decoded: Decoded | None = None
 
 
 class RecordFilter(NamedTuple):
@@ -259,15 +270,6 @@ class BytesPiece:
     base64: str
 
 
-@dataclass
-class Decoded:
-    """A key or value as JSON, and the schema."""
-
-    schema_id: int
-    schema_type: str
-    json: str
-
-
 async def browse_records(
     control: Control,
     topic: str,
@@ -280,31 +282,58 @@ async def browse_records(
     key: str = "",
     value: str = "",
     control_records: bool = True,
+    decode: bool = False,
     limit: Annotated[int, ValueLimits(minimum=1, maximum=500)] = 100,
     cut_bytes: Annotated[int, ValueLimits(minimum=1, maximum=1 << 16)] = 1024,
 ) -> BrowsedPage:
     """Return a page of a topic's records, of a partition or of all. The page begins at an offset, at a time (epoch
     milliseconds), or where the page before ended (`offsets`, as "partition:offset,..."); or the page has the `newest`
     records, or the records `before` such offsets. `key` and `value` are texts that the records have to contain.
+    With `decode` each value that names a schema of the registry is shown by its schema too.
     """
     image = topic_image(control, topic, partition)
     indexes = sorted(image.partitions) if partition is None else [partition]
     wanted = RecordFilter(key.encode(), value.encode(), control_records)
+    begin: dict[int, int] = {}
+    ends: dict[int, int] | None = None
     if offsets is not None:
         begin = {index: at for index, at in _parse(offsets).items() if index in image.partitions}
     elif before is not None:
         ends = {index: at for index, at in _parse(before).items() if index in image.partitions}
-        return await _page_back(control, topic, ends, wanted, limit, cut_bytes)
     elif len(indexes) > _MOST_PARTITIONS:
         raise Problem(400, f"{topic} has {len(indexes)} partitions: name one of them, at most {_MOST_PARTITIONS} fit")
     elif newest:
         ends = {index: control.services.replicas.readable(topic, index).high_watermark for index in indexes}
-        return await _page_back(control, topic, ends, wanted, limit, cut_bytes)
     elif from_time is not None:
         begin = await _at_time(control, topic, indexes, from_time)
     else:
         begin = dict.fromkeys(indexes, from_offset or 0)
-    return await _page(control, topic, begin, wanted, limit, cut_bytes)
+    if ends is None:
+        page = await _page(control, topic, begin, wanted, limit, cut_bytes)
+    else:
+        page = await _page_back(control, topic, ends, wanted, limit, cut_bytes)
+    if decode and control.decode is not None:
+        for each in page.records:
+            each.decoded = await _decoded_value(control, topic, each, cut_bytes)
+    return page
+
+
+async def _decoded_value(control: Control, topic: str, record: BrowsedRecord, cut_bytes: int) -> Decoded | None:
+    """Return the beginning of a value by its schema, None for a value without one."""
+    named = any(each.name == "__value_schema_id" for each in record.headers)
+    if record.control or record.value is None or not (named or _may_name_schema(record.value)):
+        return None
+    try:
+        found = await browse_decoded(control, topic, record.partition, record.offset)
+    except Problem:  # no such schema, or not of it: the bytes are shown
+        return None
+    found.json = found.json[:cut_bytes]
+    return found
+
+
+def _may_name_schema(value: Shown) -> bool:
+    """Return whether a value begins with a zero, as serializers write values with a schema's id."""
+    return value.text.startswith("\0") if value.text is not None else (value.base64 or "").startswith("AA")
 
 
 async def _scan_all(

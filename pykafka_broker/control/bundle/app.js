@@ -1,7 +1,10 @@
 // Which view is shown, and what holds for all of them. A view is a function (main, context, ...parts of the address):
 // context.every(ms, step) repeats a step for as long as the view is looked at, context.signal ends its requests.
+// context.query is what stands behind the ? of the address, and context.keep(values) writes it there: what a view is asked
+// for can be linked, and is there again after Back.
 import { get } from "/page/api.js";
 import { dialog, el, time } from "/page/dom.js";
+import { access, schemas } from "/page/access.js";
 import { connections, overview } from "/page/overview.js";
 import { records } from "/page/records.js";
 import { group, groups } from "/page/groups.js";
@@ -16,14 +19,17 @@ const VIEWS = [
   ["topics", topics, "Topics", "t"],
   ["topics/*", topic],
   ["topics/*/configs", topic],
+  ["topics/*/groups", topic],
   ["topics/*/records", records],
   ["groups", groups, "Groups", "g"],
   ["groups/*", group],
   ["transactions", transactions, "Transactions", "x"],
   ["requests", requests, "Requests", "r"],
   ["connections", connections, "Connections", "c"],
+  ["schemas", schemas, "Schemas", "s"],
+  ["access", access, "Rights", "a"],
   ["telemetry", telemetry, "Client metrics", "m"],
-  ["testing", testing, "Faults and clock", "f"],
+  ["testing", testing, "Testing", "f"],
   ["brokers/*", broker],
 ].map(([path, view, title, key]) => ({ parts: path.split("/"), view, title, key }));
 
@@ -50,7 +56,10 @@ async function show() {
   const content = el("div");
   main.replaceChildren(content);
   document.title = `${parts.filter(Boolean).join(" · ") || "Overview"} – pykafka-broker`;
-  const context = { signal: ending.signal, every: (ms, step) => repeat(ms, step, ending.signal, content), query: new URLSearchParams(query) };
+  const context = {
+    signal: ending.signal, every: (ms, step) => repeat(ms, step, ending.signal, content),
+    query: new URLSearchParams(query), keep: (values) => keep(address, values, ending.signal),
+  };
   try {
     if (!found) throw new Error(`There is no view ${address}.`);
     await found.view(content, context, ...parts.slice(1));
@@ -58,6 +67,12 @@ async function show() {
     if (!ending.signal.aborted) content.append(el("p.problem", { role: "alert" }, error.message));
   }
   if (!content.contains(document.activeElement)) main.focus({ preventScroll: true });
+}
+
+function keep(address, values, signal) {
+  if (signal.aborted) return;
+  const said = Object.entries(values).filter(([, value]) => value !== undefined && value !== null && value !== "" && value !== false && value !== 0);
+  history.replaceState(null, "", `#/${address}${said.length ? `?${new URLSearchParams(said)}` : ""}`);
 }
 
 async function repeat(ms, step, signal, content) {

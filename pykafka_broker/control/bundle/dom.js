@@ -31,6 +31,9 @@ export function time(ms) {
   return Number.isNaN(date.getTime()) ? String(ms) : date.toISOString().replace("T", " ").replace("Z", "");
 }
 
+// a name of any length in a table: it must not push the other columns out of sight
+export const named = (text, href) => el("span.cell", { title: text }, href ? el("a", { href }, text) : text);
+
 export const tag = (text, kind = "") => el(`span.tag${kind ? `.${kind}` : ""}`, {}, text);
 
 export function table(label, columns, rows, nothing = "Nothing here.") {
@@ -108,6 +111,12 @@ export function dialog(title, fields, action, done, { danger = false } = {}) {
   box.showModal();
   form.querySelector("input,select,textarea")?.focus();
   return box;
+}
+
+export function typedAgain(name) {
+  // an input for the name of what shall go, and the check that it is that name
+  const again = el("input", { autocomplete: "off", required: true });
+  return [again, () => { if (again.value !== name) throw new Error("That is not its name."); }];
 }
 
 export const field = (label, input) => el(input.type === "checkbox" ? "label.check" : "label", {}, input.type === "checkbox" ? [input, label] : [label, input]);

@@ -1,26 +1,29 @@
 // Groups: who is a member, what they have, and how far behind they are, as it changes.
-import { get, part } from "/page/api.js";
-import { el, number, pager, table, tag, toast } from "/page/dom.js";
+import { get, part, post, remove } from "/page/api.js";
+import { dialog, el, field, named, number, pager, table, tag, toast, typedAgain } from "/page/dom.js";
 
 const KINDS = { Stable: "good", Empty: "", Dead: "bad", PreparingRebalance: "warn", CompletingRebalance: "warn", Assigning: "warn", Reconciling: "warn" };
 const state = (name) => tag(name, KINDS[name] ?? "");
 
+export const groupColumns = [
+  { title: "Group", of: (each) => named(each.group.group_id || "(no name)", `#/groups/${part(each.group.group_id)}`) },
+  { title: "Type", of: (each) => each.group.type },
+  { title: "State", of: (each) => state(each.group.state) },
+  { title: "Members", number: true, of: (each) => number(each.group.members) },
+  { title: "Lag", number: true, of: (each) => number(each.lag) },
+];
+
 export async function groups(main, context) {
-  const asked = { search: "", offset: 0, limit: 100 };
-  const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search groups" });
+  const asked = { search: context.query.get("search") ?? "", offset: Number(context.query.get("offset")), limit: 100 };
+  const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search groups", value: asked.search });
   const place = el("div");
-  const list = table("Groups", [
-    { title: "Group", of: (each) => el("a", { href: `#/groups/${part(each.group.group_id)}` }, each.group.group_id || "(no name)") },
-    { title: "Type", of: (each) => each.group.type },
-    { title: "State", of: (each) => state(each.group.state) },
-    { title: "Members", number: true, of: (each) => number(each.group.members) },
-    { title: "Lag", number: true, of: (each) => number(each.lag) },
-  ], [], "There are no groups.");
+  const list = table("Groups", groupColumns, [], "There are no groups.");
   let last = "";
   const load = async () => {
     const found = await get("/browse/groups", asked, context.signal);
     if (JSON.stringify([found, asked]) === last) return;
     last = JSON.stringify([found, asked]);
+    context.keep({ ...asked, limit: null });
     list.show(found.groups);
     place.replaceChildren(pager(asked, found.total, (offset) => { asked.offset = offset; load(); }));
   };
@@ -30,7 +33,7 @@ export async function groups(main, context) {
 }
 
 export async function group(main, context, id) {
-  const about = el("p.lead");
+  const about = el("span.quiet.grow");
   const members = table("Members", [
     { title: "Client id", of: (each) => el("span.cell", { title: each.client_id }, each.client_id) },
     { title: "Host", of: (each) => el("span.mono", {}, each.client_host) },
@@ -44,7 +47,10 @@ export async function group(main, context, id) {
     { title: "End", number: true, of: (each) => number(each.end) },
     { title: "Lag", number: true, of: (each) => (each.lag ? tag(number(each.lag), "warn") : number(each.lag)) },
   ], [], "It has committed nothing.");
-  main.append(el("h1", {}, id), about, el("h2", {}, "Members"), members.element, el("h2", {}, "Offsets"), offsets.element);
+  let topics = [];
+  main.append(el("h1", {}, id), el("div.bar", {}, about,
+    el("button", { type: "button", onclick: () => reset(id, topics, load) }, "Reset offsets"),
+    el("button.danger", { type: "button", onclick: () => drop(id) }, "Delete the group")), el("h2", {}, "Members"), members.element, el("h2", {}, "Offsets"), offsets.element);
   let last = "";
   const load = async () => {
     const found = await get(`/groups/${part(id)}`, {}, context.signal);
@@ -52,9 +58,35 @@ export async function group(main, context, id) {
     last = JSON.stringify(found);
     const lag = found.offsets.reduce((sum, each) => sum + each.lag, 0);
     about.replaceChildren(state(found.state), ` ${found.type}, ${found.members.length} member${found.members.length === 1 ? "" : "s"}, lag ${number(lag)}`);
+    topics = [...new Set(found.offsets.map((each) => each.topic))];
     members.show(found.members.slice(0, 500));
     offsets.show(found.offsets.slice(0, 500));
   };
   await load();
   context.every(1000, load);
+}
+
+function reset(id, topics, done) {
+  const topic = el("select", {}, el("option", { value: "" }, "all that it has read"), topics.map((each) => el("option", { value: each }, each)));
+  const to = el("select", {}, ["earliest", "latest", "offset", "time"].map((each) => el("option", { value: each }, each)));
+  const at = el("input", { hidden: true, "aria-label": "Which" });
+  to.addEventListener("change", () => {
+    at.hidden = !["offset", "time"].includes(to.value);
+    at.type = to.value === "time" ? "datetime-local" : "number";
+  });
+  dialog(`Offsets of ${id}`, [el("p", {}, "A group with members commits for itself: end these first."), field("Topic", topic), field("To", to), at], "Reset", async () => {
+    const body = to.value === "time" ? { to_time: Date.parse(`${at.value}Z`) } : { to: to.value === "offset" ? Number(at.value) : to.value };
+    await post(`/groups/${part(id)}/offsets/reset`, topic.value ? { ...body, topic: topic.value } : body);
+    await done();
+  });
+}
+
+function drop(id) {
+  const [again, check] = typedAgain(id);
+  dialog(`Delete ${id}?`, [el("p", {}, "Its offsets go with it. Write its name to say that you mean it."), field("Name", again)], "Delete", async () => {
+    check();
+    await remove(`/groups/${part(id)}`);
+    toast(`Group ${id} is deleted.`);
+    location.hash = "#/groups";
+  }, { danger: true });
 }

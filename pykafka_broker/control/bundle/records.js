@@ -5,19 +5,20 @@ import { topicHead } from "/page/topics.js";
 
 const PIECE_BYTES = 64 << 10;
 const MOST_ROWS = 1000;
+const MOST_COPIED = 1 << 20;
 
 export async function records(main, context, name) {
   main.append(...topicHead(name, "/records"));
   const { total } = await get(`/browse/topics/${part(name)}`, { limit: 1 }, context.signal);
-  const form = filters(total, context.query.get("partition"));
+  const form = filters(total, context.query);
   const status = el("span.quiet.grow", { "aria-live": "polite" });
   const more = el("button", { type: "button", id: "next", disabled: true }, "More");
   const list = table("Records", [
     { title: "Partition", number: true, of: (each) => String(each.partition) },
-    { title: "Offset", number: true, of: (each) => opener(name, each) },
+    { title: "Offset", number: true, of: (each) => opener(name, total, each, () => run("anew")) },
     { title: "Time (UTC)", of: (each) => el("span.mono", { title: each.timestamp_type }, time(each.timestamp)) },
     { title: "Key", of: (each) => (each.control ? "–" : brief(each.key)) },
-    { title: "Value", of: (each) => (each.control ? tag(each.control, "warn") : each.value === null ? tag("tombstone") : brief(each.value)) },
+    { title: "Value", of: (each) => (each.control ? tag(each.control, "warn") : each.value === null ? tag("tombstone") : each.decoded ? [tag(each.decoded.schema_type, "good"), " ", brief({ text: each.decoded.json })] : brief(each.value)) },
     { title: "", of: (each) => [each.transaction ? tag(each.transaction, { aborted: "bad", open: "warn", committed: "good" }[each.transaction]) : null, each.headers.length ? tag(`${each.headers.length} header${each.headers.length > 1 ? "s" : ""}`) : null] },
   ], [], "Nothing is here that fits.");
   let rows = [];
@@ -27,7 +28,8 @@ export async function records(main, context, name) {
 
   async function load(which) {
     const query = which === "onwards" ? { ...form.contents(), offsets } : which === "earlier" ? { ...form.contents(), before } : form.query();
-    const found = await get(`/browse/topics/${part(name)}/records`, { ...query, limit: 100 }, context.signal);
+    const found = await get(`/browse/topics/${part(name)}/records`, { ...query, decode: true, limit: 100 }, context.signal);
+    if (which === "anew") context.keep(form.kept());
     rows = which === "earlier" ? found.records.concat(rows) : which === "onwards" ? rows.concat(found.records) : found.records;
     if (which === "anew") backwards = form.newestFirst();
     if (which !== "earlier") offsets = found.next_offsets;
@@ -57,17 +59,22 @@ export async function records(main, context, name) {
   });
 }
 
-function filters(partitions, chosen) {
-  const partition = el("input", { type: "number", min: 0, max: partitions - 1, placeholder: "all", value: chosen });
-  const from = el("select", {}, ["newest", "beginning", "offset", "time"].map((each) => el("option", { value: each }, each)));
-  const at = el("input", { hidden: true, "aria-label": "From which" });
-  const [key, value] = [el("input", { type: "search", placeholder: "any ( / )" }), el("input", { placeholder: "any" })];
-  const [control, live] = [el("input", { type: "checkbox" }), el("input", { type: "checkbox" })];
-  from.addEventListener("change", () => {
+function filters(partitions, asked) {
+  const partition = el("input", { type: "number", min: 0, max: partitions - 1, placeholder: "all", value: asked.get("partition") });
+  const from = el("select", {}, ["newest", "beginning", "offset", "time"].map((each) => el("option", { value: each, selected: each === asked.get("from") }, each)));
+  const at = el("input", { "aria-label": "From which" });
+  const [key, value] = [el("input", { type: "search", placeholder: "any ( / )", value: asked.get("key") }), el("input", { placeholder: "any", value: asked.get("value") })];
+  const [control, live] = [el("input", { type: "checkbox", checked: asked.get("control") !== null }), el("input", { type: "checkbox" })];
+  const form = () => {
     at.hidden = !["offset", "time"].includes(from.value);
     at.type = from.value === "time" ? "datetime-local" : "number";
     at.step = from.value === "time" ? "0.001" : "1";
     at.min = from.value === "offset" ? "0" : "";
+  };
+  form();
+  at.value = asked.get("at") ?? "";
+  from.addEventListener("change", () => {
+    form();
     if (!at.hidden) at.focus();
   });
   const element = el("form.bar", { "aria-label": "Which records" }, field("Partition", partition), field("From", from), at, field("Key contains", key), field("Value contains", value),
@@ -79,7 +86,8 @@ function filters(partitions, chosen) {
     if (from.value === "time") return { from_time: at.value ? Date.parse(`${at.value}Z`) : 0 };
     return { newest: from.value === "newest" };
   };
-  return { element, contents, query: () => ({ ...contents(), ...begin(), partition: partition.value }), live: () => live.checked, newestFirst: () => from.value === "newest" };
+  const kept = () => ({ partition: partition.value, from: from.value === "newest" ? "" : from.value, at: at.hidden ? "" : at.value, key: key.value, value: value.value, control: control.checked });
+  return { element, contents, kept, query: () => ({ ...contents(), ...begin(), partition: partition.value }), live: () => live.checked, newestFirst: () => from.value === "newest" };
 }
 
 function brief(shown) {
@@ -88,18 +96,49 @@ function brief(shown) {
   return el("span.mono.cell", {}, text.slice(0, 200), shown.cut || text.length > 200 ? el("span.quiet", {}, ` … ${bytes(shown.size)}`) : null);
 }
 
-function opener(topic, record) {
+function opener(topic, partitions, record, done) {
   const button = el("button.link", { type: "button", "aria-expanded": "false", onclick: () => {
     const row = button.closest("tr");
     if (row.nextElementSibling?.classList.contains("detail")) {
       row.nextElementSibling.remove();
       button.setAttribute("aria-expanded", "false");
     } else {
-      row.after(el("tr.detail", {}, el("td", { colspan: 6 }, detail(topic, record))));
+      row.after(el("tr.detail", {}, el("td", { colspan: 6 }, el("div.opened", {}, tools(topic, partitions, record, done), detail(topic, record)))));
       button.setAttribute("aria-expanded", "true");
     }
   } }, number(record.offset));
   return button;
+}
+
+function tools(topic, partitions, record, done) {
+  if (record.control) return null;
+  const copy = async () => {
+    await navigator.clipboard.writeText(JSON.stringify(await asWritten(topic, record), null, 2));
+    toast("The record is copied, as JSON that the control API takes.");
+  };
+  const again = async () => produce(topic, partitions, done, await asWritten(topic, record));
+  const guarded = (step) => () => step().catch((error) => toast(error.message, true));
+  return el("div.bar", {}, el("button", { type: "button", onclick: guarded(again) }, "Produce again"), el("button", { type: "button", onclick: guarded(copy) }, "Copy"));
+}
+
+async function asWritten(topic, record) {
+  // the record as POST /topics/TOPIC/records takes it, with key and value whole
+  const said = { partition: record.partition, headers: record.headers.map((each) => ({ name: each.name, ...told("value", each.value) })) };
+  for (const which of ["key", "value"]) Object.assign(said, told(which, record[which]?.cut ? await whole(topic, record, which) : record[which]));
+  return said;
+}
+
+const told = (name, shown) => (shown === null ? { [name]: null } : shown.text === null || shown.text === undefined ? { [`${name}_base64`]: shown.base64 } : { [name]: shown.text });
+
+async function whole(topic, record, which) {
+  if (record[which].size > MOST_COPIED) throw new Error(`The ${which} has ${bytes(record[which].size)}, and at most ${bytes(MOST_COPIED)} are copied.`);
+  const query = { part: which, max_bytes: MOST_COPIED };
+  const { base64 } = await get(`/browse/topics/${part(topic)}/partitions/${record.partition}/records/${record.offset}`, query);
+  try {
+    return { text: new TextDecoder("utf-8", { fatal: true }).decode(raw(base64)) };
+  } catch {
+    return { base64 };
+  }
 }
 
 function detail(topic, record) {
@@ -152,8 +191,8 @@ function namedSchema(record, which) {
   if (record.headers.some((each) => each.name === `__${which}_schema_id`)) return tag("schema in a header");
   const shown = record[which];
   const head = shown.base64 ? raw(shown.base64) : new TextEncoder().encode((shown.text ?? "").slice(0, 5));
-  if (shown.size < 6 || head[0] !== 0) return null;
-  return tag(`schema id ${new DataView(head.buffer, head.byteOffset).getInt32(1)}`);
+  const id = head.length < 5 || shown.size < 6 || head[0] !== 0 ? -1 : new DataView(head.buffer, head.byteOffset).getInt32(1);
+  return id < 0 ? null : tag(`schema id ${id}`);
 }
 
 function readable(data, whole) {
@@ -200,10 +239,15 @@ function hexDump(data) {
   return lines.join("\n");
 }
 
-function produce(topic, partitions, done) {
-  const partition = el("input", { type: "number", min: 0, max: partitions - 1, placeholder: "by the key" });
-  const [key, value, headers] = [el("input", { autocomplete: "off" }), el("textarea"), el("textarea", { rows: 2, placeholder: "name: value" })];
-  const [noKey, tombstone, base64] = [el("input", { type: "checkbox", checked: true }), el("input", { type: "checkbox" }), el("input", { type: "checkbox" })];
+function produce(topic, partitions, done, like = { key: null, value: "", headers: [] }) {
+  // like: a record to begin with. What is no text makes key and value base64, and headers of bytes are left out.
+  const bytesOf = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
+  const isBase64 = "key_base64" in like || "value_base64" in like;
+  const first = (which) => like[`${which}_base64`] ?? (isBase64 && like[which] ? bytesOf(like[which]) : like[which]);
+  const partition = el("input", { type: "number", min: 0, max: partitions - 1, placeholder: "by the key", value: like.partition });
+  const [key, value, headers] = [el("input", { autocomplete: "off", value: first("key") }), el("textarea", {}, first("value") ?? ""),
+    el("textarea", { rows: 2, placeholder: "name: value" }, like.headers.filter((each) => "value" in each).map((each) => `${each.name}: ${each.value ?? ""}`).join("\n"))];
+  const [noKey, tombstone, base64] = [el("input", { type: "checkbox", checked: first("key") === null }), el("input", { type: "checkbox", checked: first("value") === null }), el("input", { type: "checkbox", checked: isBase64 })];
   key.addEventListener("input", () => { noKey.checked = false; });
   dialog(`Produce to ${topic}`, [field("Key", key), field("No key", noKey), field("Value", value), field("No value (tombstone)", tombstone),
     field("Key and value are base64", base64), field("Headers, one a line", headers), field("Partition", partition)], "Produce", async () => {

@@ -5,7 +5,9 @@ import { bytes, el, field, number, table, tag, time } from "/page/dom.js";
 const MOST = 300;
 
 export async function requests(main, context) {
-  const [api, client, errors, pause] = [el("input", { type: "search", placeholder: "any ( / )" }), el("input", { placeholder: "any, * fits" }), el("input", { type: "checkbox" }), el("input", { type: "checkbox" })];
+  const input = (name, attributes) => el("input", { value: context.query.get(name), ...attributes });
+  const [api, client, topic] = [input("api", { type: "search", placeholder: "any ( / )" }), input("client", { placeholder: "any, * fits" }), input("topic", { placeholder: "any" })];
+  const [errors, pause] = [el("input", { type: "checkbox", checked: context.query.get("errors") !== null }), el("input", { type: "checkbox" })];
   const status = el("span.quiet.grow", { "aria-live": "polite" });
   const list = table("Requests", [
     { title: "Time (UTC)", of: (each) => el("span.mono", {}, time(each.time).slice(11)) },
@@ -19,12 +21,14 @@ export async function requests(main, context) {
   ], [], "Nobody has asked for anything yet.");
   let [rows, after] = [[], 0];
   const fresh = () => { rows = []; after = 0; };
-  [api, client].forEach((each) => each.addEventListener("change", fresh));
-  main.append(el("h1", {}, "Requests"), el("form.bar", { onsubmit: (event) => { event.preventDefault(); fresh(); } }, field("API", api), field("Client id", client), field("Only errors", errors), field("Pause", pause), status), list.element);
+  [api, client, topic].forEach((each) => each.addEventListener("change", fresh));
+  main.append(el("h1", {}, "Requests"), el("form.bar", { onsubmit: (event) => { event.preventDefault(); fresh(); } }, field("API", api), field("Client id", client), field("Topic", topic), field("Only errors", errors), field("Pause", pause), status), list.element);
   let last = "";
   context.every(700, async () => {
     if (pause.checked || list.body.querySelector("tr.detail")) return;
-    const asked = { api: api.value.trim(), client_id: client.value.trim(), after, waiting: false, limit: MOST };
+    const [wanted, from, about] = [api, client, topic].map((each) => each.value.trim());
+    context.keep({ api: wanted, client: from, topic: about, errors: errors.checked });
+    const asked = { api: wanted, client_id: from, topic: about, after, waiting: false, limit: MOST };
     const found = await get("/requests", asked, context.signal);
     rows = rows.concat(found).slice(-MOST);
     after = rows.at(-1)?.number ?? after;

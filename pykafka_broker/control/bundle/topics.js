@@ -1,16 +1,21 @@
 // Topics: the list, one topic's partitions and configs, and what is made and removed.
-import { get, part, post, remove } from "/page/api.js";
-import { bytes, dialog, el, field, number, pager, table, tag, toast } from "/page/dom.js";
+import { ask, get, part, post, remove } from "/page/api.js";
+import { bytes, dialog, el, field, named, number, pager, table, tag, toast, typedAgain } from "/page/dom.js";
+import { groupColumns } from "/page/groups.js";
 
 export async function topics(main, context) {
-  const state = { search: "", internal: false, sort: "name", descending: false, offset: 0, limit: 100 };
+  const asked = (name) => context.query.get(name);
+  const state = {
+    search: asked("search") ?? "", internal: asked("internal") !== null, sort: asked("sort") ?? "name",
+    descending: asked("descending") !== null, offset: Number(asked("offset")), limit: 100,
+  };
   const rates = new Rates();
-  const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search topics" });
-  const internal = el("input", { type: "checkbox" });
+  const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search topics", value: state.search });
+  const internal = el("input", { type: "checkbox", checked: state.internal });
   const place = el("div");
   const sorted = (key) => ({ key, state, change: () => { state.descending = state.sort === key && !state.descending; state.sort = key; state.offset = 0; load(true); } });
   const columns = [
-    { title: "Topic", sort: sorted("name"), of: (each) => [el("a", { href: `#/topics/${part(each.name)}` }, each.name), " ", each.internal ? tag("internal") : null] },
+    { title: "Topic", sort: sorted("name"), of: (each) => [named(each.name, `#/topics/${part(each.name)}`), " ", each.internal ? tag("internal") : null] },
     { title: "Partitions", number: true, sort: sorted("partitions"), of: (each) => number(each.partitions) },
     { title: "Replicas", number: true, of: (each) => [each.out_of_sync ? tag(`${each.out_of_sync} out of sync`, "warn") : null, " ", number(each.replication_factor)] },
     { title: "Records", number: true, sort: sorted("records"), of: (each) => number(each.records) },
@@ -23,11 +28,12 @@ export async function topics(main, context) {
   let shown = null;
   let last = "";
   async function load(whole = false) {
-    const asked = JSON.stringify(state);
+    const question = JSON.stringify(state);
     const found = await get("/browse/topics", state, context.signal);
-    if (asked !== JSON.stringify(state)) return;
+    if (question !== JSON.stringify(state)) return;
+    context.keep({ ...state, sort: state.sort === "name" ? "" : state.sort, limit: null });
     rates.took(found.topics);
-    const now = JSON.stringify([found, asked, rates.moving]);
+    const now = JSON.stringify([found, question, rates.moving]);
     if (now === last && !whole) return;
     last = now;
     if (whole || !shown || shown.total !== found.total) {
@@ -84,12 +90,13 @@ function create() {
 
 export function topicHead(name, active) {
   const link = (where, title) => el("a", { href: `#/topics/${part(name)}${where}`, "aria-current": where === active ? "page" : null }, title);
-  return [el("h1", {}, name), el("nav.tabs", { "aria-label": "Of this topic" }, link("", "Partitions"), link("/records", "Records"), link("/configs", "Configs"))];
+  return [el("h1", {}, name), el("nav.tabs", { "aria-label": "Of this topic" }, link("", "Partitions"), link("/records", "Records"), link("/configs", "Configs"), link("/groups", "Groups"))];
 }
 
 export async function topic(main, context, name, tab) {
   main.append(...topicHead(name, tab ? `/${tab}` : ""));
   if (tab === "configs") return configs(main, context, "topic", name);
+  if (tab === "groups") return readers(main, context, name);
   const state = { offset: 0, limit: 100 };
   const about = el("span.quiet.grow");
   const place = el("div");
@@ -104,24 +111,52 @@ export async function topic(main, context, name, tab) {
     { title: "Size", number: true, of: (each) => bytes(each.bytes) },
     { title: "Segments", number: true, of: (each) => number(each.segments) },
   ], []);
-  main.append(el("div.bar", {}, about, el("button.danger", { type: "button", onclick: () => drop(name) }, "Delete the topic")), list.element, place);
   let last = "";
+  let total = 0;
   const load = async () => {
     const found = await get(`/browse/topics/${part(name)}`, state, context.signal);
     if (JSON.stringify(found) === last) return;
     last = JSON.stringify(found);
+    total = found.total;
     about.replaceChildren(`${number(found.total)} partition${found.total === 1 ? "" : "s"}, id `, el("span.mono", {}, found.topic_id));
     list.show(found.partitions);
     place.replaceChildren(found.total > state.limit ? pager(state, found.total, (offset) => { state.offset = offset; load(); }) : "");
   };
   await load();
+  main.append(el("div.bar", {}, about,
+    el("button", { type: "button", onclick: () => grow(name, total, load) }, "Add partitions"),
+    el("button", { type: "button", onclick: () => empty(name, total, load) }, "Delete records"),
+    el("button.danger", { type: "button", onclick: () => drop(name) }, "Delete the topic")), list.element, place);
   context.every(1500, load);
 }
 
+async function readers(main, context, name) {
+  const list = table("Groups", groupColumns, [], "No group has committed an offset of this topic.");
+  main.append(list.element);
+  context.every(1500, async () => list.show((await get("/browse/groups", { topic: name, limit: 500 }, context.signal)).groups));
+}
+
+function grow(name, total, done) {
+  const wanted = el("input", { type: "number", min: total + 1, max: 100000, value: total + 1, required: true });
+  dialog(`Partitions of ${name}`, [el("p", {}, `It has ${number(total)}. Keys of new records may go to other partitions then.`), field("Partitions in all", wanted)], "Add", async () => {
+    await post(`/topics/${part(name)}/partitions`, { total: Number(wanted.value) });
+    await done();
+  });
+}
+
+function empty(name, total, done) {
+  const partition = el("input", { type: "number", min: 0, max: total - 1, placeholder: "all" });
+  const before = el("input", { type: "number", min: 0, placeholder: "all that are there" });
+  dialog(`Delete records of ${name}`, [el("p", {}, "The log of each partition then begins at that offset."), field("Before the offset", before), field("Partition", partition)], "Delete", async () => {
+    await ask("DELETE", `/topics/${part(name)}/records`, { query: { before_offset: before.value, partition: partition.value } });
+    await done();
+  }, { danger: true });
+}
+
 function drop(name) {
-  const again = el("input", { autocomplete: "off", required: true });
+  const [again, check] = typedAgain(name);
   dialog(`Delete ${name}?`, [el("p", {}, "Its records go with it. Write its name to say that you mean it."), field("Name", again)], "Delete", async () => {
-    if (again.value !== name) throw new Error("That is not its name.");
+    check();
     await remove(`/topics/${part(name)}`);
     toast(`Topic ${name} is deleted.`);
     location.hash = "#/topics";
@@ -129,18 +164,47 @@ function drop(name) {
 }
 
 export async function configs(main, context, kind, name) {
-  const all = await get(`/browse/configs/${kind}/${part(name)}`, {}, context.signal);
-  const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search configs" });
-  const changed = el("input", { type: "checkbox" });
+  let all = await get(`/browse/configs/${kind}/${part(name)}`, {}, context.signal);
+  const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search configs", value: context.query.get("search") ?? "" });
+  const changed = el("input", { type: "checkbox", checked: context.query.get("set") !== null });
+  const reload = async () => {
+    all = await get(`/browse/configs/${kind}/${part(name)}`, {}, context.signal);
+    show();
+  };
   const list = table("Configs", [
     { title: "Config", of: (each) => el("span.mono", {}, each.name) },
-    { title: "Value", of: (each) => (each.secret ? tag("secret") : el("span.mono.long", {}, each.value === null ? "–" : each.value === "" ? "\"\"" : each.value)) },
+    { title: "Value", of: (each) => (each.secret ? tag("secret") : [el("span.mono.long", {}, each.value === null ? "–" : each.value === "" ? "\"\"" : each.value), el("span.quiet", {}, plainly(each))]) },
     { title: "From", of: (each) => tag(each.source, each.source === "default" ? "" : "good") },
-  ], all, "No config has that in its name.");
-  const show = () => list.show(all.filter((each) => each.name.includes(search.value.trim()) && (!changed.checked || each.source !== "default")));
+    ...(kind === "topic" ? [{ title: "", of: (each) => el("button.link", { type: "button", onclick: () => alter(name, each, reload) }, "Change") }] : []),
+  ], [], "No config has that in its name.");
+  const show = () => {
+    context.keep({ search: search.value.trim(), set: changed.checked });
+    list.show(all.filter((each) => each.name.includes(search.value.trim()) && (!changed.checked || each.source !== "default")));
+  };
+  show();
   search.addEventListener("input", show);
   changed.addEventListener("change", show);
   main.append(el("div.bar", {}, el("span.grow", {}, search), field("Only what was set", changed)), list.element);
+}
+
+const UNITS = [["day", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000]];
+
+function plainly({ name, value }) {
+  // a number of milliseconds or bytes in larger units
+  const given = Number(value);
+  if (!/^\d{4,}$/.test(value ?? "")) return "";
+  if (given > Number.MAX_SAFE_INTEGER) return "  no limit";
+  if (name.endsWith(".bytes")) return `  ${bytes(given)}`;
+  const [unit, ms] = (name.endsWith(".ms") && UNITS.find(([, each]) => given >= each)) || [null, 1];
+  return unit ? `  ${Number((given / ms).toFixed(1))} ${unit}${unit === "day" && given !== ms ? "s" : ""}` : "";
+}
+
+function alter(topic, config, done) {
+  const [value, back] = [el("input", { autocomplete: "off", value: config.value ?? "" }), el("input", { type: "checkbox" })];
+  dialog(`${config.name} of ${topic}`, [field("Value", value), field("Back to the default", back)], "Change", async () => {
+    await post(`/topics/${part(topic)}/config`, { config: { [config.name]: back.checked ? null : value.value } });
+    await done();
+  });
 }
 
 export async function broker(main, context, id) {

@@ -19,7 +19,7 @@ from pykafka_broker.testing.aio.traffic import AsyncFault, AsyncFaults
 from pykafka_broker.testing.answers import Advice, ChaosHit, ChaosState, ClusterState, ConfigValue, Connection, FaultState, LogSize, PartitionState, SeenRequest, Topic
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_nodes import WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_STATE, _ONE_BROKER, _SESSION_MS, _SIDES, _refused
+from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, WAIT_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, NotReached
 from pykafka_broker.testing.history import rows_of_file
@@ -321,13 +321,7 @@ class AsyncClusterNodes(AsyncControlled):
 
     # -- operations without a meaning for a cluster
 
-    snapshot = _refused(
-        AsyncControlled.snapshot, "Refuse: brokers of a cluster have no state in common at one moment.", _NO_STATE
-    )
-    restore = _refused(AsyncControlled.restore, "Refuse, as `snapshot`.", _NO_STATE)
-    snapshots = _refused(AsyncControlled.snapshots, "Refuse, as `snapshot`.", _NO_STATE)
-    delete_snapshot = _refused(AsyncControlled.delete_snapshot, "Refuse, as `snapshot`.", _NO_STATE)
-    dump = _refused(AsyncControlled.dump, "Refuse, as `snapshot`; `records` reads a topic of a cluster.", _NO_STATE)
+    dump = _refused(AsyncControlled.dump, "Refuse: `records` reads a topic of a cluster, `snapshot` keeps all.", _NO_DUMP)
     metrics = _refused(AsyncControlled.metrics, "Refuse: metrics belong to a broker.", _ONE_BROKER)
     start_recording = _refused(
         AsyncControlled.start_recording, "Refuse: a recording belongs to a broker: `cluster.broker(1)`.", _ONE_BROKER
@@ -361,7 +355,7 @@ class AsyncClusterClock(AsyncBrokerClock):
 
     async def _moved(self, how: str, body: dict[str, Any] | None = None) -> int:
         config = self._cluster.controller.config
-        length = int(config.get("broker.session.timeout.ms", _SESSION_MS)) // 2
+        length = int(config.get(SESSION, SESSION_MS)) // 2
         way = (body or {}).get("ms", 0)
         if how not in ("advance", "set"):
             return await self._together(how, body)

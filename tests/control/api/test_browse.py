@@ -6,7 +6,11 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
+from interop.raw import RawClient
+from pykafka_broker.protocol.messages import alter_client_quotas_request as altering
 from pykafka_broker.testing import ControlError, KafkaBroker
 
 MANY = 120
@@ -89,6 +93,73 @@ def test_groups_come_with_their_lag(broker: KafkaBroker) -> None:
     (row,) = browse(broker, "/groups", search="BROWSING-LAG")["groups"]
     assert (row["lag"], row["group"]["state"], row["group"]["members"]) == (4, "Stable", 1)
     consumer.close()
+
+
+def test_groups_of_a_topic_are_those_with_offsets_of_it(broker: KafkaBroker) -> None:
+    for name in ("read-a", "read-b"):
+        broker.create_topic(name)
+        broker.commit(f"reads-{name}", name, 0)
+    found = browse(broker, "/groups", topic="read-a")
+    assert [each["group"]["group_id"] for each in found["groups"]] == ["reads-read-a"]
+    assert found["total"] == 1
+    assert browse(broker, "/groups", topic="never-read")["groups"] == []
+
+
+def test_rights_are_listed() -> None:
+    rights = ["alice may read topic orders", "bob may not write topic orders-*"]
+    with KafkaBroker(security="sasl_plaintext", users=["alice", "bob"], acls=rights) as broker:
+        found = browse(broker, "/access")["acls"]
+    first, last = ((each["principal"], each["permission"], each["pattern_type"]) for each in (found[0], found[-1]))
+    assert (first, last) == (("User:alice", "ALLOW", "LITERAL"), ("User:bob", "DENY", "PREFIXED"))
+    assert {(each["operation"], each["resource_name"]) for each in found} >= {("READ", "orders"), ("WRITE", "orders-")}
+    assert {(each["resource_type"], each["host"]) for each in found} == {("TOPIC", "*")}
+
+
+def test_users_and_quotas_are_listed() -> None:
+    with KafkaBroker() as broker, RawClient(broker.bootstrap_servers) as client:
+        admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
+        password = UserScramCredentialUpsertion("carol", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192), b"x")
+        for done in admin.alter_user_scram_credentials([password]).values():
+            done.result(30)
+        entity = [altering.EntityData("user", None), altering.EntityData("client-id", "shop")]
+        quota = altering.OpData("producer_byte_rate", 1000.0, False)
+        asked = altering.AlterClientQuotasRequest([altering.EntryData(entity, [quota])])
+        assert client.call(asked, 1).entries[0].error_code == 0
+        found = browse(broker, "/access")
+    assert found["users"] == {"carol": ["SCRAM-SHA-512"]}
+    whose = {"client-id": "shop", "user": None}
+    assert found["quotas"] == [{"entity": whose, "quotas": {"producer_byte_rate": 1000.0}}]
+
+
+def test_subjects_of_a_registry_are_listed() -> None:
+    with KafkaBroker(schema_registry=True) as broker:
+        registry = SchemaRegistryClient({"url": broker.schema_registry_url})
+        for subject in ("orders-value", "payments-value"):
+            registry.register_schema(subject, Schema('"string"', "AVRO"))
+        registry.register_schema("orders-value", Schema('["string", "null"]', "AVRO"))
+        registry.set_compatibility("orders-value", "FULL")
+        found = browse(broker, "/schemas", search="ORDERS")
+        assert found["total"] == 1
+        (subject,) = found["subjects"]
+        assert (subject["versions"], subject["compatibility"], subject["schema_type"]) == ([1, 2], "FULL", "AVRO")
+        assert subject["text"] == '["string","null"]'
+        registry.delete_subject("orders-value")
+        assert [each["subject"] for each in browse(broker, "/schemas")["subjects"]] == ["payments-value"]
+
+
+def test_without_a_registry_there_are_no_subjects(broker: KafkaBroker) -> None:
+    with pytest.raises(ControlError, match="no schema registry is beside this broker") as refused:
+        browse(broker, "/schemas")
+    assert refused.value.status == 404
+
+
+def test_names_for_a_fault_are_those_that_a_fault_takes(broker: KafkaBroker) -> None:
+    found = browse(broker, "/names")
+    assert {"Produce", "StreamsGroupHeartbeat"} <= {*found["apis"]}
+    with broker.faults.add(api=found["apis"], error=found["errors"][0]):
+        pass
+    assert "NONE" not in found["errors"]
+    assert found["errors"] == sorted(found["errors"])
 
 
 def test_configs_say_where_they_come_from(broker: KafkaBroker) -> None:

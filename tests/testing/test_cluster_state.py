@@ -1,0 +1,195 @@
+"""Snapshots and forks of a cluster: the state of all nodes at one moment, as a power cut everywhere would leave it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from threading import Event, Thread
+
+import pytest
+from confluent_kafka import KafkaError, Producer
+
+from pykafka_broker.testing import AsyncKafkaCluster, BrokerError, ControlError, KafkaCluster
+
+INTERNAL = {"offsets.topic.num.partitions": 3, "transaction.state.log.num.partitions": 3}
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[KafkaCluster]:
+    with KafkaCluster(brokers=3, config=INTERNAL) as running:
+        yield running
+
+
+@pytest.fixture
+def cluster(shared: KafkaCluster) -> KafkaCluster:
+    shared.reset()
+    for each in shared.snapshots():
+        shared.delete_snapshot(each["name"])
+    return shared
+
+
+def values(cluster: KafkaCluster, topic: str = "orders") -> list[object]:
+    return [record.value for record in cluster.records(topic, limit=100_000)]
+
+
+def test_a_snapshot_has_records_offsets_topics_and_settings(cluster: KafkaCluster) -> None:
+    cluster.create_topic("orders")
+    cluster.produce("orders", ["1", "2"])
+    cluster.commit("billing", "orders", 1)
+    cluster.delete_records("orders", 1)
+    first = cluster.partition("orders")
+    (topic,) = cluster.topics()
+    assert cluster.snapshot("two")["size_bytes"] > 0
+    cluster.produce("orders", ["3"])
+    cluster.commit("billing", "orders", 3)
+    cluster.create_topic("later")
+    for leader in (*first["isr"], *first["isr"]):
+        cluster.move_leader("orders", leader)
+    seen = cluster.partition("orders")["leader_epoch"]
+    cluster.broker(2).kill()
+    for _ in range(2):  # as often as one likes
+        cluster.restore("two")
+        assert values(cluster) == ["2"]
+        assert cluster.topics() == [topic]
+        assert [each["committed"] for each in cluster.group("billing")["offsets"]] == [1]
+        assert all(broker.running for broker in cluster.brokers)
+        assert cluster.wait_for_isr("orders", size=3)
+        assert cluster.partition("orders")["leader_epoch"] > seen
+        cluster.produce("orders", ["other"])
+        assert values(cluster) == ["2", "other"]
+
+
+def test_whatever_is_acknowledged_before_is_there_and_nothing_twice(cluster: KafkaCluster) -> None:
+    cluster.create_topic("orders")
+    producer = Producer(cluster.client_config("confluent") | {"enable.idempotence": True, "linger.ms": 1})
+    acknowledged: list[object] = []
+    over = Event()
+
+    def delivered(error: KafkaError | None, message: object) -> None:
+        assert error is None
+        acknowledged.append(message)
+
+    def write() -> None:
+        number = 0
+        while not over.is_set():
+            while number - len(acknowledged) > 1_000 and not over.is_set():
+                producer.poll(0.01)
+            producer.produce("orders", str(number), on_delivery=delivered)
+            number += 1
+            producer.poll(0.0005)
+        producer.flush(60)
+
+    writer = Thread(target=write)
+    writer.start()
+    taken: dict[str, tuple[int, int]] = {}
+    try:
+        for number in range(5):
+            enough = len(acknowledged) + 100
+            while len(acknowledged) < enough:
+                assert writer.is_alive()
+                over.wait(0.01)
+            before = len(acknowledged)
+            cluster.snapshot(f"at-{number}")
+            taken[f"at-{number}"] = before, len(acknowledged)
+    finally:
+        over.set()
+        writer.join()
+    assert [each["name"] for each in cluster.snapshots()] == sorted(taken)
+    for name in ("at-0", "at-4"):
+        cluster.restore(name)
+        found = values(cluster)
+        assert found == [str(number) for number in range(len(found))], name
+        assert len(found) >= taken[name][0]
+    assert len(found) < len(acknowledged)
+
+
+def test_a_fork_goes_its_own_way(cluster: KafkaCluster) -> None:
+    cluster.create_topic("orders")
+    open_one = Producer(cluster.client_config("confluent") | {"transactional.id": "open"})
+    open_one.init_transactions(30)
+    open_one.begin_transaction()
+    open_one.produce("orders", "in a transaction")
+    open_one.flush(30)
+    cluster.broker(3).stop()
+    with cluster.fork() as other:
+        assert not cluster.broker(3).running
+        assert other.cluster_id == cluster.cluster_id
+        assert not {*other.bootstrap_servers.split(",")} & {*cluster.bootstrap_servers.split(",")}
+        assert len(other.records("orders", isolation_level="read_uncommitted")) == 1
+        later = Producer(other.client_config("confluent") | {"transactional.id": "open"})
+        later.init_transactions(30)  # which aborts there what is open here
+        other.produce("orders", ["2"])
+        assert values(other) == ["2"]
+        assert other.wait_for_isr("orders", size=3)
+    open_one.commit_transaction(30)
+    assert values(cluster) == ["in a transaction"]
+
+
+def test_the_clock_stays_as_it_was_moved(cluster: KafkaCluster) -> None:
+    cluster.create_topic("orders")
+    cluster.snapshot("now")
+    cluster.clock.advance(hours=5)
+    moved = cluster.clock.freeze()
+    cluster.restore("now")
+    assert cluster.clock.frozen
+    assert moved <= cluster.clock.now() < moved + 600_000
+
+
+def test_a_snapshot_needs_a_name_and_a_controller(cluster: KafkaCluster) -> None:
+    for name in ("", ".hidden", "a/b"):
+        with pytest.raises(ValueError, match="can't be the name of a snapshot"):
+            cluster.snapshot(name)
+    with pytest.raises(ControlError, match="there is no snapshot a; there is none") as refused:
+        cluster.restore("a")
+    assert refused.value.status == 404
+    cluster.snapshot("b")
+    with pytest.raises(ControlError, match="there is no snapshot a; there are b"):
+        cluster.delete_snapshot("a")
+    cluster.controller.kill()
+    with pytest.raises(BrokerError, match="the controller of the cluster is not running"):
+        cluster.fork()
+
+
+@pytest.mark.parametrize("form", [{"controllers": 0}, {"security": "sasl_plaintext", "users": {"alice": "secret"}}])
+def test_clusters_of_other_forms(form: dict[str, object]) -> None:
+    with KafkaCluster(brokers=2, config=INTERNAL, **form) as cluster:  # type: ignore[arg-type]
+        cluster.create_topic("orders")
+        cluster.produce("orders", ["1"])
+        cluster.snapshot("one")
+        cluster.produce("orders", ["2"])
+        with cluster.fork() as other:
+            producer = Producer(other.client_config("confluent"))
+            producer.produce("orders", "3")
+            assert producer.flush(30) == 0
+            assert values(other) == ["1", "2", "3"]
+        cluster.restore("one")
+        assert values(cluster) == ["1"]
+
+
+def test_the_form_for_an_event_loop() -> None:
+    async def scenario() -> None:
+        async with AsyncKafkaCluster(brokers=1, config=INTERNAL) as cluster:
+            await cluster.create_topic("orders")
+            await cluster.produce("orders", ["1"])
+            await cluster.snapshot("one")
+            await cluster.produce("orders", ["2"])
+            async with cluster.fork() as other:
+                assert len(await other.records("orders")) == 2
+            await cluster.restore("one")
+            assert len(await cluster.records("orders")) == 1
+            assert [each["name"] for each in await cluster.snapshots()] == ["one"]
+            await cluster.delete_snapshot("one")
+            assert await cluster.snapshots() == []
+
+    asyncio.run(scenario())
+
+
+def test_directories_of_the_config_are_not_shared(tmp_path: object) -> None:
+    with KafkaCluster(brokers=1, configs={1: {"log.dirs": f"{tmp_path}/logs"}}) as cluster:
+        cluster.create_topic("orders")
+        cluster.snapshot("empty")
+        cluster.produce("orders", ["1"])
+        with pytest.raises(BrokerError, match="can't be forked"):
+            cluster.fork()
+        cluster.restore("empty")
+        assert values(cluster) == []
