@@ -19,7 +19,7 @@ from pykafka_broker.cli.settings import UsageError, own_options, static_settings
 from pykafka_broker.cluster.formatting import (
     FormatError,
     FormatRequest,
-    Levels,
+    KnownLevels,
     StorageFormatter,
     StorageNode,
     feature_levels,
@@ -155,8 +155,8 @@ _ACTIONS = {
 }
 
 
-def _levels(options: argparse.Namespace) -> Levels:
-    return Levels.of(BrokerConfig({EMULATE: options.emulate or ""}))
+def _levels(options: argparse.Namespace) -> KnownLevels:
+    return KnownLevels.of(BrokerConfig({EMULATE: options.emulate or ""}))
 
 
 def _node(options: argparse.Namespace) -> StorageNode:
@@ -170,7 +170,7 @@ def _node(options: argparse.Namespace) -> StorageNode:
         "controller" in (config.process_roles or ()),
         bool(config["controller.quorum.voters"]),
         _controller_listener(config),
-        Levels.of(config),
+        KnownLevels.of(config),
         config.is_of_4_4,
     )
 

@@ -90,7 +90,7 @@ class FormatRequest(NamedTuple):
         return f"<FormatRequest of {self.cluster_id}>"
 
 
-class Levels:
+class KnownLevels:
     """The levels of features that a release and its tools know: `supported` are the lowest and the highest of each."""
 
     def __init__(self, supported: Mapping[str, tuple[int, int]] = SUPPORTED) -> None:
@@ -354,7 +354,7 @@ class StorageNode(NamedTuple):
     is_controller: bool
     has_static_voters: bool  # controller.quorum.voters
     controller_listener: tuple[str, str, int] | None  # name, host and port that other controllers dial
-    levels: Levels = Levels()
+    levels: KnownLevels = KnownLevels()
     begins_with_a_snapshot: bool = False  # the first records are the first snapshot of the metadata log, as since 4.4
 
 

@@ -25,7 +25,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from pykafka_broker.cluster.features import abilities
-from pykafka_broker.cluster.formatting import FormatRequest, Levels, StorageFormatter, StorageNode
+from pykafka_broker.cluster.formatting import FormatRequest, KnownLevels, StorageFormatter, StorageNode
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, id_text, read_properties
@@ -79,7 +79,7 @@ def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str 
         "controller" in config["process.roles"],
         True,
         None,
-        Levels(abilities(BrokerConfig({EMULATE: emulate or ""}))),
+        KnownLevels(abilities(BrokerConfig({EMULATE: emulate or ""}))),
     )
     request = FormatRequest(cluster_id, [], True, None, {}, False, False, None)
     now = int(time.time() * 1000)

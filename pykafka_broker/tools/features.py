@@ -6,13 +6,13 @@ from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer
 from pykafka_broker.client.quorum import api_versions, update_features
 from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS, default_levels
-from pykafka_broker.cluster.formatting import FormatError, Levels
+from pykafka_broker.cluster.formatting import FormatError, KnownLevels
 from pykafka_broker.protocol.enums import UpgradeType
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 
 _DONE = {"upgrade": "upgraded", "downgrade": "downgraded", "disable": "disabled"}
 _MAX_LEVEL = 32767
-_LEVELS = Levels()
+_LEVELS = KnownLevels()
 
 
 def options(parser: ToolParser) -> None:

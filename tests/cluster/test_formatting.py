@@ -17,7 +17,7 @@ from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, METADATA_VERSION, 
 from pykafka_broker.cluster.formatting import (
     FormatError,
     FormatRequest,
-    Levels,
+    KnownLevels,
     StorageFormatter,
     StorageNode,
     feature_levels,
@@ -38,8 +38,8 @@ NOW = 1_795_000_000_000
 USER = "SCRAM-SHA-256=[name=alice,password=hunter2]"
 
 
-def _levels_up_to(metadata_version: int) -> Levels:
-    return Levels(SUPPORTED | {METADATA_VERSION: (7, metadata_version)})
+def _levels_up_to(metadata_version: int) -> KnownLevels:
+    return KnownLevels(SUPPORTED | {METADATA_VERSION: (7, metadata_version)})
 
 
 def test_a_release_is_its_last_metadata_version() -> None:
@@ -54,9 +54,9 @@ def test_a_release_is_its_last_metadata_version() -> None:
 
 
 def test_each_release_has_its_own_features() -> None:
-    assert Levels().bootstrap(FormatRequest("c")) == BOOTSTRAP_LEVELS
-    assert Levels().bootstrap(FormatRequest("c", release_version=7)) == {"metadata.version": 7}
-    assert Levels().bootstrap(FormatRequest("c", release_version=24)) == {
+    assert KnownLevels().bootstrap(FormatRequest("c")) == BOOTSTRAP_LEVELS
+    assert KnownLevels().bootstrap(FormatRequest("c", release_version=7)) == {"metadata.version": 7}
+    assert KnownLevels().bootstrap(FormatRequest("c", release_version=24)) == {
         "metadata.version": 24,
         "group.version": 1,
         "transaction.version": 2,
@@ -69,7 +69,7 @@ def test_each_release_has_its_own_features() -> None:
 
 
 def test_a_feature_may_have_another_level() -> None:
-    levels = Levels().bootstrap(
+    levels = KnownLevels().bootstrap(
         FormatRequest("c", features=feature_levels(["group.version=0", "transaction.version=1"]))
     )
     assert levels == {**{name: level for name, level in BOOTSTRAP_LEVELS.items() if name != "group.version"}} | {
@@ -85,12 +85,12 @@ def test_what_is_no_feature_is_refused(text: str) -> None:
 
 def test_dynamic_voters_need_kraft_version_1() -> None:
     zero, one = FormatRequest("c", features={"kraft.version": 0}), FormatRequest("c", features={"kraft.version": 1})
-    Levels().check_kraft_version(zero, False)
-    Levels().check_kraft_version(one, True)
-    Levels().check_kraft_version(FormatRequest("c"), True)
+    KnownLevels().check_kraft_version(zero, False)
+    KnownLevels().check_kraft_version(one, True)
+    KnownLevels().check_kraft_version(FormatRequest("c"), True)
     for request, dynamic in ((zero, True), (one, False)):
         with pytest.raises(FormatError, match=r"Cannot set kraft\.version"):
-            Levels().check_kraft_version(request, dynamic)
+            KnownLevels().check_kraft_version(request, dynamic)
 
 
 def test_initial_controllers_have_ids_addresses_and_directories() -> None:
