@@ -43,6 +43,10 @@ METADATA_VERSIONS = {
     28: "4.2-IV0",
     29: "4.2-IV1",
     30: "4.3-IV0",
+    31: "4.4-IV0",
+    32: "4.4-IV1",
+    33: "4.4-IV2",
+    34: "4.5-IV0",  # in no release yet; 4.4 knows the name
 }
 
 UNREGISTER_CONTROLLER_FROM = 33  # 4.4-IV2, the first metadata.version with UnregisterControllerRecord
