@@ -237,17 +237,6 @@ class Snapshot(TypedDict):
     size_bytes: int
 
 
-class SchemaSubject(TypedDict):
-    """A subject of the schema registry: its versions, its compatibility, and the schema of the latest version."""
-
-    subject: str
-    versions: list[int]
-    compatibility: str
-    schema_id: int
-    schema_type: str
-    text: str
-
-
 class Node(TypedDict):
     """A broker: addresses for clients, rack, and whether the broker is fenced and hidden from clients.
     `silent_ms` is the time since its last heartbeat, on the controller's clock; null where another node is the

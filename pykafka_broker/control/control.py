@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from pykafka_broker.broker.broker import Broker
 from pykafka_broker.broker.requests.context import NO_CONNECTION, ConnectionContext
@@ -33,7 +33,6 @@ from pykafka_broker.server.link_codec import decode_response, encode_request
 from pykafka_broker.server.serving import Running
 
 if TYPE_CHECKING:
-    from pykafka_broker.control.answers import SchemaSubject
     from pykafka_broker.control.history.noting import Histories
 
 R = TypeVar("R")
@@ -119,6 +118,17 @@ class InProcessClient:
 def _bytes_of(piece: Any) -> bytes:
     """Return a piece of an answer as bytes; slices of files are read."""
     return piece.read() if hasattr(piece, "fileno") else bytes(piece)
+
+
+class SchemaSubject(TypedDict):
+    """A subject of the schema registry: its versions, its compatibility, and the schema of the latest version."""
+
+    subject: str
+    versions: list[int]
+    compatibility: str
+    schema_id: int
+    schema_type: str
+    text: str
 
 
 class Control:

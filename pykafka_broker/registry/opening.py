@@ -20,10 +20,9 @@ import logging
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, urlsplit
 
-from pykafka_broker.control.answers import SchemaSubject
 from pykafka_broker.control.door import ControlExtension as ControlOpening
 from pykafka_broker.control.http import HttpAddress, HttpListener, Request, Response, why_not_of_this_machine
 from pykafka_broker.log.filesystem import OsFileSystem
@@ -35,6 +34,9 @@ from pykafka_broker.registry.registry import Registry
 from pykafka_broker.registry.topic import SchemasTopic
 from pykafka_broker.server.event_loop import SystemClock
 from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
+
+if TYPE_CHECKING:
+    from pykafka_broker.control.control import SchemaSubject
 
 # -- forwarding
 
@@ -247,19 +249,19 @@ def _subjects(registry: Registry) -> list[SchemaSubject]:
         state = registry.state
     except RegistryError:
         return []
-    found = []
+    found: list[SchemaSubject] = []
     for subject in state.subjects():
         versions = state.versions(subject)
         if versions:
             latest = versions[-1]
             found.append(
-                SchemaSubject(
-                    subject=subject,
-                    versions=[each.version for each in versions],
-                    compatibility=registry.settings.level(subject),
-                    schema_id=latest.id,
-                    schema_type=latest.schema.kind,
-                    text=latest.schema.text,
-                )
+                {
+                    "subject": subject,
+                    "versions": [each.version for each in versions],
+                    "compatibility": registry.settings.level(subject),
+                    "schema_id": latest.id,
+                    "schema_type": latest.schema.kind,
+                    "text": latest.schema.text,
+                }
             )
     return found

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 from pykafka_broker.cluster.formatting import MECHANISMS
 from pykafka_broker.cluster.image import PartitionImage, TopicImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS, TRANSACTION_STATE
-from pykafka_broker.control.answers import GroupSummary, SchemaSubject
+from pykafka_broker.control.answers import GroupSummary
 from pykafka_broker.control.api.groups import all_groups, committed, summary, total_lag
 from pykafka_broker.control.api.topics import raise_if, topic_image
-from pykafka_broker.control.control import Control
+from pykafka_broker.control.control import Control, SchemaSubject
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.schema import Index, ValueLimits
 from pykafka_broker.log.partition_log import PartitionLog
