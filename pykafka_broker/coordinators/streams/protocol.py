@@ -145,6 +145,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         change = StreamsMemberChange(self._table, group, before, result, now)
         member = change.member
         _apply_request(member, request, caller)
+        if joins and self._table.config.is_of_4_4 and request.user_endpoint is None:
+            member.endpoint = None
         change.take_over(request)
         theirs, ours = member.topology_epoch, change.topology.epoch
         if theirs < ours:

@@ -69,6 +69,14 @@ def test_a_new_endpoint_is_news_for_the_members(release: str, epoch: int) -> Non
     assert machine.group().endpoint_epoch == epoch
 
 
+@pytest.mark.parametrize(("release", "kept"), [("4.3", True), ("4.4", False)])
+def test_a_member_that_joins_again_without_an_endpoint(release: str, kept: bool) -> None:
+    machine = with_topics(release, 2)
+    machine.join("one", ONE_STEP, user_endpoint=Endpoint("host", 1))
+    assert machine.join("one", ONE_STEP).member_epoch == (2 if kept else 3)
+    assert (machine.group().members["one"].endpoint is not None) is kept
+
+
 @pytest.mark.parametrize(("release", "code"), [("4.3", ErrorCode.GROUP_MAX_SIZE_REACHED), ("4.4", ErrorCode.NONE)])
 def test_a_member_that_comes_back_to_a_full_group(release: str, code: ErrorCode) -> None:
     machine = with_topics(release, 2, group_streams_max_size="1")
