@@ -52,7 +52,7 @@ from pykafka_broker.protocol.stored.user_scram_credential_record import UserScra
 from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 
 _LATEST = SUPPORTED[METADATA_VERSION][1]
-_UNSTABLE = {_LATEST + 1: "4.4-IV0"}  # known by name, but not supported
+_UNSTABLE = {_LATEST + 1: "4.5-IV0"}  # known by name, but not supported
 _KNOWN_VERSIONS = METADATA_VERSIONS | _UNSTABLE
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _MAX_PORT = 65535
