@@ -42,12 +42,12 @@ USER = "SCRAM-SHA-256=[name=alice,password=hunter2]"
 
 
 def test_a_release_is_its_last_metadata_version() -> None:
-    assert [metadata_version(text) for text in ("3.7-IV1", "3.7", "3.7.2", "4.3.1")] == [16, 19, 19, 30]
-    for text in ("3.2", "4.4", "4", "3.7-IV9", ""):
+    assert [metadata_version(text) for text in ("3.7-IV1", "3.7", "3.7.2", "4.3.1", "4.4")] == [16, 19, 19, 30, 33]
+    for text in ("3.2", "4.5", "4", "3.7-IV9", ""):
         with pytest.raises(FormatError, match=r"Unknown metadata\.version"):
             metadata_version(text)
-    assert metadata_version("4.4", unstable=True) == 31
-    assert (name_of_metadata_version(31), name_of_metadata_version(32)) == ("4.4-IV0", None)
+    assert metadata_version("4.5", unstable=True) == 34
+    assert (name_of_metadata_version(34), name_of_metadata_version(35)) == ("4.5-IV0", None)
 
 
 def test_each_release_has_its_own_features() -> None:
