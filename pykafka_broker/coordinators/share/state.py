@@ -114,7 +114,7 @@ def _append_run(runs: list[StateRun], run: StateRun) -> None:
     runs.append(run)
 
 
-# Records, in the versions that Kafka 4.3 writes
+# Records, in the versions that Kafka 4.4 writes
 
 
 class ShareKey(NamedTuple):

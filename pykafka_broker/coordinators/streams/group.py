@@ -359,7 +359,7 @@ def _describe_assignment(*roles: Mapping[str, Iterable[int]]) -> Assignment:
     return Assignment(*([TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)] for tasks in roles))
 
 
-# Records, as Kafka 4.3 writes them
+# Records, as Kafka 4.4 writes them
 
 
 def member_record(group_id: str, member: StreamsGroupMember) -> CoordinatorRecord:
