@@ -19,11 +19,12 @@ from pykafka_broker.releases.release import OWN_VERSION
 from tests.releases.other import OTHER_VERSION
 
 KAFKA_VERSION = OWN_VERSION
-STREAMS = [f"org.apache.kafka:kafka-streams-examples:{KAFKA_VERSION}"]
+# Of Connect's file connectors, MirrorMaker and the examples of Streams the repositories have no 4.4.0.
+APPLICATIONS_VERSION = "4.3.1"
+STREAMS = [f"org.apache.kafka:kafka-streams-examples:{APPLICATIONS_VERSION}"]
 SLF4J = "org.slf4j:slf4j-nop:1.7.36"  # of all that a client of Kafka could log to, nothing
-CONNECT = [f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}", f"org.apache.kafka:connect-file:{KAFKA_VERSION}"]
-
-MIRROR = [f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}", SLF4J]
+CONNECT = [f"org.apache.kafka:{name}:{APPLICATIONS_VERSION}" for name in ("connect-runtime", "connect-file")]
+MIRROR = [f"org.apache.kafka:connect-mirror:{APPLICATIONS_VERSION}", SLF4J]
 
 
 def kafka_jars() -> Path:
@@ -44,17 +45,17 @@ def release_jars(release: str) -> Path:
 
 def streams_jars() -> Path:
     """The folder with Kafka Streams, its examples, and what they depend on."""
-    return fetched(f"kafka-streams-{KAFKA_VERSION}", STREAMS, transitive=True)
+    return fetched(f"kafka-streams-{APPLICATIONS_VERSION}", STREAMS, transitive=True)
 
 
 def connect_jars() -> Path:
     """The folder with Kafka Connect, its file connectors, and what they depend on."""
-    return fetched(f"kafka-connect-{KAFKA_VERSION}", CONNECT, transitive=True)
+    return fetched(f"kafka-connect-{APPLICATIONS_VERSION}", CONNECT, transitive=True)
 
 
 def mirror_jars() -> Path:
     """The folder with MirrorMaker 2, and what it depends on."""
-    return fetched(f"kafka-mirror-{KAFKA_VERSION}", MIRROR, transitive=True)
+    return fetched(f"kafka-mirror-{APPLICATIONS_VERSION}", MIRROR, transitive=True)
 
 
 def aws_jars() -> Path:

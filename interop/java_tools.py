@@ -22,13 +22,14 @@ from py4j.protocol import Py4JJavaError
 from interop.jars import KAFKA_VERSION
 from interop.java import java_command, kafka_classpath
 from interop.java_exceptions import plain_exceptions
+from tests.releases.other import number
 
 TOOLS = {
     "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
-    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-configs": "org.apache.kafka.tools.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
@@ -53,6 +54,12 @@ TOOLS = {
     "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
     "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+}
+EXIT = "org.apache.kafka.common.utils.internals.Exit"
+# What has moved to where it is now, by the first release in which it is there: its class before.
+_MOVED = {
+    "org.apache.kafka.tools.ConfigCommand": ((4, 4), "kafka.admin.ConfigCommand"),
+    EXIT: ((4, 4), "org.apache.kafka.common.utils.Exit"),
 }
 ALONE = {"kafka-verifiable-consumer", "kafka-verifiable-producer"}  # they print from threads until their JVM ends
 
@@ -84,17 +91,25 @@ def _classpath(release: str = KAFKA_VERSION) -> str:
     return os.pathsep.join([*_of_spark("slf4j-api-*", "log4j-slf4j2-impl-*"), kafka_classpath(release)])
 
 
-def run_alone(tool: str, *arguments: str, stdin: str = "") -> Outcome:
-    """One tool in a JVM of its own."""
-    command = [*java_command("-XX:TieredStopAtLevel=1", _LOGGING, "-cp", _classpath()), TOOLS[tool], *arguments]
+def name_in(release: str, name: str) -> str:
+    """Return the name that a class has in a release of Kafka."""
+    since, before = _MOVED.get(name, ((), name))
+    return name if number(release) >= since else before
+
+
+def run_alone(tool: str, *arguments: str, stdin: str = "", release: str = KAFKA_VERSION) -> Outcome:
+    """Run one tool of a release in a JVM of its own."""
+    main = name_in(release, TOOLS[tool])
+    command = [*java_command("-XX:TieredStopAtLevel=1", _LOGGING, "-cp", _classpath(release)), main, *arguments]
     ended = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=60, check=False)
     return Outcome(ended.returncode, ended.stdout, ended.stderr)
 
 
 class JavaTools:
-    """The tools, to be run with `tools.run("kafka-topics", "--list", ...)`; of other releases only the clients."""
+    """The tools of a release, to be run with `tools.run("kafka-topics", "--list", ...)`; before 4.0 clients only."""
 
     def __init__(self, release: str = KAFKA_VERSION) -> None:
+        self.release = release
         (bridge,) = _of_spark("py4j*")
         port, token = launch_gateway(
             classpath=os.pathsep.join([bridge, _classpath(release)]),
@@ -106,12 +121,16 @@ class JavaTools:
         )
         self._gateway = JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token))
 
+    @property
+    def _exit(self) -> str:
+        return name_in(self.release, EXIT)
+
     def run(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
         """Run one tool to its end."""
         if tool in ALONE:
-            return run_alone(tool, *arguments, stdin=stdin)
+            return run_alone(tool, *arguments, stdin=stdin, release=self.release)
         jvm = self._gateway.jvm
-        system, leave = jvm.java.lang.System, jvm.org.apache.kafka.common.utils.Exit
+        system, leave = jvm.java.lang.System, self._java_class(self._exit)
         out, err = jvm.java.io.ByteArrayOutputStream(), jvm.java.io.ByteArrayOutputStream()
         statuses, hooks = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
         before = system.out, system.err, getattr(system, "in")
@@ -123,7 +142,7 @@ class JavaTools:
         thrown = ""
         try:
             with plain_exceptions():
-                self._java_class(TOOLS[tool]).main(self._array(jvm.java.lang.String, arguments))
+                self._java_class(name_in(self.release, TOOLS[tool])).main(self._array(jvm.java.lang.String, arguments))
         except Py4JJavaError as error:
             thrown = str(error.java_exception)
         finally:
@@ -147,14 +166,14 @@ class JavaTools:
         unwind = unwind.bindTo(lang.RuntimeException(UNWOUND))
         unwind = handles.dropArguments(unwind, 0, self._classes(status, message))
         exit_ = handles.foldArguments(unwind, self._adds_to(statuses, status))
-        return self._implemented("org.apache.kafka.common.utils.Exit$Procedure", exit_)
+        return self._implemented(f"{self._exit}$Procedure", exit_)
 
     def _shutdown_hook_adder(self, hooks: Any) -> Any:
         """Return what adds a tool's hooks for the exit of its JVM, such as flushing its producer, to the list."""
         handles = self._gateway.jvm.java.lang.invoke.MethodHandles
         add = self._adds_to(hooks, self._class("java.lang.Runnable"))
         named = handles.dropArguments(add, 0, self._classes(self._class("java.lang.String")))
-        return self._implemented("org.apache.kafka.common.utils.Exit$ShutdownHookAdder", named)
+        return self._implemented(f"{self._exit}$ShutdownHookAdder", named)
 
     def _adds_to(self, values: Any, kind: Any) -> Any:
         """Return a method handle that adds a value of the kind to the list and returns nothing."""

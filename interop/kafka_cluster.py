@@ -34,7 +34,7 @@ from interop.real_kafka import CLUSTER_ID, answers_api_versions, free_port
 from interop.waiting import eventually
 from pykafka_broker.cli.format import main as format_storage
 from pykafka_broker.config.properties import format_properties
-from tests.releases.other import OTHER_VERSION
+from tests.releases.other import OTHER_VERSION, emulated, number
 
 
 class Kind(Enum):
@@ -258,11 +258,18 @@ class KafkaCluster:
         return Node(kind, role, node_id, port, self.directory / f"{role}-{node_id}", whole)
 
     def _format(self) -> None:
-        """The first controller of a dynamic quorum begins it alone; the others are observers until they are added."""
-        for number, node in enumerate(self.controllers):
-            node.format(*((["--no-initial-controllers"] if number else ["--standalone"]) if self._dynamic else ()))
+        """The first controller of a dynamic quorum begins it alone; the others are observers until they are added.
+
+        All directories are formatted as by the oldest release among the nodes: the newer ones take what its
+        kafka-storage leaves, and its metadata.version.
+        """
+        oldest = emulated(min((node.kind.release for node in self.nodes), key=number))
+        release = ["--emulate", oldest] if oldest else []
+        for position, node in enumerate(self.controllers):
+            quorum = ["--no-initial-controllers"] if position else ["--standalone"]
+            node.format(*release, *(quorum if self._dynamic else ()))
         for node in self.brokers:
-            node.format()
+            node.format(*release)
 
     # -- nodes
 

@@ -39,6 +39,7 @@ OTHER_RELEASES = {
     "newest-dead-letters",
     "other-configs",
     "other-produced",
+    "other-storage",
 }  # recordings of the other release: the pin does not move them
 _ERROR = re.compile(r"<td>(\w+)</td><td>(-?\d+)</td>")
 _TOOL = re.compile(r"org/apache/kafka/tools/(?:\w+/)*(\w+(?:Command|Tool|Tester|Performance|Consumer|Producer))\.class")

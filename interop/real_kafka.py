@@ -131,11 +131,11 @@ class RealKafka:
             return {"controller.quorum.bootstrap.servers": f"127.0.0.1:{controller_port}"}
         return {"controller.quorum.voters": f"1@127.0.0.1:{controller_port}"}
 
-    def format(self) -> None:
-        """What `kafka-storage format` does; once per directory."""
+    def format(self, *options: str) -> None:
+        """Format the directory with `kafka-storage`, unless that is done."""
         if (self.data_dir / "meta.properties").exists():
             return
-        arguments = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties)]
+        arguments = ["kafka.tools.StorageTool", "format", "-t", CLUSTER_ID, "-c", str(self._properties), *options]
         if self._standalone:
             arguments.append("--standalone")
         subprocess.run(

@@ -117,6 +117,7 @@ RECORDINGS: dict[str, Recording] = {
     "answers": module("interop.answers"),
     "rights": module("interop.rights"),
     "storage": module("interop.storage_tool"),
+    "other-storage": module("interop.storage_tool", "other"),
     "tools": module("interop.tools.record"),
 }
 

@@ -52,7 +52,8 @@ class SecuredKafka:
         escaped["controller.quorum.voters"] = f"1@127.0.0.1:{controller}"
         self.kafka = RealKafka(escaped, directory=directory, port=internal)
         self.kafka.format()
-        (self.kafka.data_dir / "bootstrap.checkpoint").unlink()
+        shutil.rmtree(self.kafka.data_dir / "__cluster_metadata-0", ignore_errors=True)  # the first records since 4.4
+        (self.kafka.data_dir / "bootstrap.checkpoint").unlink(missing_ok=True)
         self._security.write_first_records(self.kafka.data_dir)
 
     def client_config(self, client: str, user: str | None = None, mechanism: str | None = None) -> dict[str, Any]:

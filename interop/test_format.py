@@ -5,21 +5,22 @@ import io
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from interop.jars import KAFKA_VERSION
 from interop.real_kafka import RealKafka, free_port
 from interop.storage_tool.__main__ import RECORDED
 from interop.storage_tool.running import CLUSTER_ID, run
 from interop.storage_tool.scripts import SCRIPTS
 from pykafka_broker.cli.format import main
 from pykafka_broker.testing import KafkaBroker
+from tests.releases.other import OTHER_VERSION, emulated
 
-KAFKA: dict[str, Any] = json.loads(RECORDED.read_text())
+KAFKA: dict[str, Any] = {release: json.loads(path.read_text()) for release, path in RECORDED.items()}
 USER = "SCRAM-SHA-512=[name=alice,password=alice-secret,iterations=8192]"
 
 
@@ -33,9 +34,17 @@ def ours(arguments: list[str]) -> tuple[int, str, str]:
     return code, out.getvalue(), wrong.getvalue()
 
 
+def as_by(release: str) -> list[str]:
+    return ["--emulate", emulated(release)] if emulated(release) else []
+
+
+@pytest.mark.parametrize("release", KAFKA)
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_it_says_and_leaves_what_kafka_storage_does(name: str, tmp_path: Path) -> None:
-    assert run(SCRIPTS[name], ours, tmp_path) == KAFKA[name]
+def test_it_says_and_leaves_what_kafka_storage_does(name: str, release: str, tmp_path: Path) -> None:
+    def passing_for_it(arguments: list[str]) -> tuple[int, str, str]:
+        return ours([*arguments, *as_by(release)])
+
+    assert run(SCRIPTS[name], passing_for_it, tmp_path) == KAFKA[release][name]
 
 
 def test_the_command_is_there() -> None:
@@ -54,9 +63,10 @@ def users(bootstrap_servers: str) -> dict[str, list[tuple[str, int]]]:
 
 
 class Formatted:
-    """A node's configuration, whose directory our command has formatted with a user."""
+    """A node's configuration, whose directory our command has formatted with a user, as the release's tool does."""
 
-    def __init__(self, directory: Path, *options: str, **quorum: str) -> None:
+    def __init__(self, directory: Path, release: str, *options: str, **quorum: str) -> None:
+        self.release = release
         self.port, controller = free_port(), free_port()
         self.config = {
             "process.roles": "broker,controller",
@@ -68,34 +78,43 @@ class Formatted:
         }
         self.file = directory / "server.properties"
         self.file.write_text("".join(f"{key}={value}\n" for key, value in self.config.items()))
-        code, _, wrong = ours(["format", "-c", str(self.file), "-t", CLUSTER_ID, "-S", USER, *options])
+        code, _, wrong = ours(["format", "-c", str(self.file), "-t", CLUSTER_ID, "-S", USER, *options, *as_by(release)])
         assert (code, wrong) == (0, "")
 
 
 @pytest.fixture(params=["static", "standalone"])
-def formatted(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Formatted]:
-    if request.param == "static":
-        yield Formatted(tmp_path, controller_quorum_voters="7@127.0.0.1:PORT")
-    else:
-        yield Formatted(tmp_path, "--standalone", controller_quorum_bootstrap_servers="127.0.0.1:PORT")
+def quorum(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=[KAFKA_VERSION, pytest.param(OTHER_VERSION, marks=pytest.mark.slow)])
+def formatted(request: pytest.FixtureRequest, quorum: str, tmp_path: Path) -> Formatted:
+    if quorum == "static":
+        return Formatted(tmp_path, request.param, controller_quorum_voters="7@127.0.0.1:PORT")
+    return Formatted(tmp_path, request.param, "--standalone", controller_quorum_bootstrap_servers="127.0.0.1:PORT")
 
 
 def test_our_broker_has_the_user_from_its_first_start(formatted: Formatted) -> None:
-    with KafkaBroker(formatted.config, port=formatted.port) as broker:
+    emulate = emulated(formatted.release)
+    with KafkaBroker(formatted.config, port=formatted.port, emulate=emulate) as broker:
         assert users(broker.bootstrap_servers) == {"alice": [("SCRAM_SHA_512", 8192)]}
 
 
 @pytest.mark.java
 def test_a_real_kafka_has_the_user_from_its_first_start(formatted: Formatted, tmp_path: Path) -> None:
     dynamic = "controller.quorum.bootstrap.servers" in formatted.config
-    with RealKafka(formatted.config, directory=tmp_path, port=formatted.port, standalone=dynamic) as kafka:
+    kafka = RealKafka(
+        formatted.config, directory=tmp_path, port=formatted.port, standalone=dynamic, release=formatted.release
+    )
+    with kafka:
         assert users(kafka.bootstrap_servers) == {"alice": [("SCRAM_SHA_512", 8192)]}
 
 
 @pytest.mark.java
-def test_our_broker_starts_on_what_kafka_storage_has_formatted(tmp_path: Path) -> None:
-    kafka = RealKafka(directory=tmp_path, standalone=True)
-    kafka.format()
-    with KafkaBroker(data_dir=kafka.data_dir) as broker:
-        assert users(broker.bootstrap_servers) == {}
+@pytest.mark.parametrize("release", [KAFKA_VERSION, pytest.param(OTHER_VERSION, marks=pytest.mark.slow)])
+def test_our_broker_starts_on_what_kafka_storage_has_formatted(release: str, quorum: str, tmp_path: Path) -> None:
+    kafka = RealKafka(directory=tmp_path, standalone=quorum == "standalone", release=release)
+    kafka.format("-S", USER)
+    with KafkaBroker(data_dir=kafka.data_dir, emulate=emulated(release)) as broker:
+        assert users(broker.bootstrap_servers) == {"alice": [("SCRAM_SHA_512", 8192)]}
         assert broker.topics() == []

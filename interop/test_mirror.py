@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from interop.conftest import NewBroker
-from interop.jars import mirror_jars
+from interop.jars import APPLICATIONS_VERSION, mirror_jars
 from interop.java import java_command, kafka_classpath
 from interop.waiting import eventually
 
@@ -114,7 +114,7 @@ FORMATTERS = "org.apache.kafka.connect.mirror.formatters"
 def formatted(bootstrap: str, topic: str, formatter: str, most: int = 1) -> str:
     """The first records of a topic, as MirrorMaker's own reader shows them, a line each."""
     command = java_command(
-        *("-XX:TieredStopAtLevel=1", "-cp", f"{mirror_jars()}/*:{kafka_classpath()}"),
+        *("-XX:TieredStopAtLevel=1", "-cp", f"{mirror_jars()}/*:{kafka_classpath(APPLICATIONS_VERSION)}"),
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning", "--max-messages", str(most)),
         *("--timeout-ms", "20000" if most == 1 else "5000", "--formatter", f"{FORMATTERS}.{formatter}"),

@@ -6,6 +6,7 @@ The answers of both stand in `tests/broker/api/newest_release.json`; here their 
 from __future__ import annotations
 
 import contextlib
+import re
 import socket
 import struct
 from functools import partial
@@ -16,13 +17,15 @@ import pytest
 from interop import exchanged
 from interop.cluster_clients import create, leaders
 from interop.cluster_load import PATIENCE_S, Load
+from interop.java_tools import JavaTools
 from interop.kafka_cluster import OTHER, OURS, THEIRS, KafkaCluster, Kind
 from interop.real_kafka import RealKafka
 from interop.waiting import eventually
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import uvarint
+from pykafka_broker.releases.release import OWN_VERSION
 from pykafka_broker.testing import KafkaBroker
-from tests.releases.other import OTHER_VERSION, emulated
+from tests.releases.other import NEWEST_VERSION, OTHER_VERSION, emulated, name_of, number
 
 pytestmark = [pytest.mark.java, pytest.mark.ours_only, pytest.mark.slow]
 
@@ -56,6 +59,64 @@ def _is_answered(address: str, body: bytes, *, api_key: int, version: int) -> bo
         with contextlib.suppress(ConnectionError):
             return bool(s.recv(1))
     return False
+
+
+def test_the_tools_of_the_other_release_run_in_one_jvm() -> None:
+    with KafkaBroker(emulate=emulated(OTHER_VERSION)) as broker, JavaTools(OTHER_VERSION) as tools:
+        at = ("--bootstrap-server", broker.bootstrap_servers)
+        topic = ("--entity-type", "topics", "--entity-name", "t")
+        assert tools.run("kafka-topics", *at, "--create", "--topic", "t").out == "Created topic t.\n"
+        assert tools.run("kafka-configs", *at, "--alter", *topic, "--add-config", "segment.ms=9999").status == 0
+        assert "segment.ms=9999 " in tools.run("kafka-configs", *at, "--describe", *topic).out
+        missing = tools.run("kafka-topics", *at, "--describe", "--topic", "missing")
+        assert (missing.status, missing.out.count("does not exist")) == (1, 1)
+
+
+def test_the_newest_tool_tells_the_versions_of_apis() -> None:
+    with KafkaBroker(emulate=emulated(NEWEST_VERSION)) as broker, JavaTools(NEWEST_VERSION) as tools:
+        at = ("--bootstrap-server", broker.bootstrap_servers)
+        told = tools.run("kafka-cluster", "api-versions", *at)
+        assert "\tUnregisterController(94): 0 [usable: 0]" in told.out
+        assert told.out == tools.run("kafka-broker-api-versions", *at).out
+
+
+LEVELS = [
+    "upgrade --dry-run --release-version {newer}",
+    "upgrade --release-version {newer}",
+    "describe",
+    "downgrade --dry-run --release-version {older}",
+    "downgrade --release-version {older}",
+    "downgrade --metadata {newer}-IV0",
+    "downgrade --metadata {older} --unsafe",
+    "downgrade --feature share.version=1",
+    "describe",
+    "upgrade --release-version {newer}",
+    "describe",
+]
+
+
+def test_features_go_up_to_the_newer_release_and_back_where_kafka_lets_them(tmp_path: Path) -> None:
+    older = min(OWN_VERSION, OTHER_VERSION, key=number)
+    with JavaTools(NEWEST_VERSION) as tools:
+
+        def answers(address: str) -> list[tuple[str, int, str, str]]:
+            found = []
+            for line in LEVELS:
+                words = line.format(newer=name_of(NEWEST_VERSION), older=name_of(older)).split()
+                said = tools.run("kafka-features", "--bootstrap-server", address, *words)
+                # kraft.version goes up with a listener of the controller alone
+                out = re.sub(r"Epoch: \d+|(?<=kraft.version).*FinalizedVersionLevel: \d", "", said.out)
+                found.append((line, said.status, out, said.err))
+            return found
+
+        theirs, ours = (RealKafka(directory=tmp_path / name, release=NEWEST_VERSION) for name in ("theirs", "for ours"))
+        for kafka in (theirs, ours):
+            kafka.format("-r", name_of(older))
+        with theirs:
+            wanted = answers(theirs.bootstrap_servers)
+        assert [status for _, status, _, _ in wanted] == [0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0]
+        with KafkaBroker(data_dir=ours.data_dir, emulate=emulated(NEWEST_VERSION)) as broker:
+            assert answers(broker.bootstrap_servers) == wanted
 
 
 def test_tagged_fields_and_array_elements_are_bounded_alike() -> None:

@@ -29,6 +29,7 @@ def _classes() -> dict[str, type]:
         "Record": testing.Record,
         "NewRecord": testing.NewRecord,
         "KafkaCluster": testing.KafkaCluster,
+        "SimulatedCluster": testing.SimulatedCluster,
         "AsyncKafkaBroker": testing.AsyncKafkaBroker,
         "KafkaBrokerTestCase": testing.KafkaBrokerTestCase,
         "RemoteBroker": testing.RemoteBroker,

@@ -176,6 +176,18 @@ def disk_usage(path: str) -> tuple[int, int]:
     return usage.total, usage.free
 
 
+MEMORY_DISK = "/dev/shm"
+_ROOM_IN_MEMORY = 1 << 30
+
+
+def memory_directory() -> str | None:
+    """Return a directory whose files are in memory, with room for some hundreds of logs; None without one."""
+    try:
+        return MEMORY_DISK if disk_usage(MEMORY_DISK)[1] >= _ROOM_IN_MEMORY else None
+    except OSError:
+        return None
+
+
 def open_files_limit() -> int | None:
     """Return how many descriptors the process may have, or None without a limit."""
     if resource is None:

@@ -46,7 +46,7 @@ ISOLATIONS = ("reset", "none")
 URL_VARIABLE = "PYKAFKA_BROKER_CONTROL_URL"
 MARKER = (
     "kafka(config={}, topics=(), emulate=None, releases=(), security=None, users=(), acls=None, mechanisms=None, "
-    "client_auth=None, schema_registry=False, history=False, allow_unknown_config=False): the test's "
+    "client_auth=None, schema_registry=False, history=False, in_process=False, allow_unknown_config=False): the test's "
     "`kafka_broker` has these settings, topics, release, users and schema registry; tests with the same settings share "
     "one. With releases the test is run once for each of these releases of Kafka"
 )
@@ -61,7 +61,7 @@ CHAOS_MARKER = (
 )
 OPTIONS = (  # options of the marker, as of `KafkaBroker`
     *("emulate", "security", "users", "acls", "mechanisms", "client_auth"),
-    *("schema_registry", "history", "allow_unknown_config"),
+    *("schema_registry", "history", "in_process", "allow_unknown_config"),
 )
 _MOST_REQUESTS = 20  # shown in the report of a failure
 _MOST_FILE_NAME = 150
@@ -100,11 +100,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--kafka-record", metavar="DIR", help="leave a recording of each failed test with `kafka_broker` in this folder"
     )
     group.addoption("--kafka-emulate", metavar="RELEASE", help="the release of Kafka that `kafka_broker` is")
+    group.addoption("--kafka-in-process", action="store_true", help="run `kafka_broker` in the process of the tests")
     parser.addini("kafka_broker_scope", "how long the broker of `kafka_broker` lives", default="session")
     parser.addini("kafka_broker_isolation", "whether each test finds it empty: reset or none", default="")
     parser.addini("kafka_broker_url", "the control API of a broker that runs, to be used", default="")
     parser.addini("kafka_broker_config", "its broker configs, one key=value a line", type="linelist")
     parser.addini("kafka_broker_allow_unknown_config", "whether they may be unknown", type="bool", default=False)
+    parser.addini("kafka_in_process", "run `kafka_broker` in the process of the tests", type="bool", default=False)
     parser.addini("kafka_client", "the library of kafka_producer, kafka_consumer, kafka_admin", default="")
 
 
@@ -272,6 +274,8 @@ def kafka_broker(request: pytest.FixtureRequest, pytestconfig: pytest.Config) ->
         options["emulate"] = release
     if pytestconfig.getini("kafka_broker_allow_unknown_config"):
         options["allow_unknown_config"] = True
+    if pytestconfig.getoption("--kafka-in-process") or pytestconfig.getini("kafka_in_process"):
+        options.setdefault("in_process", True)
     with KafkaBroker(_configs(pytestconfig) | wish.config | _given_configs(pytestconfig), **options) as broker:
         shared[broker] = broker.log_size
         yield broker

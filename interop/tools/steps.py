@@ -220,9 +220,11 @@ def run_java(jvm: JavaTools, step: Step, bootstrap: str, directory: Path) -> Out
         await_moves(bootstrap)
     tool, arguments = f"kafka-{step.tool}", step.arguments(bootstrap, directory)
     if step.alone:
-        return run_alone(tool, *arguments, stdin=step.stdin)
+        return run_alone(tool, *arguments, stdin=step.stdin, release=jvm.release)
     found = jvm.run(tool, *arguments, stdin=step.stdin)
-    return run_alone(tool, *arguments, stdin=step.stdin) if UNWOUND in found.out else found
+    if UNWOUND not in found.out:
+        return found
+    return run_alone(tool, *arguments, stdin=step.stdin, release=jvm.release)
 
 
 def run_ours(step: Step, bootstrap: str, directory: Path) -> Outcome:

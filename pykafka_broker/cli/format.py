@@ -15,20 +15,19 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from pykafka_broker.cli.commands import SUMMARIES
-from pykafka_broker.cli.settings import UsageError, static_settings
+from pykafka_broker.cli.settings import UsageError, own_options, static_settings
 from pykafka_broker.cluster.formatting import (
     FormatError,
     FormatRequest,
+    KnownLevels,
     StorageFormatter,
     StorageNode,
-    feature_dependencies,
     feature_levels,
     info,
     initial_voters,
-    metadata_version,
-    version_mapping,
 )
 from pykafka_broker.config import BrokerConfig, ConfigError, ConfigErrors
+from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.log.checkpoints import id_text
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.tools import OptionParser
@@ -68,6 +67,10 @@ def parser() -> argparse.ArgumentParser:
         parsers[name].set_defaults(run=run)
     for name in ("info", "format"):
         parsers[name].option("--config -c FILE", "server.properties", required=True)
+    for name in ("info", "format", "version-mapping", "feature-dependencies"):
+        parsers[name].option(
+            "--emulate RELEASE", "as kafka-storage of this release does, for a broker that passes for it"
+        )
     command = parsers["format"]
     command.option("--cluster-id -t ID", "the cluster id; random-uuid prints a new one", required=True)
     user = "a user from the first start on, such as 'SCRAM-SHA-512=[name=alice,password=alice-secret]'"
@@ -87,8 +90,9 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _format(options: argparse.Namespace) -> int:
-    node = _node(options.config)
-    release = None if options.release_version is None else metadata_version(options.release_version)
+    node = _node(options)
+    named = options.release_version
+    release = None if named is None else node.levels.metadata_version(named)
     request = FormatRequest(
         options.cluster_id,
         options.add_scram,
@@ -109,7 +113,7 @@ def _format(options: argparse.Namespace) -> int:
 
 
 def _info(options: argparse.Namespace) -> int:
-    lines, well = info(OsFileSystem(), _node(options.config))
+    lines, well = info(OsFileSystem(), _node(options))
     print("\n".join(lines))
     return 0 if well else REFUSED
 
@@ -122,12 +126,13 @@ def _random_uuid(options: argparse.Namespace) -> int:
 
 
 def _version_mapping(options: argparse.Namespace) -> int:
-    for line in version_mapping(options.release_version):
+    for line in _levels(options).version_mapping(options.release_version):
         print(line)
     return 0
 
 
 def _feature_dependencies(options: argparse.Namespace) -> int:
+    levels = _levels(options)
     for text in options.feature:
         name, equals, number = text.partition("=")
         if not equals:
@@ -136,7 +141,7 @@ def _feature_dependencies(options: argparse.Namespace) -> int:
             )
         if not number.removeprefix("-").isdecimal():
             raise FormatError(f"Invalid version format: {number} for feature {name}")
-        for line in feature_dependencies(name, int(number)):
+        for line in levels.feature_dependencies(name, int(number)):
             print(line)
     return 0
 
@@ -150,9 +155,13 @@ _ACTIONS = {
 }
 
 
-def _node(path: str) -> StorageNode:
+def _levels(options: argparse.Namespace) -> KnownLevels:
+    return KnownLevels.of(BrokerConfig({EMULATE: options.emulate or ""}))
+
+
+def _node(options: argparse.Namespace) -> StorageNode:
     """Return the node of a file of settings, with the defaults of a broker's start."""
-    config = BrokerConfig(static_settings(path, os.environ, [], [], None))
+    config = BrokerConfig(static_settings(options.config, os.environ, own_options(options.emulate, False), [], None))
     directories = [os.path.abspath(each) for each in config.data_dirs]
     return StorageNode(
         config.node,
@@ -161,6 +170,8 @@ def _node(path: str) -> StorageNode:
         "controller" in (config.process_roles or ()),
         bool(config["controller.quorum.voters"]),
         _controller_listener(config),
+        KnownLevels.of(config),
+        config.is_of_4_4,
     )
 
 

@@ -8,8 +8,8 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from pykafka_broker import __version__
 from pykafka_broker.broker.setup import Setup
@@ -110,29 +110,63 @@ def _contradictions(options: argparse.Namespace) -> list[str]:
     return wrong
 
 
-def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals) -> int:
+class Mistakes(Exception):
+    """Mistakes in options and settings, in lines for their user."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = lines
+
+
+class BrokerPlan(NamedTuple):
+    """Everything that a broker is made of."""
+
+    config: BrokerConfig
+    setup: Setup
+    beside: ProcessExtension | None
+
+
+def planned(
+    options: argparse.Namespace,
+    data_dir: str | None,
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
+    *,
+    syncs: bool = True,
+) -> BrokerPlan:
+    """Return the broker that options and environment describe; `say` is told the addresses beside the listeners.
+
+    Raises Mistakes.
+    """
     quick_groups = options.quick_groups or options.ephemeral
     try:
         own = own_options(options.emulate, options.strict)
         settings = static_settings(
-            options.properties, os.environ, [*options.override, *own], options.listen, data_dir, quick_groups
+            options.properties, environment, [*options.override, *own], options.listen, data_dir, quick_groups
         )
         config = BrokerConfig(settings)
-        beside = None if options.control is None else _control(options)
+        beside = None if options.control is None else _control(options, say, syncs)
         if options.schema_registry is not None:
-            beside = _schema_registry(options, beside)
+            beside = _schema_registry(options, say, beside)
     except UsageError as error:
-        return complain([str(error)])
+        raise Mistakes([str(error)]) from None
     except ConfigErrors as errors:
-        return complain(map(str, errors.errors))
+        raise Mistakes([*map(str, errors.errors)]) from None
     wrong = [*problems(config), *refusals(config)]
     if wrong:
-        return complain(wrong)
+        raise Mistakes(wrong)
+    return BrokerPlan(config, Setup(cluster_id_of(environment), ABSENT_MEMBER_MS if quick_groups else None), beside)
+
+
+def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals) -> int:
+    try:
+        config, setup, beside = planned(options, data_dir, os.environ, _say)
+    except Mistakes as mistakes:
+        return complain(mistakes.lines)
     warn(config)
     if options.ready_file is not None:
         with contextlib.suppress(OSError):
             os.remove(options.ready_file)  # an earlier run's file names an address without a listener
-    setup = Setup(cluster_id_of(os.environ), ABSENT_MEMBER_MS if quick_groups else None)
     from pykafka_broker.log.log_directory import LogDirectoryError
     from pykafka_broker.server import run
 
@@ -144,7 +178,7 @@ def _run(options: argparse.Namespace, data_dir: str | None, signals: StopSignals
         return complain([str(error)])
 
 
-def _control(options: argparse.Namespace) -> ProcessExtension:
+def _control(options: argparse.Namespace, say: Callable[[str], None], syncs: bool) -> ProcessExtension:
     from pykafka_broker.cli.addresses import control_address
     from pykafka_broker.control.door import ControlExtension
 
@@ -155,23 +189,29 @@ def _control(options: argparse.Namespace) -> ProcessExtension:
         from pykafka_broker.registry.decoding import Decoder
 
         decode = Decoder(schemas_elsewhere(options.schema_registry_url, options.schema_registry_user_file)).decode
-    return ControlExtension(address, lambda url: _say(f"control on {url}"), decode, options.history)
+    return ControlExtension(address, lambda url: say(f"control on {url}"), decode, options.history, syncs=syncs)
 
 
-def _schema_registry(options: argparse.Namespace, other: ProcessExtension | None) -> ProcessExtension:
+def _schema_registry(
+    options: argparse.Namespace, say: Callable[[str], None], other: ProcessExtension | None
+) -> ProcessExtension:
     from pykafka_broker.cli.addresses import registry_address
     from pykafka_broker.registry.opening import RegistryExtension
 
     address = registry_address(options.schema_registry, options.schema_registry_user_file)
-    return RegistryExtension(address, lambda url: _say(f"schema registry on {url}"), other)
+    return RegistryExtension(address, lambda url: say(f"schema registry on {url}"), other)
 
 
 def cannot_start(error: Exception) -> int:
-    reason = str(error)
-    if isinstance(error, OSError) and error.strerror is not None:
-        reason = error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
-    print(f"pykafka-broker: cannot start: {reason}", file=sys.stderr)
+    print(f"pykafka-broker: cannot start: {reason_of(error)}", file=sys.stderr)
     return CANNOT_START
+
+
+def reason_of(error: Exception) -> str:
+    """Return a failure of the start in words, with the file where it has one."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        return error.strerror if error.filename is None else f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def complain(lines: Iterator[str] | Sequence[str]) -> int:
@@ -201,7 +241,7 @@ def _announcer(ready_file: str | None) -> Announce:
     """Return a function to print the listeners in the form of `bootstrap.servers`."""
 
     def announce(bound: Sequence[tuple[str, int]]) -> None:
-        addresses = [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in bound]
+        addresses = addresses_of(bound)
         for (host, _), address in zip(bound, addresses, strict=True):
             if host in ALL_INTERFACES:
                 log.info(
@@ -212,6 +252,11 @@ def _announcer(ready_file: str | None) -> Announce:
         _say(f"listening on {','.join(addresses)}")
 
     return announce
+
+
+def addresses_of(bound: Sequence[tuple[str, int]]) -> list[str]:
+    """Return listeners in the form of `bootstrap.servers`."""
+    return [f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in bound]
 
 
 def _say(line: str) -> None:

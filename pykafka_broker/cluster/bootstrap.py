@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from pykafka_broker.cluster.controller import Controller
 from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, ELR_VERSION, METADATA_VERSION, abilities, first_levels
 from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType
-from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, snapshot_records, write_snapshot
+from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, snapshot_name, snapshot_records, write_snapshot
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.filesystem import FileSystem
+from pykafka_broker.log.log_directory import METADATA_TOPIC
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.begin_transaction_record import BeginTransactionRecord
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
@@ -33,17 +34,17 @@ def format_records(levels: Mapping[str, int] = BOOTSTRAP_LEVELS) -> Records:
 
 
 def bootstrap_records(fs: FileSystem, directory: str, now: int, config: BrokerConfig) -> Records:
-    """Return the records in `bootstrap.checkpoint`, with feature levels and SCRAM credentials of `kafka-storage
-    format`.
+    """Return the feature levels and SCRAM credentials of `kafka-storage format`, from `bootstrap.checkpoint`.
 
-    A directory without the file gets one, since a real broker looks for it.
+    kafka-storage 4.4 leaves the records in the first snapshot of the metadata log, which goes when newer snapshots
+    come. A directory without the file gets one, with these records or those of a new cluster: a real broker of 4.3
+    looks for the file, and a reset of the cluster goes back to the records.
     """
-    path = f"{directory}/{BOOTSTRAP_FILE}"
-    if fs.exists(path):
-        return list(snapshot_records(fs, path))
-    records = format_records(first_levels(config))
-    write_snapshot(fs, path, records, now=now)
-    return records
+    path, first = f"{directory}/{BOOTSTRAP_FILE}", f"{directory}/{METADATA_TOPIC}-0/{snapshot_name(0, 0)}"
+    if not fs.exists(path):
+        left = list(snapshot_records(fs, first)) if fs.exists(first) else []
+        write_snapshot(fs, path, left or format_records(first_levels(config)), now=now)
+    return list(snapshot_records(fs, path))
 
 
 def first_records(controller: Controller, bootstrap: Records) -> Records:

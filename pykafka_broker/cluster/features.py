@@ -46,6 +46,7 @@ METADATA_VERSIONS = {
     31: "4.4-IV0",
     32: "4.4-IV1",
     33: "4.4-IV2",
+    34: "4.5-IV0",  # in no release yet; 4.4 knows the name
 }
 
 UNREGISTER_CONTROLLER_FROM = 33  # 4.4-IV2, the first metadata.version with UnregisterControllerRecord

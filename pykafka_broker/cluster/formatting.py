@@ -14,8 +14,8 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Self
 
 from pykafka_broker.cluster.features import (
     DEPENDENCIES,
@@ -24,6 +24,7 @@ from pykafka_broker.cluster.features import (
     METADATA_VERSIONS,
     SUPPORTED,
     default_levels,
+    supported_features,
 )
 from pykafka_broker.cluster.features import bootstrap_levels as levels_of_release
 from pykafka_broker.cluster.records import ApiMessageAndVersion
@@ -36,6 +37,7 @@ from pykafka_broker.cluster.scram import (
     salted_password,
 )
 from pykafka_broker.cluster.snapshot import BOOTSTRAP_FILE, Voters, snapshot_name, snapshot_pieces, write_snapshot
+from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.checkpoints import (
     META_PROPERTIES,
     id_bytes,
@@ -51,9 +53,6 @@ from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelReco
 from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.protocol.stored.voters_record import Endpoint, KRaftVersionFeature, Voter, VotersRecord
 
-_LATEST = SUPPORTED[METADATA_VERSION][1]
-_UNSTABLE = {_LATEST + 1: "4.5-IV0"}  # known by name, but not supported
-_KNOWN_VERSIONS = METADATA_VERSIONS | _UNSTABLE
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 _MAX_PORT = 65535
 MECHANISMS = {"SCRAM-SHA-256": SCRAM_SHA_256, "SCRAM-SHA-512": SCRAM_SHA_512}
@@ -91,21 +90,115 @@ class FormatRequest(NamedTuple):
         return f"<FormatRequest of {self.cluster_id}>"
 
 
-def metadata_version(text: str, unstable: bool = False) -> int:
-    """Return the level named by `--release-version`: "4.0-IV1", or "4.0" and "4.0.2" for the last level of the
-    release.
-    """
-    known = {level: name for level, name in _KNOWN_VERSIONS.items() if unstable or level <= _LATEST}
-    release = ".".join(text.split(".")[:2])
-    for level, name in sorted(known.items(), reverse=True):
-        if text == name or (release == name.partition("-")[0] and "-" not in text):
-            return level
-    raise FormatError(f"Unknown metadata.version '{text}'. Supported metadata.version are: {', '.join(known.values())}")
+class KnownLevels:
+    """The levels of features that a release and its tools know: `supported` are the lowest and the highest of each."""
 
+    def __init__(self, supported: Mapping[str, tuple[int, int]] = SUPPORTED) -> None:
+        self.supported = supported
+        self.latest = supported[METADATA_VERSION][1]
+        # a release knows the name of the first level of the next one, and does not support the level
+        self._names = {level: name for level, name in METADATA_VERSIONS.items() if level <= self.latest + 1}
 
-def name_of_metadata_version(level: int) -> str | None:
-    """Return the releases' name of a level, or None for an unknown level."""
-    return _KNOWN_VERSIONS.get(level)
+    @classmethod
+    def of(cls, config: BrokerConfig) -> Self:
+        """Return the levels of the release which a broker passes for; releases before 3.3 had no metadata.version."""
+        supported = supported_features(config)
+        return cls(supported if METADATA_VERSION in supported else SUPPORTED)
+
+    def metadata_version(self, text: str, unstable: bool = False) -> int:
+        """Return the level named by `--release-version`: "4.0-IV1", or "4.0" and "4.0.2" for the last level of the
+        release.
+        """
+        known = {level: name for level, name in self._names.items() if unstable or level <= self.latest}
+        release = ".".join(text.split(".")[:2])
+        for level, name in sorted(known.items(), reverse=True):
+            is_last = release == name.partition("-")[0] and "-" not in text and level <= self.latest
+            if text == name or is_last:
+                return level
+        named = ", ".join(known.values())
+        raise FormatError(f"Unknown metadata.version '{text}'. Supported metadata.version are: {named}")
+
+    def name_of_metadata_version(self, level: int) -> str | None:
+        """Return the releases' name of a level, or None for an unknown level."""
+        return self._names.get(level)
+
+    def bootstrap(self, request: FormatRequest) -> dict[str, int]:
+        """Return the features of a new cluster from the first record on."""
+        wanted = dict(request.features)
+        level = wanted.pop(METADATA_VERSION, None)
+        if level is not None and request.release_version is not None:
+            raise FormatError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
+        if level is None:
+            level = self.latest if request.release_version is None else request.release_version
+        if level not in self._names:
+            lowest, highest = min(self._names), max(self._names)
+            raise FormatError(
+                f"No MetadataVersion with feature level {level}. Valid feature levels are from {lowest} to {highest}."
+            )
+        if level > self.latest:
+            raise FormatError(f"metadata.version {self._names[level]} is not yet stable.")
+        supported = sorted(self.supported.keys() - {METADATA_VERSION})
+        for name in wanted:
+            if name not in supported:
+                raise FormatError(f"Unsupported feature: {name}. Supported features are: {', '.join(supported)}")
+        levels = levels_of_release(level) | {name: wanted[name] for name in sorted(wanted) if name != KRAFT_VERSION}
+        for name, each in levels.items():
+            self._check(name, each, levels)
+        changed = {name: each for name, each in levels.items() if each and name != METADATA_VERSION}
+        return {METADATA_VERSION: level} | dict(sorted(changed.items()))
+
+    def check_kraft_version(self, request: FormatRequest, dynamic: bool) -> None:
+        """Check the wanted kraft.version; `dynamic`: the voters of the quorum stand in records."""
+        level = request.features.get(KRAFT_VERSION)
+        if level is None:
+            return
+        flags = "--standalone, --initial-controllers, or --no-initial-controllers"
+        if level > 0 and not dynamic:
+            raise FormatError(
+                f"Cannot set kraft.version to {level} unless controller.quorum.voters is empty and one of the flags "
+                f"{flags} is used. For dynamic controllers support, try using one of {flags} and removing "
+                "controller.quorum.voters."
+            )
+        if level == 0 and dynamic:
+            raise FormatError(
+                f"Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags {flags} is "
+                "used. For dynamic controllers support, try removing the --feature flag for kraft.version."
+            )
+        self._check(KRAFT_VERSION, level, {})
+
+    def _check(self, name: str, level: int, levels: dict[str, int]) -> None:
+        lowest, highest = self.supported[name]
+        if not lowest <= level <= highest:
+            raise FormatError(f"No feature:{name} with feature level {level}")
+        for other, least in DEPENDENCIES.get(name, {}).get(level, {}).items():
+            if levels[other] < least:
+                raise FormatError(f"{name} could not be set to {level} because it depends on {other} level {least}")
+
+    def version_mapping(self, text: str | None) -> list[str]:
+        """Return the features of a release, the latest for None, in the words of Kafka's tools. Raises FormatError.
+
+        Of a release to come only the levels that are known here are named.
+        """
+        level = self.latest if text is None else self.metadata_version(text, unstable=True)
+        first = f"{METADATA_VERSION}={level} ({text or self.name_of_metadata_version(level)})"
+        known = {name: min(each, self.supported[name][1]) for name, each in default_levels(level).items()}
+        return [first, *(f"{name}={each}" for name, each in known.items())]
+
+    def feature_dependencies(self, name: str, level: int) -> list[str]:
+        """Return the dependencies of a feature's level, in the words of Kafka's tools. Raises FormatError."""
+        if name == METADATA_VERSION and self.name_of_metadata_version(level) is None:
+            raise FormatError(f"Unknown {name} {level}")
+        if name not in self.supported:
+            raise FormatError(f"Unknown feature: {name}")
+        lowest, highest = self.supported[name]
+        if name != METADATA_VERSION and not lowest <= level <= highest:
+            raise FormatError(f"Feature level {level} is not supported for feature {name}")
+        needed = DEPENDENCIES.get(name, {}).get(level, {})
+        first = f"{self._told(name, level)} requires:" if needed else f"{self._told(name, level)} has no dependencies."
+        return [first, *(f"    {self._told(other, least)}" for other, least in needed.items())]
+
+    def _told(self, name: str, level: int) -> str:
+        return f"{name}={level}" + (f" ({self.name_of_metadata_version(level)})" if name == METADATA_VERSION else "")
 
 
 def feature_levels(arguments: Sequence[str]) -> dict[str, int]:
@@ -119,61 +212,6 @@ def feature_levels(arguments: Sequence[str]) -> dict[str, int]:
             raise FormatError(f"Can't parse feature=level string {text}: unable to parse {level} as a short.")
         levels[name] = int(level)
     return levels
-
-
-def bootstrap_levels(request: FormatRequest) -> dict[str, int]:
-    """Return the features of a new cluster from the first record on."""
-    wanted = dict(request.features)
-    level = wanted.pop(METADATA_VERSION, None)
-    if level is not None and request.release_version is not None:
-        raise FormatError("Use --release-version instead of --feature metadata.version=X to avoid ambiguity.")
-    if level is None:
-        level = _LATEST if request.release_version is None else request.release_version
-    if level not in _KNOWN_VERSIONS:
-        lowest, highest = min(_KNOWN_VERSIONS), max(_KNOWN_VERSIONS)
-        raise FormatError(
-            f"No MetadataVersion with feature level {level}. Valid feature levels are from {lowest} to {highest}."
-        )
-    if level in _UNSTABLE:
-        raise FormatError(f"metadata.version {_UNSTABLE[level]} is not yet stable.")
-    supported = sorted(SUPPORTED.keys() - {METADATA_VERSION})
-    for name in wanted:
-        if name not in supported:
-            raise FormatError(f"Unsupported feature: {name}. Supported features are: {', '.join(supported)}")
-    levels = levels_of_release(level) | {name: wanted[name] for name in sorted(wanted) if name != KRAFT_VERSION}
-    for name, each in levels.items():
-        _check_level(name, each, levels)
-    changed = {name: each for name, each in levels.items() if each and name != METADATA_VERSION}
-    return {METADATA_VERSION: level} | dict(sorted(changed.items()))
-
-
-def _check_level(name: str, level: int, levels: dict[str, int]) -> None:
-    lowest, highest = SUPPORTED[name]
-    if not lowest <= level <= highest:
-        raise FormatError(f"No feature:{name} with feature level {level}")
-    for other, least in DEPENDENCIES.get(name, {}).get(level, {}).items():
-        if levels[other] < least:
-            raise FormatError(f"{name} could not be set to {level} because it depends on {other} level {least}")
-
-
-def check_kraft_version(request: FormatRequest, dynamic: bool) -> None:
-    """Check the wanted kraft.version; `dynamic`: the voters of the quorum stand in records."""
-    level = request.features.get(KRAFT_VERSION)
-    if level is None:
-        return
-    flags = "--standalone, --initial-controllers, or --no-initial-controllers"
-    if level > 0 and not dynamic:
-        raise FormatError(
-            f"Cannot set kraft.version to {level} unless controller.quorum.voters is empty and one of the flags "
-            f"{flags} is used. For dynamic controllers support, try using one of {flags} and removing "
-            "controller.quorum.voters."
-        )
-    if level == 0 and dynamic:
-        raise FormatError(
-            f"Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags {flags} is used. "
-            "For dynamic controllers support, try removing the --feature flag for kraft.version."
-        )
-    _check_level(KRAFT_VERSION, level, {})
 
 
 def initial_voters(text: str) -> list[InitialVoter]:
@@ -218,34 +256,6 @@ def _initial_voter(text: str) -> InitialVoter:
     except (binascii.Error, ValueError):
         raise FormatError("Failed to parse directory ID in dynamic voter string.") from None
     return InitialVoter(int(node), host, int(port), directory_id)
-
-
-def version_mapping(text: str | None) -> list[str]:
-    """Return the features of a release, the latest for None, in the words of Kafka's tools. Raises FormatError.
-
-    Of a release to come only the levels that are known here are named.
-    """
-    level = _LATEST if text is None else metadata_version(text, unstable=True)
-    first = f"{METADATA_VERSION}={level} ({text or name_of_metadata_version(level)})"
-    known = {name: min(each, SUPPORTED[name][1]) for name, each in default_levels(level).items()}
-    return [first, *(f"{name}={each}" for name, each in known.items())]
-
-
-def feature_dependencies(name: str, level: int) -> list[str]:
-    """Return the dependencies of a feature's level, in the words of Kafka's tools. Raises FormatError."""
-    if name == METADATA_VERSION and name_of_metadata_version(level) is None:
-        raise FormatError(f"Unknown {name} {level}")
-    if name not in SUPPORTED:
-        raise FormatError(f"Unknown feature: {name}")
-    if name != METADATA_VERSION and not SUPPORTED[name][0] <= level <= SUPPORTED[name][1]:
-        raise FormatError(f"Feature level {level} is not supported for feature {name}")
-    needed = DEPENDENCIES.get(name, {}).get(level, {})
-    first = f"{_feature(name, level)} requires:" if needed else f"{_feature(name, level)} has no dependencies."
-    return [first, *(f"    {_feature(other, least)}" for other, least in needed.items())]
-
-
-def _feature(name: str, level: int) -> str:
-    return f"{name}={level}" + (f" ({name_of_metadata_version(level)})" if name == METADATA_VERSION else "")
 
 
 # -- users
@@ -344,6 +354,8 @@ class StorageNode(NamedTuple):
     is_controller: bool
     has_static_voters: bool  # controller.quorum.voters
     controller_listener: tuple[str, str, int] | None  # name, host and port that other controllers dial
+    levels: KnownLevels = KnownLevels()
+    begins_with_a_snapshot: bool = False  # the first records are the first snapshot of the metadata log, as since 4.4
 
 
 class StorageFormatter:
@@ -374,8 +386,8 @@ class StorageFormatter:
             OSError: the disk refused.
         """
         self._check_quorum()
-        levels = bootstrap_levels(self._request)
-        check_kraft_version(self._request, self._dynamic)
+        levels = self._node.levels.bootstrap(self._request)
+        self._node.levels.check_kraft_version(self._request, self._dynamic)
         records = self._records(levels)
         empty, formatted, unreadable = self._directories()
         for path in unreadable:
@@ -477,26 +489,33 @@ class StorageFormatter:
         return [InitialVoter(self._node.id, host, port, directory_id)]
 
     def _format(self, path: str, records: Records) -> None:
-        fs, voters = self._fs, self._voters(self._new_directory_id())
+        fs, node = self._fs, self._node
         directory_id = self._new_directory_id()
         fs.make_directory(path)
-        if path == self._node.metadata_directory and voters:
-            directory_id = next((each.directory_id for each in voters if each.id == self._node.id), directory_id)
-            folder = f"{path}/{METADATA_TOPIC}-0"
-            fs.make_directory(folder)
-            listener = "CONTROLLER" if self._node.controller_listener is None else self._node.controller_listener[0]
-            told = [voter(each.id, each.directory_id, [Address(each.host, each.port, listener)]) for each in voters]
-            control = Voters(1, voters_record(told))
-            pieces = snapshot_pieces([], now=self._now, last_contained_log_timestamp=self._now, voters=control)
-            write_file(fs, f"{folder}/{snapshot_name(0, 0)}", b"".join(pieces))
-        write_snapshot(fs, f"{path}/{BOOTSTRAP_FILE}", records, now=self._now)
+        if path == node.metadata_directory:
+            voters = self._voters(self._new_directory_id())
+            directory_id = next((each.directory_id for each in voters if each.id == node.id), directory_id)
+            if node.is_controller if node.begins_with_a_snapshot else voters:
+                self._write_first_snapshot(path, voters, records if node.begins_with_a_snapshot else [])
+        if not node.begins_with_a_snapshot:
+            write_snapshot(fs, f"{path}/{BOOTSTRAP_FILE}", records, now=self._now)
         properties = {
             "cluster.id": self._request.cluster_id,
             "directory.id": id_text(directory_id),
-            "node.id": str(self._node.id),
+            "node.id": str(node.id),
             "version": "1",
         }
         write_properties(fs, f"{path}/{META_PROPERTIES}", properties)
+
+    def _write_first_snapshot(self, path: str, voters: Sequence[InitialVoter], records: Records) -> None:
+        """Write the snapshot with which the metadata log begins: the quorum's voters, and records of the metadata."""
+        folder = f"{path}/{METADATA_TOPIC}-0"
+        self._fs.make_directory(folder)
+        listener = "CONTROLLER" if self._node.controller_listener is None else self._node.controller_listener[0]
+        told = [voter(each.id, each.directory_id, [Address(each.host, each.port, listener)]) for each in voters]
+        control = Voters(int(self._dynamic), voters_record(told) if told else None)
+        pieces = snapshot_pieces(records, now=self._now, last_contained_log_timestamp=self._now, voters=control)
+        write_file(self._fs, f"{folder}/{snapshot_name(0, 0)}", b"".join(pieces))
 
     def _new_directory_id(self) -> bytes:
         while is_reserved(drawn := self._new_uuid()):

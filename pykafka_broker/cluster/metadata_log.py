@@ -216,7 +216,11 @@ class MetadataLog:
         return [snapshot for snapshot in snapshots if snapshot.end_offset >= start]
 
     def _load_snapshot(self, replay: Replay) -> int:
-        """Replay the newest whole snapshot, and return the end offset. The log reaches back to the oldest snapshot."""
+        """Replay the newest whole snapshot, and return the end offset. The log reaches back to the oldest snapshot.
+
+        Metadata records of the snapshot at offset 0, as kafka-storage 4.4 leaves them, are no state yet: who leads
+        first writes them into the log (`bootstrap_records`).
+        """
         log = self.log
         for snapshot in reversed(self.snapshots):
             if snapshot.end_offset > log.log_end_offset:
@@ -230,7 +234,8 @@ class MetadataLog:
                 self.snapshots.remove(snapshot)
                 continue
             for header, batch in batches:
-                replay.checked(snapshot.path, header, batch)
+                if header.is_control or snapshot.end_offset:
+                    replay.checked(snapshot.path, header, batch)
             self.last_timestamp = snapshot.timestamp
             return snapshot.end_offset
         if log.log_start_offset > 0:

@@ -53,7 +53,7 @@ def alter_client_quotas(
             if entity in repeated or len(set(keys)) < len(keys):
                 text = ", ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)
                 raise _invalid(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{text}}})")
-            records += _records(controller.image, entity, entry.ops)
+            records += _records(controller, entity, entry.ops)
             if len(records) > MAX_RECORDS_PER_OPERATION:
                 return Decision([], refusal(request, TooManyRecords()))
         except ApiError as error:
@@ -72,13 +72,13 @@ def refusal(request: wanted.AlterClientQuotasRequest, error: ApiError) -> altere
     return altered.AlterClientQuotasResponse(entries=entries)
 
 
-def _records(image: MetadataImage, entity: QuotaEntity, ops: Sequence[wanted.OpData]) -> list[ApiMessageAndVersion]:
+def _records(controller: Controller, entity: QuotaEntity, ops: Sequence[wanted.OpData]) -> list[ApiMessageAndVersion]:
     allowed = _allowed_keys(entity)
-    present = image.client_quotas.get(tuple(sorted(entity)), {})
+    present = controller.image.client_quotas.get(tuple(sorted(entity)), {})
     records = []
     for op in ops:
         if not op.remove:
-            _check_value(allowed, op.key, op.value)
+            _check_value(allowed, op.key, op.value, must_be_finite=controller.config.is_of_4_4)
         if op.remove and op.key not in present:
             continue
         parts = [EntityData(kind, name) for kind, name in entity]
@@ -106,9 +106,11 @@ def _allowed_keys(entity: QuotaEntity) -> Mapping[str, bool]:
     return _IP_KEYS
 
 
-def _check_value(allowed: Mapping[str, bool], key: str, value: float) -> None:
+def _check_value(allowed: Mapping[str, bool], key: str, value: float, *, must_be_finite: bool) -> None:
     if key not in allowed:
         raise _invalid(f"Invalid configuration key {key}")
+    if must_be_finite and not math.isfinite(value):
+        raise _invalid(f"Quota {key} must be a finite number")
     if value <= 0:
         raise _invalid(f"Quota {key} must be greater than 0")
     if allowed[key] is _WHOLE and not math.isnan(value):

@@ -279,7 +279,7 @@ class ControlExtension:
     """The control API as an extension of the process.
 
     `announce` is told the URL once the API is open; `decode` reads values that have a schema; `history` is the file of
-    a history.
+    a history; without `syncs` the data end with the process.
     """
 
     def __init__(
@@ -288,8 +288,11 @@ class ControlExtension:
         announce: Callable[[str], None],
         decode: Decode | None = None,
         history: str | None = None,
+        *,
+        syncs: bool = True,
     ) -> None:
         self._history = history
+        self._syncs = syncs
         self._address = address
         self._announce = announce
         self._decode = decode
@@ -302,7 +305,7 @@ class ControlExtension:
         return self._clock
 
     def share(self, submit: Submit) -> BrokerShare:
-        self._tenure = DataDirLease(submit)
+        self._tenure = DataDirLease(submit, syncs=self._syncs)
         return self._tenure.share
 
     async def open(self, running: Running) -> None:

@@ -14,6 +14,7 @@ same names, partitions and settings. A cluster keeps its metadata log, so its se
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 from collections.abc import Callable, Collection, Iterable
@@ -28,7 +29,7 @@ from pykafka_broker.cluster.records import ApiMessageAndVersion, RecordType
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.filesystem import DisposableFiles, OsFileSystem, pretend_full
+from pykafka_broker.log.filesystem import DisposableFiles, OsFileSystem
 from pykafka_broker.log.image import FORMATTED, SNAPSHOTS, aside_in, lay_image, put_back, set_aside, take_image
 from pykafka_broker.log.jobs import Errand, Job, Submit
 from pykafka_broker.log.log_directory import LogDirectoryError
@@ -45,10 +46,13 @@ class DataDirLease:
     """A broker's right to use the data directories, from the broker's start to `end`.
 
     submit: takes the broker's jobs.
+    syncs: False for data that end with the process.
     """
 
-    def __init__(self, submit: Submit) -> None:
+    def __init__(self, submit: Submit, *, syncs: bool = True) -> None:
         self.files = DisposableFiles()
+        self.files.hasty = not syncs
+        self.syncs = syncs
         self.over = False
         self._submit = submit
 
@@ -67,7 +71,7 @@ class DataDirLease:
 
     def next(self) -> DataDirLease:
         """Return a lease for the next broker."""
-        return DataDirLease(self._submit)
+        return DataDirLease(self._submit, syncs=self.syncs)
 
     def end(self) -> None:
         self.over = True
@@ -177,7 +181,7 @@ class BrokerState:
         """Go back to the state before the first client, except for `keep`."""
         self._require_alone()
         if "faults" not in keep:
-            pretend_full(False)  # a full disk is a fault too, and no broker starts on one
+            self.pretend_full(False)  # a full disk is a fault too, and no broker starts on one
         self._require_room()
         self._running.server.serve_received()
         old = self._broker
@@ -187,6 +191,10 @@ class BrokerState:
         for clear in (*self.always, *(self.clearing[name] for name in self.clearing.keys() - {*keep})):
             clear()
         self._broker.node.led_metadata.commit(records)
+
+    def pretend_full(self, full: bool) -> None:
+        """Let the broker's disks look full, or no longer."""
+        self._tenure.files.pretend_full(full)
 
     # -- images
 
@@ -258,6 +266,8 @@ class BrokerState:
         for directory in self._directories:
             path = f"{directory}/{_ROOM}"
             try:
+                if self._tenure.files.full:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 OsFileSystem().open(path, create=True).write_at(bytes(_ROOM_BYTES), 0)
             except OSError as error:
                 raise Problem(
@@ -345,7 +355,7 @@ class BrokerState:
             tenure.end()
             broker.hand_over()
             raise
-        tenure.files.hasty = False
+        tenure.files.hasty = not tenure.syncs
         self._tenure = tenure
         running.server.replace(broker)
 

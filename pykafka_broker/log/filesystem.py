@@ -192,19 +192,8 @@ class OsFile:
         platform.sync_data(self._fd)
 
 
-def pretend_full(full: bool) -> None:
-    """Let all disks of the process look full, or no longer: every write to a file is refused until then.
-
-    The method itself is exchanged, so that an append asks nothing.
-    """
-    OsFile.write_at = _no_room if full else _WRITE_AT  # type: ignore[method-assign]
-
-
 def _no_room(self: OsFile, data: Buffer, position: int) -> None:
     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-
-_WRITE_AT = OsFile.write_at
 
 
 class OsFileLock(OsFile):
@@ -286,7 +275,9 @@ class DisposableFiles(OsFileSystem):
 
     def __init__(self) -> None:
         self.hasty = False
+        self.full = False  # as `pretend_full` says
         self._revoked = False
+        self._new_file = _own_class()
         self._turn = threading.Lock()  # no call may be between its check of `_revoked` and the disk
 
     def revoke(self) -> None:
@@ -302,7 +293,15 @@ class DisposableFiles(OsFileSystem):
         flags = (os.O_RDWR if writable else os.O_RDONLY) | (os.O_CREAT if create else 0)
         with self._turn:
             self._check()
-            return _File(platform.open_file(path, flags), self)
+            return self._new_file(platform.open_file(path, flags), self)
+
+    def pretend_full(self, full: bool) -> None:
+        """Let all disks look full to the broker, or no longer: every write to a file is refused until then.
+
+        The method itself is exchanged, so that an append asks nothing.
+        """
+        self.full = full
+        self._new_file.write_at = _no_room if full else OsFile.write_at  # type: ignore[method-assign]
 
     def rename(self, source: str, target: str) -> None:
         with self._turn:
@@ -334,6 +333,15 @@ class _File(OsFile):
     def sync(self) -> None:
         if not self._files.hasty:
             super().sync()
+
+
+def _own_class() -> type[_File]:
+    """Return a class of files for one broker, whose methods change for that broker alone."""
+
+    class OwnFile(_File):
+        __slots__ = ()
+
+    return OwnFile
 
 
 def sync_file_system(path: str) -> bool:

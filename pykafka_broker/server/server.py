@@ -204,6 +204,7 @@ class Server:
         self._muting = Muting()
         self._drained = asyncio.Event()
         self.stopping = False
+        self.killed = False
         self._hold_up(broker)
 
     def _hold_up(self, broker: Broker) -> None:
@@ -483,6 +484,17 @@ class Server:
             )
 
     # -- the end
+
+    def kill(self) -> None:
+        """Close every connection without an answer and release the data directories, as kill -9 does.
+
+        `stop` comes next; nothing more is written.
+        """
+        self.stopping = self.killed = True
+        for connection in list(self._connections.values()):
+            connection.close("the broker is killed")
+        self.broker.hand_over()
+        self.broker.fail_requests()
 
     async def stop(self) -> None:
         """Accept nothing more, let outgoing answers leave, then close every connection."""

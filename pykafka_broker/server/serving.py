@@ -263,29 +263,39 @@ def run_process(
     useless = False
     try:
         if not signals.asked:
-            useless = loop.run_until_complete(_serve(config, loop, on_ready, signals, setup, beside))
+            useless = loop.run_until_complete(serve(config, loop, on_ready, signals, setup, beside, Collector()))
     finally:
         signals.ignore()
         loop.close()
     return int(useless)
 
 
-async def _serve(
+class Ending(Protocol):
+    """The one who ends a broker from outside."""
+
+    def hand_to(self, stop: Callable[[], object]) -> None:
+        """Call `stop`, from any thread, when the broker is to end; at once if that was asked before."""
+
+
+async def serve(
     config: BrokerConfig,
     loop: asyncio.AbstractEventLoop,
     on_ready: Announce,
-    signals: StopSignals,
+    ending: Ending,
     setup: Setup,
     beside: ProcessExtension | None,
+    collector: Collector | None,
 ) -> bool:
-    """Serve until the end; return whether the last log directory has failed."""
+    """Serve until the end; return whether the last log directory has failed.
+
+    collector: None leaves the garbage collector to the process.
+    """
     listeners = listeners_of(config)
     clock = SystemClock() if beside is None else beside.new_clock()
     turns = EventLoop(loop, clock)
     jobs = JobRunner(loop, config.background_threads, turns.run)
     stopped, useless, is_starting = asyncio.Event(), False, True
     waiting = None
-    collector = Collector()
     peers = peers_of(turns, config)
 
     def give_up() -> None:
@@ -315,12 +325,13 @@ async def _serve(
     broker = new_broker(setup, None if beside is None else beside.share(jobs.submit))
     server = Server(broker, turns)
     server.listen(listeners)
-    signals.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
+    ending.hand_to(lambda: loop.call_soon_threadsafe(stopped.set))
     try:
         turns.clock.tick()
         start_broker(broker, listeners)
         is_starting = False
-        collector.start()
+        if collector is not None:
+            collector.start()
         log.info(
             "version %s, node %d, cluster %s, data in %s",
             __version__,
@@ -344,12 +355,14 @@ async def _serve(
     finally:
         if beside is not None:
             await beside.close()
-        collector.stop()
+        if collector is not None:
+            collector.stop()
         await server.stop()
         server.broker.stop_jobs()
         await jobs.drain()
         turns.clock.tick()
-        server.broker.stop()
+        if not server.killed:
+            server.broker.stop()
         turns.close()
     return useless or (waiting is not None and waiting.is_refused)
 

@@ -1,6 +1,6 @@
-"""A broker for tests, in a separate process.
+"""A broker for tests, in a separate process or within the test's.
 
-Rule: nothing is left behind. The process ends with the `with` block, and with its parent however that ends; the
+Rule: nothing is left behind. A process ends with the `with` block, and with its parent however that ends; the
 temporary data directory goes with it.
 
     from pykafka_broker.testing import KafkaBroker
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
     from pykafka_broker.testing.cases import KafkaBrokerTestCase
     from pykafka_broker.testing.cluster import KafkaCluster
+    from pykafka_broker.testing.simulation import SimulatedCluster, SimulatedLoop, simulate
 
 __all__ = [
     "ANY",
@@ -41,16 +42,22 @@ __all__ = [
     "Record",
     "RecordsDiffer",
     "RemoteBroker",
+    "SimulatedCluster",
+    "SimulatedLoop",
     "WaitTimeout",
+    "simulate",
 ]
 
 
-_ON_FIRST_USE = {  # imports that most tests don't need: asyncio, unittest, clusters
+_ON_FIRST_USE = {  # imports that most tests don't need: asyncio, unittest, clusters, simulation
     "AsyncKafkaBroker": "asynchronous",
     "AsyncKafkaCluster": "asynchronous_cluster",
     "AsyncRemoteBroker": "asynchronous",
     "KafkaBrokerTestCase": "cases",
     "KafkaCluster": "cluster",
+    "SimulatedCluster": "simulation",
+    "SimulatedLoop": "simulation",
+    "simulate": "simulation",
 }
 
 

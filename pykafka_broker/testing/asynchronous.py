@@ -6,6 +6,7 @@ other operations run on the loop. A cancelled start leaves no process behind.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -122,6 +123,7 @@ class AsyncKafkaBroker(AsyncControlled):
     async def start(self) -> Self:
         """Start the process and wait until clients may connect."""
         __tracebackhide__ = True
+        self._broker.loop = _loop_of_broker()
         await in_thread(self._broker.start, stop=self._broker.give_up, undo=self._broker.kill)
         return self
 
@@ -136,6 +138,7 @@ class AsyncKafkaBroker(AsyncControlled):
     async def restart(self) -> None:
         """Stop and start the broker on the same port and data."""
         __tracebackhide__ = True
+        self._broker.loop = _loop_of_broker()
         await in_thread(self._broker.restart, stop=self._broker.give_up, undo=self._broker.kill)
 
     @entered
@@ -157,6 +160,13 @@ class AsyncKafkaBroker(AsyncControlled):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await in_thread(lambda: self._broker.__exit__(kind, error, trace))
+
+
+def _loop_of_broker() -> asyncio.AbstractEventLoop | None:
+    """Return the loop that a broker within the process runs on; None where the loop can't watch its sockets."""
+    loop = asyncio.get_running_loop()
+    proactor = getattr(asyncio, "ProactorEventLoop", None)
+    return None if proactor is not None and isinstance(loop, proactor) else loop
 
 
 class AsyncRemoteBroker(AsyncControlled):

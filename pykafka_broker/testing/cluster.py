@@ -24,9 +24,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pykafka_broker.cluster.formatting import FormatRequest, StorageFormatter, StorageNode
+from pykafka_broker.cluster.features import abilities
+from pykafka_broker.cluster.formatting import FormatRequest, KnownLevels, StorageFormatter, StorageNode
+from pykafka_broker.config import BrokerConfig
+from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.log.checkpoints import LOCK, META_PROPERTIES, id_text, read_properties
 from pykafka_broker.log.filesystem import OsFileSystem
+from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.answers import Snapshot
 from pykafka_broker.testing.cluster_data import ClusterData
 from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS
@@ -58,12 +62,14 @@ def _new_uuid() -> bytes:
     return uuid.uuid4().bytes
 
 
-def format_directories(config: Mapping[str, str], cluster_id: str) -> None:
+def format_directories(config: Mapping[str, str], cluster_id: str, emulate: str | None = None) -> None:
     """Format the data directories of a node, as `pykafka-broker format`; formatted directories stay unchanged.
 
     Args:
         config: the configs of the node, with `controller.quorum.voters`.
         cluster_id: the id of the cluster.
+        emulate: the release that the cluster passes for. A newer release adds levels of features, an older one takes
+            none away.
     """
     directories = config["log.dirs"].split(",")
     node = StorageNode(
@@ -73,6 +79,7 @@ def format_directories(config: Mapping[str, str], cluster_id: str) -> None:
         "controller" in config["process.roles"],
         True,
         None,
+        KnownLevels(abilities(BrokerConfig({EMULATE: emulate or ""}))),
     )
     request = FormatRequest(cluster_id, [], True, None, {}, False, False, None)
     now = int(time.time() * 1000)
@@ -168,6 +175,8 @@ class KafkaCluster(ClusterData):
             raise ValueError(f"{len(racks)} racks for {brokers} brokers")
         if emulate is not None and not controllers:
             raise ValueError("emulate=... needs a controller of its own: leave out controllers=0")
+        if emulate is not None:
+            release(emulate)  # raises ValueError for an unknown one
         self._emulate = emulate
         self._security = security_of(host, security, users, acls, mechanisms, client_auth)
         if self._security is not None and not controllers:
@@ -250,7 +259,7 @@ class KafkaCluster(ClusterData):
         port = self._port + node_id - 1 if self._port and node_id in self._ids else 0
         registry = self._schema_registry and node_id in self._ids
         folder = None if self._directory is None else self._directory / f"node-{node_id}"
-        emulate = None if node_id == self._controller_id else self._emulate
+        emulate = self._release_of(node_id)
         node = KafkaBroker(
             config,
             data_dir=folder,
@@ -262,12 +271,22 @@ class KafkaCluster(ClusterData):
         )
         if self._begins_with is not None:
             _lay(self._begins_with, node_id, node._directories)
-        format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id)
+        format_directories({"log.dirs": str(node.data_dir), **config}, self.cluster_id, self._emulate)
         if inner and node_id != self._controller_id:
             node.join(f"{INTERNAL}://{self.host}:0", self._security)
         elif self._security is not None:
-            self._security.write_first_records(Path(config.get("metadata.log.dir", node.data_dir)))
+            self._security.write_first_records(Path(config.get("metadata.log.dir", node.data_dir)), emulate)
         return node
+
+    def _release_of(self, node_id: int) -> str | None:
+        """Return the release that a node passes for.
+
+        Clients do not see the controller. It passes for a newer release alone, whose features and config keys it then
+        knows: of an older one everything is known.
+        """
+        if self._emulate is None or node_id != self._controller_id:
+            return self._emulate
+        return self._emulate if is_ahead(self._emulate) else None
 
     def _inner_listener(self) -> dict[str, str]:
         """Return the configs of a broker with a listener for the other nodes."""

@@ -23,14 +23,17 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, STOP, SUSPEND, wait_for_suspension
+from pykafka_broker.platform import CONTINUE, CREATION_FLAGS, KILL, STOP, SUSPEND, memory_directory, wait_for_suspension
 from pykafka_broker.testing.client_settings import client_settings
 from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import Controlled
 from pykafka_broker.testing.data import BrokerError
 
 if TYPE_CHECKING:
+    import asyncio
+
     from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
+    from pykafka_broker.testing.in_process import BrokerInProcess
     from pykafka_broker.testing.security_spec import SecuritySpec
 
 
@@ -72,6 +75,8 @@ class KafkaBroker(Controlled):
         client_auth: whether clients need certificates: "required", "requested" or "none".
         schema_registry: start a schema registry at `schema_registry_url` (docs/schema-registry.md).
         history: write down what clients produce, fetch and commit, for `check` (docs/checking.md).
+        in_process: run the broker in the test's own process, in a thread, or with `async with` on the test's loop
+            (docs/in-process.md).
     """
 
     def __init__(
@@ -93,6 +98,7 @@ class KafkaBroker(Controlled):
         client_auth: str | None = None,
         schema_registry: bool = False,
         history: bool = False,
+        in_process: bool = False,
         allow_unknown_config: bool = False,
     ) -> None:
         self.config = config_texts(config)
@@ -116,11 +122,14 @@ class KafkaBroker(Controlled):
         if self._security is not None and "listeners" in self.config:
             raise ValueError("security=... makes the listener itself: leave out the config listeners, or configure all")
         self._inner_listener = ""
-        self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-"))
+        parent = memory_directory() if in_process and "TMPDIR" not in os.environ else None
+        self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-", dir=parent))
         self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
         self.history_path = self._directory / "history" if history else None
-        self._process: subprocess.Popen[bytes] | None = None
+        self.in_process = in_process
+        self.loop: asyncio.AbstractEventLoop | None = None  # where a broker in the process runs; None for a thread
+        self._process: subprocess.Popen[bytes] | BrokerInProcess | None = None
         self._control: ControlClient | None = None
         self._own_directory()
 
@@ -138,7 +147,8 @@ class KafkaBroker(Controlled):
         return None if dirs is None else dirs.split(",")[0].strip()
 
     def __repr__(self) -> str:
-        state = f"pid {self.pid}" if self.running else "not running"
+        where = "in this process" if self.in_process else f"pid {self.pid}" if self._process is not None else ""
+        state = where if self.running else "not running"
         return f"<KafkaBroker at {self._address}, {state}>" if self._port else f"<KafkaBroker, {state}>"
 
     @property
@@ -211,6 +221,8 @@ class KafkaBroker(Controlled):
             raise BrokerError("the broker is closed")
         if self._security is not None:
             self._write_security(self._security)
+        if self.in_process:
+            return self._start_in_process()
         with self.log_path.open("ab") as log:
             self._process = subprocess.Popen(
                 self._command(),
@@ -230,11 +242,37 @@ class KafkaBroker(Controlled):
             raise
         return self
 
+    def _start_in_process(self) -> Self:
+        __tracebackhide__ = True
+        from pykafka_broker.testing.in_process import BrokerInProcess
+
+        syncs = not self.data_dir.is_relative_to(self._directory)  # temporary data end with the process
+        self._process = process = BrokerInProcess(self._options(), self.log_path, self.log_level, syncs=syncs)
+        process.start(self.loop)
+        weakref.finalize(self, process.kill)
+        try:
+            lines = process.await_ready(self.start_timeout_s)
+            if lines is None:
+                raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
+            if process.poll() is not None:
+                raise BrokerError(f"the broker ended with exit code {process.poll()}\n{self.log}")
+        except BaseException:
+            self.kill()
+            raise
+        self._control = ControlClient(lines[CONTROL])
+        self._schema_registry_url = lines.get(SCHEMA_REGISTRY, "")
+        self._take_address(lines[READY])
+        return self
+
     def _command(self) -> list[str]:
         # -P: modules in the current directory belong to the tests, not to the broker
         command = [sys.executable, "-P", "-m", "pykafka_broker", "--stop-on-stdin-close"]
         command += ["--remove-with-parent", str(self._directory)]  # a killed process can't remove its directory
-        command += ["--log-level", self.log_level]
+        return [*command, *self._options()]
+
+    def _options(self) -> list[str]:
+        """Return the options of the command that make the broker what it is."""
+        command = ["--log-level", self.log_level]
         if self.quick_groups:
             command.append("--quick-groups")
         if self.emulate is not None:
@@ -306,8 +344,10 @@ class KafkaBroker(Controlled):
         self._control = ControlClient(self._await_line(process, CONTROL, deadline))
         if self.schema_registry:
             self._schema_registry_url = self._await_line(process, SCHEMA_REGISTRY, deadline)
-        line = self._await_line(process, READY, deadline)
-        host, _, port = line.partition(",")[0].rpartition(":")
+        self._take_address(self._await_line(process, READY, deadline))
+
+    def _take_address(self, told: str) -> None:
+        host, _, port = told.partition(",")[0].rpartition(":")
         self._port = int(port)
         if host not in ("0.0.0.0", "[::]"):
             self.host = host.strip("[]")
@@ -406,7 +446,16 @@ class KafkaBroker(Controlled):
         fork.
         """
         own = {"listeners", "advertised.listeners", "log.dirs", "log.dir"}
-        options = ("host", "start_timeout_s", "log_level", "quick_groups", "emulate", "strict", "schema_registry")
+        options = [
+            "host",
+            "start_timeout_s",
+            "log_level",
+            "quick_groups",
+            "emulate",
+            "strict",
+            "schema_registry",
+            "in_process",
+        ]
         fork = KafkaBroker(
             {name: value for name, value in self.config.items() if name not in own},
             allow_unknown_config=True,

@@ -5,19 +5,14 @@ from __future__ import annotations
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.properties import integer
 from pykafka_broker.client.quorum import api_versions, update_features
-from pykafka_broker.cluster.features import METADATA_VERSION, default_levels
-from pykafka_broker.cluster.formatting import (
-    FormatError,
-    feature_dependencies,
-    metadata_version,
-    name_of_metadata_version,
-    version_mapping,
-)
+from pykafka_broker.cluster.features import METADATA_VERSION, METADATA_VERSIONS, default_levels
+from pykafka_broker.cluster.formatting import FormatError, KnownLevels
 from pykafka_broker.protocol.enums import UpgradeType
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
 
 _DONE = {"upgrade": "upgraded", "downgrade": "downgraded", "disable": "disabled"}
 _MAX_LEVEL = 32767
+_LEVELS = KnownLevels()
 
 
 def options(parser: ToolParser) -> None:
@@ -49,9 +44,9 @@ async def run(tool: Tool) -> int:
     command = options.command
     try:
         if command == "version-mapping":
-            tool.result = version_mapping(options.release_version)
+            tool.result = _LEVELS.version_mapping(options.release_version)
         elif command == "feature-dependencies":
-            tool.result = [line for text in options.feature for line in feature_dependencies(*_level_of(text))]
+            tool.result = [line for text in options.feature for line in _LEVELS.feature_dependencies(*_level_of(text))]
         elif command == "describe":
             await _describe(tool)
         else:
@@ -90,7 +85,7 @@ async def _describe(tool: Tool) -> None:
 def _spelt(name: str, level: int) -> str:
     if name != METADATA_VERSION:
         return str(level)
-    return name_of_metadata_version(level) or f"UNKNOWN [{level}]"
+    return METADATA_VERSIONS.get(level) or f"UNKNOWN [{level}]"
 
 
 async def _update(tool: Tool, command: str) -> int:
@@ -136,13 +131,13 @@ def _wanted(tool: Tool, command: str) -> dict[str, int]:
         if options.release_version is not None:
             if options.metadata is not None or options.feature:
                 raise ToolUsageError("Can not specify `release-version` with other feature flags.")
-            level = metadata_version(options.release_version)
+            level = _LEVELS.metadata_version(options.release_version)
             levels = {METADATA_VERSION: level, **default_levels(level)}
             return {name: each for name, each in levels.items() if each or command == "downgrade"}
         pairs = []
         if options.metadata is not None:
             tool.print(" `metadata` flag is deprecated and may be removed in a future release.")
-            pairs.append((METADATA_VERSION, metadata_version(options.metadata)))
+            pairs.append((METADATA_VERSION, _LEVELS.metadata_version(options.metadata)))
         pairs += [_level_of(text) for text in options.feature]
     if not pairs:
         raise ToolUsageError(f"You must specify at least one feature to {command}")

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
+from pykafka_broker.releases.release import OWN_VERSION
 from tests.broker.rights import NEXT_TABLE, NOTHING_TO_ASK, TABLE, Need
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "rights.md"
-_HEAD = """# Which request needs which right
+_HEAD = f"""# Which request needs which right
 
 Made from `tests/broker/rights.py` by `python -m tests.broker.rights_page`. Each line was asked of this broker and of a
-real Kafka 4.3.1, with all rights and without that one (`interop/test_security_rights.py`), a line of Kafka 4.4 of a
-4.4.0. Several lines for one API are checked in their order; "or" means that any will do. A topic that may not be
+real Kafka {OWN_VERSION}, with all rights and without that one (`interop/test_security_rights.py`), a line of Kafka 4.4
+of a 4.4.0. Several lines for one API are checked in their order; "or" means that any will do. A topic that may not be
 described looks like one that is not there.
 
 What is implied: Describe by Read, Write, Delete and Alter; DescribeConfigs by AlterConfigs; everything by All. What is

@@ -14,9 +14,9 @@ from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.testing.simulation.disk import CrashFileSystem, SimDirectory, SimFile
 from tests.broker.driven import DrivenBroker
 from tests.broker.support import batch
-from tests.log.crash.simulator import CrashFileSystem, SimDirectory, SimFile
 
 NOW = 1_700_000_000_000
 SETTINGS = {"log.dirs": "/data/a,/data/b", "node.id": "1", "log.cleaner.enable": "false"}

@@ -38,8 +38,8 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from tests.broker.driven import DrivenBroker
-from tests.log.crash.simulator import CrashFileSystem
 
 NOW = 1_700_000_000_000
 TIMEOUT_MS = 60_000

@@ -19,9 +19,9 @@ from pykafka_broker.protocol.messages.create_topics_request import CreatableTopi
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from tests.broker.driven import DrivenBroker
 from tests.broker.support import batch
-from tests.log.crash.simulator import CrashFileSystem
 from tests.log.crash.workload import Threads
 
 NOW = 1_700_000_000_000

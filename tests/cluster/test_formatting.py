@@ -13,19 +13,16 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.cluster.bootstrap import bootstrap_records
-from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, METADATA_VERSIONS
+from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS, METADATA_VERSION, SUPPORTED
 from pykafka_broker.cluster.formatting import (
     FormatError,
     FormatRequest,
+    KnownLevels,
     StorageFormatter,
     StorageNode,
-    bootstrap_levels,
-    check_kraft_version,
     feature_levels,
     info,
     initial_voters,
-    metadata_version,
-    name_of_metadata_version,
     properties_of,
     scram_user,
     voter,
@@ -41,29 +38,40 @@ NOW = 1_795_000_000_000
 USER = "SCRAM-SHA-256=[name=alice,password=hunter2]"
 
 
+def _levels_up_to(metadata_version: int) -> KnownLevels:
+    return KnownLevels(SUPPORTED | {METADATA_VERSION: (7, metadata_version)})
+
+
 def test_a_release_is_its_last_metadata_version() -> None:
-    assert [metadata_version(text) for text in ("3.7-IV1", "3.7", "3.7.2", "4.3.1", "4.4")] == [16, 19, 19, 30, 33]
-    for text in ("3.2", "4.5", "4", "3.7-IV9", ""):
+    levels = _levels_up_to(30)
+    assert [levels.metadata_version(text) for text in ("3.7-IV1", "3.7", "3.7.2", "4.3.1")] == [16, 19, 19, 30]
+    for text in ("3.2", "4.4", "4.4-IV0", "4", "3.7-IV9", ""):
         with pytest.raises(FormatError, match=r"Unknown metadata\.version"):
-            metadata_version(text)
-    assert metadata_version("4.5", unstable=True) == 34
-    assert (name_of_metadata_version(34), name_of_metadata_version(35)) == ("4.5-IV0", None)
+            levels.metadata_version(text)
+    assert levels.metadata_version("4.4-IV0", unstable=True) == 31
+    assert (levels.name_of_metadata_version(31), levels.name_of_metadata_version(32)) == ("4.4-IV0", None)
+    assert _levels_up_to(33).metadata_version("4.4") == 33
 
 
 def test_each_release_has_its_own_features() -> None:
-    assert bootstrap_levels(FormatRequest("c")) == BOOTSTRAP_LEVELS
-    assert bootstrap_levels(FormatRequest("c", release_version=7)) == {"metadata.version": 7}
-    assert bootstrap_levels(FormatRequest("c", release_version=24)) == {
+    assert KnownLevels().bootstrap(FormatRequest("c")) == BOOTSTRAP_LEVELS
+    assert KnownLevels().bootstrap(FormatRequest("c", release_version=7)) == {"metadata.version": 7}
+    assert KnownLevels().bootstrap(FormatRequest("c", release_version=24)) == {
         "metadata.version": 24,
         "group.version": 1,
         "transaction.version": 2,
     }
-    for level in METADATA_VERSIONS:
-        assert bootstrap_levels(FormatRequest("c", features={"metadata.version": level}))["metadata.version"] == level
+    for level in range(7, 31):
+        assert (
+            _levels_up_to(30).bootstrap(FormatRequest("c", features={"metadata.version": level}))[METADATA_VERSION]
+            == level
+        )
 
 
 def test_a_feature_may_have_another_level() -> None:
-    levels = bootstrap_levels(FormatRequest("c", features=feature_levels(["group.version=0", "transaction.version=1"])))
+    levels = KnownLevels().bootstrap(
+        FormatRequest("c", features=feature_levels(["group.version=0", "transaction.version=1"]))
+    )
     assert levels == {**{name: level for name, level in BOOTSTRAP_LEVELS.items() if name != "group.version"}} | {
         "transaction.version": 1
     }
@@ -77,12 +85,12 @@ def test_what_is_no_feature_is_refused(text: str) -> None:
 
 def test_dynamic_voters_need_kraft_version_1() -> None:
     zero, one = FormatRequest("c", features={"kraft.version": 0}), FormatRequest("c", features={"kraft.version": 1})
-    check_kraft_version(zero, False)
-    check_kraft_version(one, True)
-    check_kraft_version(FormatRequest("c"), True)
+    KnownLevels().check_kraft_version(zero, False)
+    KnownLevels().check_kraft_version(one, True)
+    KnownLevels().check_kraft_version(FormatRequest("c"), True)
     for request, dynamic in ((zero, True), (one, False)):
         with pytest.raises(FormatError, match=r"Cannot set kraft\.version"):
-            check_kraft_version(request, dynamic)
+            KnownLevels().check_kraft_version(request, dynamic)
 
 
 def test_initial_controllers_have_ids_addresses_and_directories() -> None:
@@ -179,6 +187,18 @@ def test_both_have_the_cluster_and_the_first_records(case: Case) -> None:
     for path in case.paths:
         assert [each.message.name for each in bootstrap_records(FS, path, NOW, BrokerConfig())][-1] == "alice"
     assert info(FS, case.node)[1]
+
+
+@pytest.mark.parametrize("is_controller", [True, False])
+def test_since_4_4_the_first_snapshot_of_a_controller_has_the_first_records(case: Case, is_controller: bool) -> None:
+    case.node = case.node._replace(begins_with_a_snapshot=True, is_controller=is_controller)
+    case.format(FormatRequest("the-cluster", [USER], no_initial_controllers=True))
+    files = [str(path.relative_to(case.paths[0])) for path in Path(case.paths[0]).rglob("*") if path.is_file()]
+    first = ["__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"] if is_controller else []
+    assert sorted(files) == [*first, "meta.properties"]
+    assert [path.name for path in Path(case.paths[1]).iterdir()] == ["meta.properties"]
+    names = [each.message.name for each in bootstrap_records(FS, case.paths[0], NOW, BrokerConfig())]
+    assert (names[-1] == "alice") is is_controller
 
 
 def test_nothing_is_written_when_a_user_is_wrong(case: Case) -> None:

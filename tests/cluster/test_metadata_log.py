@@ -267,6 +267,18 @@ def test_the_voters_of_a_formatted_directory_go_into_the_log_as_kafka_puts_them(
     assert standalone.bytes == bytes(opening) + bytes(bootstrap)
 
 
+def test_records_of_the_first_snapshot_are_no_state_before_they_are_in_the_log(standalone: Node) -> None:
+    first = standalone.folder / snapshot_name(0, 0)
+    left = list(snapshot_records(FS, str(standalone.directory / BOOTSTRAP_FILE)))
+    first.write_bytes(encoded(left, now=NOW, voters=standalone.log.voters))
+    (standalone.directory / BOOTSTRAP_FILE).unlink()
+    standalone.reopen()
+    assert (standalone.log.kraft_version, standalone.controller.image.features) == (1, {})
+    assert bootstrap_records(FS, str(standalone.directory), NOW, standalone.controller.config) == left
+    first.unlink()
+    assert bootstrap_records(FS, str(standalone.directory), NOW, standalone.controller.config) == left
+
+
 def test_voters_are_in_the_log_once_and_in_every_snapshot(standalone: Node) -> None:
     voters = standalone.log.voters
     for _ in range(2):

@@ -27,7 +27,7 @@ from pykafka_broker.protocol.stored.partition_change_record import PartitionChan
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
-from tests.log.crash.simulator import CrashFileSystem
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
 
 NOW = 1_700_000_000_000
 HOUR = 3_600_000

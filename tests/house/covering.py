@@ -269,6 +269,30 @@ COVERED_BY: dict[str, tuple[str, str]] = {
         server/connection
         """,
     ),
+    "simulation/test_network.py": (
+        "links of the network's hosts break, wait and come again",
+        """
+        testing/simulation/link testing/simulation/network testing/simulation/timeline
+        """,
+    ),
+    "simulation/test_one_node.py": (
+        "runs a node through all kinds of faults",
+        """
+        testing/simulation/faults testing/simulation/node
+        """,
+    ),
+    "log/crash/test_crash.py": (
+        "cuts the power of the disk after each operation",
+        """
+        testing/simulation/disk
+        """,
+    ),
+    "testing/simulation/test_loop.py": (
+        "connects clients to simulated brokers",
+        """
+        testing/simulation/clients
+        """,
+    ),
     "testing/test_asynchronous.py": (
         "imports from it, and awaits all that a broker can",
         """

@@ -30,6 +30,7 @@ MAY_READ = {
     "pykafka_broker.testing.cluster_data": "takes a time that a test has",
     "pykafka_broker.testing.traffic": "takes a time that a test has",
     "pykafka_broker.testing.client_settings": "how long a client's token is good",
+    "pykafka_broker.testing.simulation.loop": "puts virtual time in the place of the system's, and reads neither",
     "pykafka_broker.testing.security_spec": "how long certificates are good; a file's timestamp",
     "pykafka_broker.testing.cluster": "the timestamp of a file that a broker begins with",
     "pykafka_broker.testing.process": "waits for a broker in another process",

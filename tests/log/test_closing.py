@@ -13,7 +13,7 @@ from pykafka_broker.log import filesystem
 from pykafka_broker.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, read_offsets
 from pykafka_broker.log.filesystem import FileStat, OsFileSystem
 from pykafka_broker.log.manager import LogManager
-from tests.log.crash.simulator import CrashFileSystem
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager
 
 MANY = 100

@@ -61,3 +61,16 @@ def test_in_haste_nothing_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     file.sync()
     fs.sync_directory(str(tmp_path))
     assert len(synced) == 2
+
+
+def test_a_full_disk_is_one_broker_s(tmp_path: Path) -> None:
+    fs, other = DisposableFiles(), DisposableFiles()
+    file = fs.open(str(tmp_path / "file"), create=True)
+    fs.pretend_full(True)
+    with pytest.raises(OSError, match="No space") as refused:
+        file.write_at(b"1", 0)
+    assert refused.value.errno == errno.ENOSPC
+    other.open(str(tmp_path / "file")).write_at(b"2", 0)
+    fs.pretend_full(False)
+    file.write_at(b"3", 1)
+    assert file.read_at(2, 0) == b"23"

@@ -8,7 +8,8 @@ import pytest
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.manager import LogManager
-from tests.log.crash.simulator import CrashFileSystem, Seen
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
+from tests.log.crash.seen import Seen
 from tests.log.support import NOW, topic_config
 from tests.log.test_moving import FailingRenames, fill, offsets, started
 

@@ -15,10 +15,10 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.testing.simulation.link import SimLink
+from pykafka_broker.testing.simulation.network import Network, Place
+from pykafka_broker.testing.simulation.timeline import Host
 from tests.simulation.history import History, TopicPartition
-from tests.simulation.link import SimLink
-from tests.simulation.network import Network, Place
-from tests.simulation.timeline import Host
 
 REQUEST_MS = 3_000
 BACKOFF_MS = 60

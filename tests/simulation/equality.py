@@ -9,7 +9,7 @@ from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
-from tests.simulation.node import SimNode
+from pykafka_broker.testing.simulation.node import SimNode
 
 METADATA_FOLDER = "__cluster_metadata-0"
 _RECORD_VERSIONS = 2, 4  # of partitions and of brokers: those that say the most

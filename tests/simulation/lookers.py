@@ -14,11 +14,11 @@ from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
+from pykafka_broker.testing.simulation.network import Place
+from pykafka_broker.testing.simulation.node import SimNode
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import TimeAnswer, TopicPartition
 from tests.simulation.layouts import MIN_INSYNC_REPLICAS
-from tests.simulation.network import Place
-from tests.simulation.node import SimNode
 from tests.simulation.readers import EARLIEST, list_offset
 
 LATEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -1, -3, -4, -5, -6

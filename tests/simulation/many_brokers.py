@@ -21,13 +21,13 @@ from typing import Any
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.testing.simulation.network import Network
+from pykafka_broker.testing.simulation.node import SimNode
+from pykafka_broker.testing.simulation.timeline import Step
 from tests.simulation.client import Ask, Script, SimClient
 from tests.simulation.kept_files import KeptFiles
 from tests.simulation.layouts import CLIENTS, CLUSTER_ID, CONTROLLERS, Settings
-from tests.simulation.network import Network
-from tests.simulation.node import SimNode
 from tests.simulation.simulation import Simulation
-from tests.simulation.timeline import Step
 
 CONTROLLER = 1_000_000  # an id that no broker has
 OF_A_TOPIC = 1_000

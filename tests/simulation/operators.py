@@ -37,10 +37,10 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.testing.simulation.network import Place
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import TopicPartition
 from tests.simulation.keeping import SETTLED
-from tests.simulation.network import Place
 from tests.simulation.readers import records_of
 
 PAUSE_MS = 700

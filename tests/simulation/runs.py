@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from tests.simulation.dead_letters import EMULATED
-from tests.simulation.faults import (
+from pykafka_broker.testing.simulation.faults import (
     CRASHES,
     Fault,
-    Faults,
+    Trouble,
     break_connections,
     break_disk,
     cut_power,
@@ -27,6 +26,7 @@ from tests.simulation.faults import (
     stop,
     wipe_disk,
 )
+from tests.simulation.dead_letters import EMULATED
 from tests.simulation.keeping import KEPT, Keeping
 from tests.simulation.layouts import ALONE, CLUSTER_ID, DIRECTORIES, Settings, alone, cluster
 from tests.simulation.simulation import Simulation
@@ -157,7 +157,7 @@ def _in_trouble(
     if not simulation.history.keeping.plain:
         simulation.growth_begins()
     nodes = list(simulation.nodes.values())
-    trouble = Faults(simulation.timeline, simulation.network, nodes, simulation.random, faults)
+    trouble = Trouble(simulation.timeline, simulation.network, nodes, simulation.random, faults)
     trouble.begin()
     simulation.run(trouble_ms)
     trouble.end()

@@ -37,11 +37,11 @@ from pykafka_broker.protocol.messages.share_acknowledge_request import (
 from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.runtime import uuid_text
+from pykafka_broker.testing.simulation.network import Place
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import Place as Key
 from tests.simulation.history import TopicPartition
 from tests.simulation.memberships import GONE, GROUP, HEARTBEAT_MS
-from tests.simulation.network import Place
 from tests.simulation.operators import SET, ask
 
 GROUP_RESOURCE = 32

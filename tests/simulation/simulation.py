@@ -1,6 +1,6 @@
 """One run: nodes, clients, faults, and what is checked at the end.
 
-Rule: a run is decided by its seed and nothing else. Faults come for a while; then all is made whole, the clients end
+Rule: a run is decided by its seed and nothing else. Trouble come for a while; then all is made whole, the clients end
 what they have begun, and everything is looked at.
 """
 
@@ -22,23 +22,23 @@ from pykafka_broker.protocol.messages.create_topics_request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from pykafka_broker.testing.simulation.faults import DISK_ERRORS
+from pykafka_broker.testing.simulation.network import Network
+from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
+from pykafka_broker.testing.simulation.timeline import Timeline
 from tests.simulation import dead_letters
 from tests.simulation.checks import Found, Gone, check_history
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.equality import differences, leftovers, undecided, unsettled
-from tests.simulation.faults import DISK_ERRORS
 from tests.simulation.history import History, TopicPartition
 from tests.simulation.keeping import KEPT, Keeping
 from tests.simulation.lookers import looker, trimmer
 from tests.simulation.memberships import ClassicMembership, ConsumerMembership, Membership
-from tests.simulation.network import Network
-from tests.simulation.node import QUICK_DISK_MS, SimNode
 from tests.simulation.operators import Churn, Growth, Operator, settle
 from tests.simulation.producers import Transactional, careless, idempotent, unheard
 from tests.simulation.rare import counted
 from tests.simulation.readers import OutOfRange, Vacillating, committed_offset, committer, fetch, read_whole, reader
 from tests.simulation.sharers import Rewinding, Sharer, from_the_beginning
-from tests.simulation.timeline import Timeline
 from tests.simulation.watch import Watch
 from tests.simulation.workers import AtLeastOnce, ExactlyOnce
 

@@ -22,9 +22,9 @@ from itertools import takewhile
 from multiprocessing import get_context
 from typing import NamedTuple
 
+from pykafka_broker.testing.simulation.faults import break_disk
 from tests import invariants
 from tests.simulation import rare
-from tests.simulation.faults import break_disk
 from tests.simulation.keeping import FORMS, KEPT, UNCLEAN, UNCLEAN_TRIMMED, Keeping, form_of
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import (

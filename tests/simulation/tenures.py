@@ -22,13 +22,13 @@ from pykafka_broker.control.state import BrokerState, DataDirLease
 from pykafka_broker.log.filesystem import DisposableFiles
 from pykafka_broker.server.listeners import listeners_of
 from pykafka_broker.server.serving import BrokerShare
-from tests.simulation.faults import Fault, Faults
+from pykafka_broker.testing.simulation.faults import Fault, Trouble
+from pykafka_broker.testing.simulation.network import Network
+from pykafka_broker.testing.simulation.node import SimNode
 from tests.simulation.history import History
 from tests.simulation.keeping import KEPT, Keeping
 from tests.simulation.kept_files import KeptFiles
 from tests.simulation.layouts import ALONE, CLIENTS, Settings, alone
-from tests.simulation.network import Network
-from tests.simulation.node import SimNode
 from tests.simulation.producers import identity
 from tests.simulation.simulation import TOPIC, Simulation
 
@@ -125,7 +125,7 @@ class _Tenures:
 
     def _be_in_trouble(self) -> None:
         simulation = self._simulation
-        trouble = Faults(simulation.timeline, simulation.network, [self._node], simulation.random, self._faults)
+        trouble = Trouble(simulation.timeline, simulation.network, [self._node], simulation.random, self._faults)
         trouble.begin()
         simulation.run(self._trouble_ms)
         trouble.end()

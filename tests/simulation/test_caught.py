@@ -23,8 +23,8 @@ from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.producer_state import ProducerState
 from pykafka_broker.protocol.errors import ErrorCode
-from tests.log.crash.simulator import SimHandle
-from tests.simulation.faults import Fault, break_connections, break_disk, cut_power, kill, pause, stop
+from pykafka_broker.testing.simulation.disk import SimHandle
+from pykafka_broker.testing.simulation.faults import Fault, break_connections, break_disk, cut_power, kill, pause, stop
 from tests.simulation.keeping import BY_TIME, COMPACTED, TRIMMED, TRIMMED_WIDE, Keeping
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import HARMLESS, KILLS, SYNCED, run_alone, run_changes, run_cluster, run_groups

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.cluster import heartbeats
-from tests.simulation.faults import Fault, break_disk, drift, kill, stop
+from pykafka_broker.testing.simulation.faults import Fault, break_disk, drift, kill, stop
 from tests.simulation.keeping import Keeping
 from tests.simulation.runs import EVERYTHING, KILLS, POWER_CUTS, TROUBLE_MS, WIPES, run_changes, run_cluster
 

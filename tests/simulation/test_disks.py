@@ -8,7 +8,7 @@ import errno
 
 import pytest
 
-from tests.simulation.faults import break_disk
+from pykafka_broker.testing.simulation.faults import break_disk
 from tests.simulation.keeping import form_of
 from tests.simulation.layouts import CLUSTER_ID, cluster
 from tests.simulation.runs import EVERYTHING, KILLS, ONCE, WIPES, run_changes, run_cluster

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.simulation.faults import kill, stop
+from pykafka_broker.testing.simulation.faults import kill, stop
 from tests.simulation.keeping import (
     BY_SIZE,
     BY_TIME,

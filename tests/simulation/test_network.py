@@ -11,10 +11,10 @@ from pykafka_broker.peers import Address, LinkBroken, LinkClosed, LinkError, Lin
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse
 from pykafka_broker.protocol.runtime import Message
-from tests.simulation.link import SimLink
-from tests.simulation.network import Network
-from tests.simulation.node import SimNode
-from tests.simulation.timeline import Host, Timeline
+from pykafka_broker.testing.simulation.link import SimLink
+from pykafka_broker.testing.simulation.network import Network
+from pykafka_broker.testing.simulation.node import SimNode
+from pykafka_broker.testing.simulation.timeline import Host, Timeline
 
 LATER_MS = 20_000
 Answers = list[Message | LinkError]

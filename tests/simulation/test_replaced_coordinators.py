@@ -17,11 +17,11 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestGroup
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.testing.simulation.node import SimNode
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import TopicPartition
 from tests.simulation.layouts import CLUSTER_ID, cluster
 from tests.simulation.memberships import ConsumerMembership
-from tests.simulation.node import SimNode
 from tests.simulation.producers import OF
 from tests.simulation.readers import committer
 from tests.simulation.simulation import Simulation

@@ -14,10 +14,10 @@ from unittest.mock import patch
 
 from pykafka_broker.cluster.image import PartitionImage
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.testing.simulation.network import Network
+from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
 from tests.simulation.history import History, TopicPartition
 from tests.simulation.keeping import SEGMENT_BYTES
-from tests.simulation.network import Network
-from tests.simulation.node import QUICK_DISK_MS, SimNode
 
 LOOK_MS = 100
 STANDSTILL_MS = 10_000

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -34,6 +35,8 @@ from pykafka_broker.testing import (
     RecordsDiffer,
     WaitTimeout,
 )
+from pykafka_broker.tools.frame import main as run_tool
+from tests.releases.other import NEWEST_VERSION, name_of
 
 OF_A_PROCESS = {  # of one node
     *("stop", "kill", "restart", "give_up", "join", "pid", "port", "running", "log", "log_since", "log_size"),
@@ -416,6 +419,19 @@ def test_every_broker_passes_for_an_older_release_and_copies_all_the_same() -> N
         assert [cluster.wait_for_isr("orders", number, size=2) for number in range(2)]
     with pytest.raises(ValueError, match=r"emulate=\.\.\. needs a controller of its own"):
         KafkaCluster(controllers=0, emulate="2.1")
+
+
+def test_a_cluster_of_the_newest_release_begins_with_its_features(capsys: pytest.CaptureFixture[str]) -> None:
+    with KafkaCluster(brokers=1, emulate=name_of(NEWEST_VERSION)) as cluster:
+        assert run_tool("features", ["--bootstrap-server", cluster.bootstrap_servers, "describe"]) == 0
+        told = r"Feature: (\S+)\t.*SupportedMaxVersion: (\S+)\tFinalizedVersionLevel: (\S+)\t"
+        levels = {name: (highest, now) for name, highest, now in re.findall(told, capsys.readouterr().out)}
+        for name in ("metadata.version", "share.version"):
+            assert levels[name][0] == levels[name][1], "the levels of a new cluster"
+        assert levels["share.version"] == ("2", "2")
+        cluster.create_topic("letters", config={"max.decompressed.message.bytes": "1000000"})
+    with pytest.raises(ValueError, match="no release of Kafka"):
+        KafkaCluster(emulate="99.9")
 
 
 def test_an_older_cluster_with_users_is_one_too() -> None:

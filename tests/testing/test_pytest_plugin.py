@@ -386,6 +386,26 @@ def test_a_marker_asks_for_settings_and_topics(pytester: pytest.Pytester) -> Non
     pytester.runpytest_subprocess("--strict-markers").assert_outcomes(passed=4)
 
 
+def test_a_marker_an_option_and_the_ini_file_want_it_in_the_process(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+        @pytest.mark.kafka(in_process=True)
+        def test_marked(kafka_broker):
+            assert kafka_broker.in_process
+            kafka_broker.kill()
+        @pytest.mark.kafka(in_process=True)
+        def test_after_it(kafka_broker):
+            assert kafka_broker.topics() == []
+        def test_plain(kafka_broker, request):
+            assert kafka_broker.in_process == bool(request.config.getoption("--kafka-in-process"))
+    """)
+    pytester.runpytest_subprocess().assert_outcomes(passed=3)
+    pytester.runpytest_subprocess("--kafka-in-process").assert_outcomes(passed=3)
+    pytester.makepyfile("def test_plain(kafka_broker): assert kafka_broker.in_process")
+    pytester.makeini("[pytest]\nkafka_in_process = true\n")
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
+
+
 def test_a_marker_asks_for_a_release(pytester: pytest.Pytester) -> None:
     """Tests of one release share a broker; their names stay as they are."""
     pytester.makepyfile("""

@@ -4,7 +4,10 @@ import re
 
 from interop.tools.steps import Step, steps
 from interop.tools.tables.metadata_quorum import of_any_node
+from pykafka_broker.cluster.features import METADATA_VERSION, SHARE_VERSION, SUPPORTED
+from tests.releases.other import OWN
 
+_NEWEST = SUPPORTED[METADATA_VERSION][1]
 _TIMEOUT = "{file:default.api.timeout.ms=400\\nrequest.timeout.ms=200}"
 
 
@@ -20,7 +23,7 @@ STEPS: list[Step] = steps(
     "features",
     _DESCRIBED,
     Step("features", "describe --node-id 1", alike=_any_epoch),
-    "upgrade --feature share.version=1",
+    f"upgrade --feature share.version={SUPPORTED[SHARE_VERSION][1]}",
     "upgrade --feature metadata.version=29",
     "upgrade --feature metadata.version=99",
     "upgrade --feature metadata.version=0",
@@ -33,12 +36,12 @@ STEPS: list[Step] = steps(
     "upgrade --dry-run --feature group.version=1",
     "upgrade --release-version 4.0",
     "upgrade --release-version nonsense",
-    "upgrade --metadata 4.3",
+    f"upgrade --metadata {OWN}",
     "upgrade --metadata 4.0 --dry-run",
     "upgrade --metadata nonsense",
-    "upgrade --metadata 4.3 --release-version 4.3",
-    "upgrade --release-version 4.3 --feature group.version=1",
-    "upgrade --feature metadata.version=30 --metadata 4.3",
+    f"upgrade --metadata {OWN} --release-version {OWN}",
+    f"upgrade --release-version {OWN} --feature group.version=1",
+    f"upgrade --feature metadata.version={_NEWEST} --metadata {OWN}",
     "upgrade",
     "upgrade --unsafe --feature group.version=1",
     "downgrade --dry-run --feature transaction.version=1",
@@ -69,7 +72,7 @@ STEPS: list[Step] = steps(
     "feature-dependencies --feature group.version=1 share.version=1",
     "feature-dependencies --feature group.version=1 --feature share.version=1",
     "feature-dependencies --feature eligible.leader.replicas.version=1",
-    "feature-dependencies --feature metadata.version=30",
+    f"feature-dependencies --feature metadata.version={_NEWEST}",
     "feature-dependencies --feature no.such=1",
     "feature-dependencies --feature group.version=77",
     "feature-dependencies --feature group.version",
@@ -95,7 +98,7 @@ STEPS: list[Step] = steps(
     "disable --feature kraft.version",
     Step("metadata-quorum", "remove-controller --controller-id 1 --controller-directory-id vzdFkeVGTZq3yR5zXE_fdg"),
     _STATUS,
-    "upgrade --release-version 4.3",
+    f"upgrade --release-version {OWN}",
 )
 STEPS += [
     Step("features", each)

@@ -23,7 +23,6 @@ from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.faults import Event
 from pykafka_broker.control.traffic.mentions import mentions_of
 from pykafka_broker.coordinators.groups.group import TimerKey
-from pykafka_broker.log.filesystem import pretend_full
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
@@ -187,12 +186,12 @@ def _size(log: PartitionLog) -> LogSize:
 
 def fill_disk(control: Control) -> None:
     """Refuse all writes to disks, as if full: appends fail, reads go on. `free_disk` ends the state."""
-    pretend_full(True)
+    control.state.pretend_full(True)
 
 
 def free_disk(control: Control) -> None:
     """Let the disks have room again."""
-    pretend_full(False)
+    control.state.pretend_full(False)
 
 
 def pause(control: Control) -> None:

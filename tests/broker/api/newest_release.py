@@ -6,6 +6,7 @@ without ids that differ from run to run. `python -m interop.record newest` write
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,12 @@ from typing import Any
 
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.alter_client_quotas_request import (
+    AlterClientQuotasRequest,
+    EntityData,
+    EntryData,
+    OpData,
+)
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.consumer_group_describe_request import ConsumerGroupDescribeRequest
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
@@ -96,6 +103,7 @@ class Talk:
         self._empty_groups()
         self._share_states()
         self._configs()
+        self._quotas()
         self._bombs()
         return self.told
 
@@ -335,3 +343,10 @@ class Talk:
             for key, value in changes:
                 resource = AlterConfigsResource(kind, name, [AlterableConfig(key, 0, value)])
                 self._tell(f"{kind.name} {name}: {key}={value}", IncrementalAlterConfigsRequest([resource]), 1)
+
+    def _quotas(self) -> None:
+        """Set quotas to what is no number, of a whole key and of a real one, and under a key that is none."""
+        for key in ("producer_byte_rate", "request_percentage", "none"):
+            for value in (math.nan, math.inf, -math.inf):
+                entry = EntryData([EntityData("user", "alice")], [OpData(key, value)])
+                self._tell(f"quota {key}={value}", AlterClientQuotasRequest([entry]), 1)

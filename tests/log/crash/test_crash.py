@@ -9,7 +9,8 @@ from pykafka_broker.log import loading
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.header import check_crc, iter_batches, read_header
-from tests.log.crash.simulator import CrashFileSystem, Seen
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
+from tests.log.crash.seen import Seen
 from tests.log.crash.workload import Promises, Workload, open_manager
 from tests.log.support import NOW, batch, errors_of
 

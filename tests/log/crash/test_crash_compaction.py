@@ -12,7 +12,8 @@ from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.header import check_crc, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
-from tests.log.crash.simulator import CrashFileSystem, Seen
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
+from tests.log.crash.seen import Seen
 from tests.log.support import NOW, TOPIC_ID, topic_config
 
 Row = tuple[bytes, bytes | None]

@@ -14,7 +14,7 @@ from pykafka_broker.log.flush import Waiter
 from pykafka_broker.log.jobs import Job
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
-from tests.log.crash.simulator import CrashFileSystem
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from tests.log.support import NOW, batch, marker, topic_config
 
 Key = tuple[str, int]

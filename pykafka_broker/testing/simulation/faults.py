@@ -1,7 +1,7 @@
-"""What goes wrong in a run.
+"""Trouble of a simulated cluster, by the seed.
 
-Rule: each kind of fault is a function that does it and says when, and how, it ends; the seed chooses which come, and
-when. Which may come at once, the run says: data that was acknowledged must survive them all.
+Rule: each kind of fault is a function that begins the fault and arranges its end; the seed chooses which come, and
+when. The run says which may come at once: data that was acknowledged must survive them all.
 """
 
 from __future__ import annotations
@@ -10,20 +10,23 @@ import errno
 from collections.abc import Callable, Sequence
 from random import Random
 
-from tests.simulation.layouts import CLUSTER_ID
-from tests.simulation.network import Network
-from tests.simulation.node import QUICK_DISK_MS, SimNode
-from tests.simulation.timeline import Timeline
+from pykafka_broker.testing.simulation.network import Network
+from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
+from pykafka_broker.testing.simulation.timeline import Timeline
 
-Fault = Callable[["Faults", SimNode], None]
+Fault = Callable[["Trouble", SimNode], None]
 _LOOK_MS = 20
 MOST_MS = 2_500  # that a node is away
 DISK_ERRORS = errno.EIO, errno.ENOSPC
 WALL_MS = 1_200_000  # timestamps of two nodes may be an hour apart
 
 
-class Faults:
-    """`kinds` come every `mean_ms` or so, until the trouble ends. `most_down`: how many nodes may be away at once."""
+class Trouble:
+    """Trouble of some kinds, about every `mean_ms`, until the trouble ends.
+
+    most_down: how many nodes may be away at once. controller: the node that knows who is in sync; by default the
+    first of the nodes with a controller.
+    """
 
     def __init__(
         self,
@@ -35,6 +38,7 @@ class Faults:
         *,
         mean_ms: int = 450,
         most_down: int = 1,
+        controller: SimNode | None = None,
     ) -> None:
         self.timeline = timeline
         self.network = network
@@ -47,14 +51,15 @@ class Faults:
         self._mean_ms = mean_ms
         self._most_down = most_down
         self._ended = False
+        self._controller = controller or next((node for node in nodes if node.is_controller), None)
 
     def begin(self) -> None:
-        """From now on."""
+        """Let faults come from now on."""
         if self._kinds and not self._ended:
             self.timeline.after(self.random.randrange(2 * self._mean_ms), self._next)
 
     def end(self) -> None:
-        """No more of it; what is broken stays so."""
+        """Let no further fault come; everything broken stays so."""
         self._ended = True
 
     def _next(self) -> None:
@@ -80,10 +85,10 @@ class Faults:
         """Whether all who have crashed are in every ISR again. What was acknowledged is on the disks of as few as
         `min.insync.replicas`, and nothing is synced: it outlives the power cut of one of them, not those of two.
         """
-        controller = next(node for node in self.nodes if node.is_controller)
-        image = controller.broker.node.image
-        if not controller.running:
+        controller = self._controller
+        if controller is None or not controller.running:
             return False
+        image = controller.broker.node.image
         whole = all(
             set(each.isr) == set(each.replicas) for topic in image.topics.values() for each in topic.partitions.values()
         )
@@ -92,7 +97,7 @@ class Faults:
         )
 
     def take_away(self, node: SimNode) -> None:
-        """For good: it is killed, hangs, or is cut off from all others; or nothing at all happens to it."""
+        """Kill a node for good, or let it hang, or cut it off from all others; or do nothing at all."""
         way = self.random.randrange(4)
         self.came.append(f"{self.timeline.now}: {node.name} is away, way {way}")
         if way == 0:
@@ -104,18 +109,18 @@ class Faults:
             self.network.separate(*((node.name, each) for each in others), *((each, node.name) for each in others))
 
     def away_ms(self) -> int:
-        """How long a node is away."""
+        """Return how long a node is away."""
         return self.random.randrange(10, MOST_MS)
 
     def back_when_gone(self, node: SimNode) -> None:
-        """It is started again, some time after it has gone."""
+        """Start a node again, some time after its end."""
         if node.running and not self._ended:
             self.timeline.after(_LOOK_MS, lambda: self.back_when_gone(node))
         else:
             self.back(node)
 
     def back(self, node: SimNode) -> None:
-        """It is started again, later."""
+        """Start a node again, later."""
 
         def start() -> None:
             if not node.running and not self._ended:
@@ -124,30 +129,30 @@ class Faults:
         self.timeline.after(self.away_ms(), start)
 
 
-def kill(faults: Faults, node: SimNode) -> None:
+def kill(faults: Trouble, node: SimNode) -> None:
     node.kill()
     faults.back(node)
 
 
-def stop(faults: Faults, node: SimNode) -> None:
-    """It may take its time to go."""
+def stop(faults: Trouble, node: SimNode) -> None:
+    """Stop a node in order, which may take its time."""
     node.stop()
     faults.back_when_gone(node)
 
 
-def cut_power(faults: Faults, node: SimNode) -> None:
+def cut_power(faults: Trouble, node: SimNode) -> None:
     node.cut_power()
     faults.back(node)
 
 
-def pause(faults: Faults, node: SimNode) -> None:
+def pause(faults: Trouble, node: SimNode) -> None:
     node.pause()
     life = node.life
     faults.timeline.after(faults.away_ms(), lambda: node.go_on() if node.life == life and node.paused else None)
 
 
-def partition(faults: Faults, node: SimNode) -> None:
-    """Others don't reach it, or it does not reach them, or neither; some of them, or all."""
+def partition(faults: Trouble, node: SimNode) -> None:
+    """Cut the ways between a node and some others, or all, in one direction or both."""
     others = [name for name in faults.network.hosts if name != node.name and faults.random.random() < 0.7]
     ways = faults.random.choice([(True, False), (False, True), (True, True)])
     pairs = [(node.name, other) for other in others if ways[0]] + [(other, node.name) for other in others if ways[1]]
@@ -155,16 +160,16 @@ def partition(faults: Faults, node: SimNode) -> None:
     faults.timeline.after(faults.away_ms(), faults.network.heal)
 
 
-def break_connections(faults: Faults, node: SimNode) -> None:
+def break_connections(faults: Trouble, node: SimNode) -> None:
     faults.network.break_connections(lambda one, other: node.name in (one, other) and faults.random.random() < 0.5)
 
 
-def slow_disk(faults: Faults, node: SimNode) -> None:
+def slow_disk(faults: Trouble, node: SimNode) -> None:
     node.disk_ms = faults.random.choice([QUICK_DISK_MS, QUICK_DISK_MS, 300, 1500])
 
 
-def break_disk(faults: Faults, node: SimNode) -> None:
-    """One of its directories fails or is full, for a while; then somebody sees to it and starts the node anew."""
+def break_disk(faults: Trouble, node: SimNode) -> None:
+    """Let a directory fail or be full for a while; then the disk is mended and the node started anew."""
     life = node.life
     node.break_disk(faults.random.choice(node.directories), faults.random.choice(DISK_ERRORS))
 
@@ -178,8 +183,8 @@ def break_disk(faults: Faults, node: SimNode) -> None:
     faults.timeline.after(faults.away_ms(), mend)
 
 
-def wipe_disk(faults: Faults, node: SimNode) -> None:
-    """A broker gets a new disk, or some, in the place of old ones. A controller that is alone can't."""
+def wipe_disk(faults: Trouble, node: SimNode) -> None:
+    """Give a broker one or several new disks in the place of old ones. A controller that is alone can't."""
     if node.settings.get("process.roles") != "broker":
         return
     node.kill()
@@ -187,11 +192,11 @@ def wipe_disk(faults: Faults, node: SimNode) -> None:
     for directory in some or node.directories:
         node.wipe_disk(directory)
     if len(some) in (0, len(node.directories)):
-        node.format(CLUSTER_ID)
+        node.format(node.cluster_id)
     faults.back(node)
 
 
-def fail_once(faults: Faults, node: SimNode) -> None:
+def fail_once(faults: Trouble, node: SimNode) -> None:
     """Let a single call for some file of a partition fail: the disk itself is sound."""
     life, error = node.life, faults.random.choice(DISK_ERRORS)
     folders = [
@@ -212,15 +217,15 @@ def fail_once(faults: Faults, node: SimNode) -> None:
     faults.timeline.after(faults.away_ms(), start_anew)
 
 
-def slow_down(faults: Faults, node: SimNode) -> None:
-    """Everything that goes to a node and comes from it takes its time, of the controller more often than of others."""
+def slow_down(faults: Trouble, node: SimNode) -> None:
+    """Let everything from and to a node take its time, of the controller more often than of others."""
     slow = faults.random.choice([each for each in faults.nodes if each.is_controller] + [node])
     faults.network.slow[slow.name] = faults.random.choice((50, 200, 600))
     faults.timeline.after(faults.away_ms(), lambda: faults.network.hurry(slow))
 
 
-def drift(faults: Faults, node: SimNode) -> None:
-    """Its clocks go too fast or too slow, and somebody sets what it takes for the time of day."""
+def drift(faults: Trouble, node: SimNode) -> None:
+    """Let the clocks of a node go too fast or too slow, and set its time of day to another."""
     node.drift(faults.random.choice((0.8, 0.95, 1, 1.05, 1.25)))
     node.wall_ahead_ms = faults.random.choice((0, 0, -WALL_MS, WALL_MS))
 

@@ -1,4 +1,4 @@
-"""One node of a simulated cluster: a whole `Broker` on a disk in memory, behind a door on the virtual network.
+"""A node of a simulated cluster: a whole `Broker` on a disk in memory, behind a door on the virtual network.
 
 Rule: everything of the package is real but its sockets, threads, disk, clock and chance. Requests come as frames to the
 router, one after the other on each connection, as `server/connection.py` does it; the buffer of a request is wiped
@@ -27,10 +27,10 @@ from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.server.connection import Dispatching
 from pykafka_broker.server.listeners import Listener, listeners_of
 from pykafka_broker.server.serving import BrokerShare, start_broker
-from tests.log.crash.simulator import CrashFileSystem
-from tests.simulation.link import SimPeers, flat
-from tests.simulation.network import End, Network
-from tests.simulation.timeline import Event, Host, Step
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
+from pykafka_broker.testing.simulation.link import SimPeers, flat
+from pykafka_broker.testing.simulation.network import End, Network
+from pykafka_broker.testing.simulation.timeline import Event, Host, Step
 
 DATA = "/data/logs"
 QUICK_DISK_MS = 8
@@ -38,7 +38,9 @@ OnBroker = Callable[["SimNode"], None]
 
 
 class SimNode(Host):
-    """`settings` are those of its server.properties. `on_made` sees each new broker before it starts."""
+    """A node with its disk. `settings` are those of its server.properties; `on_made` sees each new broker before the
+    broker starts.
+    """
 
     def __init__(self, network: Network, id: int, settings: Mapping[str, str], random: Random) -> None:
         super().__init__(network.timeline, f"n{id}")
@@ -52,10 +54,11 @@ class SimNode(Host):
         self.disk = CrashFileSystem()
         self.disk.now = lambda: self.clock.wall
         self.disk_ms = QUICK_DISK_MS  # the longest that a job waits, and takes
-        self.running = self._serves = False
+        self.running = self.leaving = self._serves = False
         self.has_lost_disks = False  # this process
         self.on_made: OnBroker = _nothing
         self.violations: list[str] = []
+        self.cluster_id = ""  # of the last format
         self._timer: Event | None = None
         self._timer_due = 0  # by the clock of this node
         self._connections = 0
@@ -65,10 +68,10 @@ class SimNode(Host):
     # -- life
 
     def start(self) -> None:
-        """A new process."""
+        """Start a new process."""
         self.network.dark.discard(self.name)
         self.life += 1
-        self.running, self._serves = True, False
+        self.running, self.leaving, self._serves = True, False, False
         self.has_lost_disks = bool(self.disk.broken)
         self._timer = None
         self._unfinished.clear()
@@ -83,7 +86,7 @@ class SimNode(Host):
             self.kill()
 
     def new_broker(self, setup: Setup = NO_SETUP, share: BrokerShare | None = None) -> Broker:
-        """Make one that is not started. share: files and threads that it has instead of the disk and the jobs here."""
+        """Make a broker and do not start it. share: files and threads instead of the disk and the jobs here."""
         broker = Broker(
             BrokerConfig(self.settings),
             self.clock,
@@ -109,7 +112,7 @@ class SimNode(Host):
             self.open(listeners)
 
     def open(self, listeners: list[Listener]) -> None:
-        """Let others in."""
+        """Let clients and other nodes in."""
         self._serves = True
         for listener in listeners:
             services = self.broker.services
@@ -123,7 +126,8 @@ class SimNode(Host):
             self.violations.append(f"{self.name} is refused: {why}")
 
     def format(self, cluster_id: str) -> None:
-        """As `pykafka-broker format` does it, for a node of a cluster."""
+        """Format the disk as `pykafka-broker format` does, for a node of a cluster."""
+        self.cluster_id = cluster_id
         config = BrokerConfig(self.settings)
         is_controller = "controller" in (config.process_roles or ())
         node = FormatNode(
@@ -150,7 +154,8 @@ class SimNode(Host):
         return bytes([self.random.randrange(128)]) + self.random.randbytes(15)
 
     def stop(self) -> None:
-        """In order: others lead before it goes, if they can be told."""
+        """Stop in order: other nodes lead before this one goes, if they can be told."""
+        self.leaving = True
         if self.broker.startup is None:
             self._end()
         else:
@@ -164,7 +169,7 @@ class SimNode(Host):
         self.timeline.after(0, end)
 
     def _end(self) -> None:
-        """To the marker of a clean shutdown."""
+        """End the broker with the marker of a clean shutdown."""
         self.network.process_ended(self)
         self.broker.stop_jobs()
         while self._unfinished:
@@ -174,36 +179,36 @@ class SimNode(Host):
         self._ended()
 
     def kill(self) -> None:
-        """With SIGKILL: the system keeps what was written."""
+        """End as with SIGKILL: the system keeps everything that was written."""
         self.network.process_ended(self)
         self._ended()
         self.disk = self.disk.after_crash(keep=True)
 
     def cut_power(self) -> None:
-        """What was not synced may be gone, and nobody is told."""
+        """Cut the power: everything that was not synced may be gone, and nobody is told."""
         self.network.went_dark(self)
         self._ended()
         self.disk = self.disk.after_crash(self.random.randrange(1 << 30))
 
     def break_disk(self, directory: str, error: int) -> None:
-        """It fails from now on, until it is mended; what is on it stays there."""
+        """Let a directory fail from now on, until `mend_disks`; its files stay there."""
         self.disk.broken[directory] = error
         self.has_lost_disks = True
 
     def fail_once(self, path: str, error: int) -> None:
-        """The next call that needs this file fails, and no other."""
+        """Let the next call that needs a file fail, and no other."""
         self.disk.once.add(path)
         self.break_disk(path, error)
 
     def wipe_disk(self, directory: str) -> None:
-        """Another disk, with nothing on it, is in the place of that one. The node does not run."""
+        """Put an empty disk in the place of a directory; the node does not run."""
         self.disk.broken.pop(directory, None)
         self.disk.remove_tree(directory)
         self.disk.make_directory(directory)
         self.disk.sync_all("/data")
 
     def mend_disks(self) -> None:
-        """They work again, for the next process: this one has given them up."""
+        """Let all directories work again, for the next process: the present one has given them up."""
         self.disk.broken.clear()
         self.disk.once.clear()
 
@@ -231,7 +236,7 @@ class SimNode(Host):
         self._timer_due = due
 
     def submit(self, job: Job) -> None:
-        """It runs beside the turns, and is applied in one."""
+        """Run a job beside the turns and apply it in one."""
         self._unfinished[job] = []
         life = self.life
 
@@ -247,7 +252,7 @@ class SimNode(Host):
             _conclude(job, self._unfinished.pop(job)[0])
 
     def replace(self, broker: Broker) -> None:
-        """Another broker is in the place of the one that was: it is given no connection, but all who knock."""
+        """Put another broker in the place of the present one: new connections are the new broker's."""
         self.broker = broker
         if self._timer is not None:
             self._timer.cancel()
@@ -264,7 +269,7 @@ class SimNode(Host):
 
 
 class _Doors:
-    """One listener."""
+    """A listener of a node."""
 
     def __init__(self, node: SimNode, listener: Listener, router: Dispatching) -> None:
         self.host: Host = node
@@ -278,7 +283,7 @@ class _Doors:
 
 
 class Served:
-    """One connection of a client or of another node."""
+    """A connection of a client or of another node."""
 
     def __init__(self, node: SimNode, end: End, context: ConnectionContext, router: Dispatching) -> None:
         self._node = node

@@ -131,7 +131,7 @@ class SimHandle:
         self._fs.done(f"write {self._path}")
 
     def _fail_half_way(self, data: Buffer, position: int) -> None:
-        """As a disk that is full, or fails, in the middle of a write."""
+        """Fail in the middle of a write, as a disk does that is full."""
         try:
             self._fs.check(self._path, grows=True)
         except OSError:
@@ -166,26 +166,13 @@ class SimHandle:
         self._fs.done(f"sync {self._path}")
 
 
-class Seen:
-    """The disks that were looked at, each with what was promised then: the same once more has nothing new to say."""
-
-    def __init__(self) -> None:
-        self._disks: set[object] = set()
-
-    def is_new(self, fs: CrashFileSystem, promised: object) -> bool:
-        disk = fs.contents(), promised
-        known = disk in self._disks
-        self._disks.add(disk)
-        return not known
-
-
 class SimLock:
     def release(self) -> None:
         """Nobody else is there."""
 
 
 class CrashFileSystem:
-    """`on_operation` is called after each operation that changes something."""
+    """A disk in memory. `on_operation` is called after each operation that changes something."""
 
     holds_folders = False
 
@@ -200,8 +187,10 @@ class CrashFileSystem:
         self.operations = 0
 
     def after_crash(self, seed: int | None = None, *, keep: bool = False) -> CrashFileSystem:
-        """What a new process finds: without a seed nothing unsynced (or, `keep`, all of it), with one some of it. A
-        disk that fails still does.
+        """Return the disk as a new process finds it. A disk that fails still does.
+
+        Args:
+            seed: how much unsynced data is left; None for nothing, or with `keep` for everything.
         """
         random = None if seed is None else Random(seed)
         made = CrashFileSystem(self._root.after_crash(random, keep))
@@ -209,7 +198,7 @@ class CrashFileSystem:
         return made
 
     def contents(self) -> Contents:
-        """All that is on it, to compare with another disk's."""
+        """Return everything on the disk, to compare with another one."""
         return self._root.contents()
 
     def done(self, what: str) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Protocol
 
-from tests.simulation.timeline import Host, Step, Timeline
+from pykafka_broker.testing.simulation.timeline import Host, Step, Timeline
 
 Place = tuple[str, int]  # host and port
 _KNOCK_MS = 1_000  # as TCP does it at first
@@ -21,7 +21,7 @@ _LONG_DELAY = 0.02  # of all frames
 
 
 class Ear(Protocol):
-    """One side of a connection, as it hears of what has come. It is called in a turn of its host."""
+    """The owner of one side of a connection, called in turns of its host."""
 
     def on_frame(self, frame: bytes) -> None: ...
 
@@ -29,7 +29,7 @@ class Ear(Protocol):
 
 
 class End:
-    """One side of a connection."""
+    """A side of a connection."""
 
     def __init__(self, network: Network, host: Host) -> None:
         self.network = network
@@ -42,18 +42,18 @@ class End:
         self.far: End = self
 
     def send(self, frame: bytes) -> None:
-        """To the other side."""
+        """Send a frame to the other side."""
         if self.open:
             self.far.receive(frame)
 
     def close(self) -> None:
-        """The other side hears of it after what was sent."""
+        """Close this side. The other side hears of the end after everything that was sent."""
         if self.open:
             self.open = False
             self.far.receive(None)
 
     def receive(self, frame: bytes | None) -> None:
-        """It is on its way here."""
+        """Put a frame, or the end, on its way to this side."""
         network = self.network
         at = network.timeline.now + network.delay(self.far.host, self.host)
         if self._arriving:
@@ -62,7 +62,7 @@ class End:
         self.pump()
 
     def pump(self) -> None:
-        """See to the first that is on its way."""
+        """See to the first frame on its way."""
         if self._arriving and not self._pumping and not self.network.is_cut(self.far.host, self.host):
             self._pumping = True
             self.network.timeline.after(self._arriving[0][0] - self.network.timeline.now, self._arrive)
@@ -76,6 +76,8 @@ class End:
             self.network.timeline.after(_KNOCK_MS, self._arrive)
             return
         _, frame = self._arriving.popleft()
+        if self.network.on_arrival is not None:
+            self.network.on_arrival(self.far.host, self.host, frame)
         self.pump()
         if self.life != self.host.life or (not self.open and frame is not None):  # nobody has such a connection
             self.far.broken("the connection was reset")
@@ -89,7 +91,7 @@ class End:
             self.ear.on_frame(frame)
 
     def broken(self, why: str) -> None:
-        """This side hears that it is over."""
+        """End this side, which hears why."""
         if self.open and self.life == self.host.life:
             self.open = False
             if self.ear is not None:
@@ -97,7 +99,7 @@ class End:
 
 
 class Door(Protocol):
-    """Who listens."""
+    """A listener."""
 
     host: Host
 
@@ -115,8 +117,11 @@ class Dialling:
 
 
 class Network:
-    """All hosts by name, and what lies between them. `cut` are pairs of names, one direction each; `dark` machines
-    have no power."""
+    """All hosts by name, and the ways between them.
+
+    `cut` are pairs of names, one direction each; `dark` machines have no power. on_arrival: called with the hosts of
+    sender and receiver and with each frame that arrives, None for the end of a connection.
+    """
 
     def __init__(self, timeline: Timeline, random: Random) -> None:
         self.timeline = timeline
@@ -128,9 +133,10 @@ class Network:
         self.ends: list[End] = []
         self.slow: dict[str, int] = {}  # by name of a host: how much later each frame from and to it comes
         self.slow_ms = 200  # how long a frame is on its way that is late
+        self.on_arrival: Callable[[Host, Host, bytes | None], object] | None = None
 
     def delay(self, *hosts: Host) -> int:
-        """How long a frame is on its way between these."""
+        """Return how long a frame is on its way between hosts."""
         return self._delay() + sum(self.slow.get(host.name, 0) for host in hosts)
 
     def _delay(self) -> int:
@@ -144,7 +150,9 @@ class Network:
     def dial(
         self, host: Host, place: Place, connected: Callable[[End], None], failed: Callable[[str], None]
     ) -> Dialling:
-        """Nobody answers where the way is cut: the system knocks again, until whoever dials gives up."""
+        """Make a connection. Where the way is cut nobody answers, and the system knocks again until the caller
+        gives up.
+        """
         dialling, life, pause_ms = Dialling(), host.life, _KNOCK_MS
 
         def knock() -> None:
@@ -197,29 +205,29 @@ class Network:
     # -- what goes wrong
 
     def separate(self, *pairs: tuple[str, str]) -> None:
-        """Nothing goes from the first to the second any more."""
+        """Cut the ways from the first to the second of each pair."""
         self.cut.update(pairs)
 
     def heal(self) -> None:
-        """Everybody reaches everybody."""
+        """Let all hosts reach each other."""
         self.cut.clear()
         self.slow.clear()
         for end in list(self.ends):
             end.pump()
 
     def hurry(self, host: Host) -> None:
-        """Frames from and to it are as fast as others again."""
+        """Let frames from and to a host be as fast as others again."""
         self.slow.pop(host.name, None)
 
     def break_connections(self, chosen: Callable[[str, str], bool]) -> None:
-        """Connections between such hosts are reset: one side hears of it now, the other a little later."""
+        """Reset connections between hosts: one side hears of it now, the other a little later."""
         for end in list(self.ends):
             if end.open and chosen(end.host.name, end.far.host.name):
                 end.broken("the connection was reset")
                 end.far.receive(None)
 
     def process_ended(self, host: Host) -> None:
-        """Its system closes what it had open; called before the process is forgotten."""
+        """Close everything that a process had open, before the process is forgotten."""
         for place in [place for place, door in self.doors.items() if door.host is host]:
             del self.doors[place]
         for end in self.ends:
@@ -227,7 +235,7 @@ class Network:
                 end.close()
 
     def went_dark(self, host: Host) -> None:
-        """No power: nobody is told."""
+        """Take the power from a machine: nobody is told."""
         self.dark.add(host.name)
         for place in [place for place, door in self.doors.items() if door.host is host]:
             del self.doors[place]

@@ -15,12 +15,12 @@ from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.peers import Address, Peer
 from pykafka_broker.server.link import Link, LinkSettings, LinkState
 from pykafka_broker.server.link_codec import Greeting
-from tests.simulation.network import End, Network
-from tests.simulation.timeline import Event, Host, Step
+from pykafka_broker.testing.simulation.network import End, Network
+from pykafka_broker.testing.simulation.timeline import Event, Host, Step
 
 
 class _Loop:
-    """What a link asks of an event loop."""
+    """The event loop of a link."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
@@ -30,7 +30,7 @@ class _Loop:
 
 
 class _Turns:
-    """What a link asks of the turns of its process."""
+    """The turns of a link's process."""
 
     def __init__(self, host: Host) -> None:
         self.clock = host.clock
@@ -100,7 +100,7 @@ class SimLink(Link):
 
 
 class SimPeers:
-    """The way of one host to others."""
+    """The way from a host to others."""
 
     def __init__(self, network: Network, host: Host) -> None:
         self._network = network
@@ -111,5 +111,5 @@ class SimPeers:
 
 
 def flat(pieces: list[Any]) -> bytes:
-    """A frame as it is on the wire."""
+    """Return a frame as bytes on the wire."""
     return b"".join([piece.read() if isinstance(piece, FileSlice) else bytes(piece) for piece in pieces])

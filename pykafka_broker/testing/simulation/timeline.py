@@ -1,4 +1,4 @@
-"""The one virtual time of a simulation, and what happens when.
+"""The virtual time of a simulation, and the events in it.
 
 Rule: nothing happens but by an event of the timeline, so the order of everything is decided by the seed. What is due
 at the same millisecond happens in the order in which it was asked for.
@@ -17,7 +17,7 @@ Step = Callable[[], None]
 
 
 class Event:
-    """Something that will happen, unless it is cancelled."""
+    """A step at a time to come, unless it is cancelled."""
 
     __slots__ = ("at", "step")
 
@@ -39,14 +39,14 @@ class Timeline:
         self._events: list[tuple[int, int, Event]] = []
 
     def after(self, delay_ms: int, step: Step) -> Event:
-        """`step` is taken so much later; never before whoever asks has returned."""
+        """Take a step later; never before the caller has returned."""
         event = Event(self.now + max(0, delay_ms), step)
         self._number += 1
         heapq.heappush(self._events, (event.at, self._number, event))
         return event
 
     def run(self, until: int) -> None:
-        """Let things happen up to a time."""
+        """Let everything up to a time happen."""
         events = self._events
         while events and events[0][0] <= until:
             at, _, event = heapq.heappop(events)
@@ -56,6 +56,14 @@ class Timeline:
                 self.happened += 1
                 step()
         self.now = until
+
+    @property
+    def next_due(self) -> int | None:
+        """Return when the next event is due."""
+        events = self._events
+        while events and events[0][2].step is None:
+            heapq.heappop(events)
+        return events[0][0] if events else None
 
 
 class Host:
@@ -76,26 +84,26 @@ class Host:
         self._stalled: list[tuple[int, Step]] = []
 
     def turn(self, step: Step) -> None:
-        """Now."""
+        """Take a step in a turn now."""
         self.set_clock()
         step()
         self.settle()
 
     def set_clock(self) -> None:
-        """It is now."""
+        """Set the clock to the present time."""
         now = self._shown + round((self.timeline.now - self._since) * self._rate)
         self.clock.set(now, now + self.wall_ahead_ms)
 
     def drift(self, rate: float) -> None:
-        """From now on so many of its milliseconds pass in one."""
+        """Let the clock go by another rate from now on: its milliseconds in one of the timeline."""
         self.set_clock()
         self._rate, self._since, self._shown = rate, self.timeline.now, self.clock.now
 
     def settle(self) -> None:
-        """At the end of each turn."""
+        """End a turn."""
 
     def later(self, delay_ms: int, step: Step) -> Event:
-        """A turn of this process, so much later by its own clock."""
+        """Take a step in a turn of this process, later by the clock of the host."""
         life = self.life
 
         def happen() -> None:
@@ -109,11 +117,11 @@ class Host:
         return self.timeline.after(ceil(delay_ms / self._rate), happen)
 
     def soon(self, step: Step) -> None:
-        """In the next turn."""
+        """Take a step in the next turn."""
         self.later(0, step)
 
     def end_process(self) -> None:
-        """Whatever was to happen in it does not."""
+        """Forget everything that was to happen in the process."""
         self.life += 1
         self.paused = False
         self._stalled.clear()
@@ -122,7 +130,7 @@ class Host:
         self.paused = True
 
     def go_on(self) -> None:
-        """The end of a pause: what has come meanwhile is there at once."""
+        """End a pause: everything that has come meanwhile is there at once."""
         self.paused = False
         stalled, self._stalled = self._stalled, []
         for _, step in stalled:

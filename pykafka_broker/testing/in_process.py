@@ -1,0 +1,283 @@
+"""A broker in the process of its test, in a thread with a loop or on a loop that runs.
+
+Rule: to `KafkaBroker` the broker is a process like any other, with the same options, log and life. Nothing of the
+process changes for the test: signals, garbage collector and standard streams stay as they are, and the records of the
+package's logger go to the log of their broker, not to the test. All brokers of a process are independent of each other.
+
+Data in a temporary directory are never synced: they end with the process. `kill` ends a broker without a last write to
+its files, and without a word to its clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from pykafka_broker.cli import serve as command
+from pykafka_broker.cli.commands import BAD_USAGE
+from pykafka_broker.cli.log_lines import OneLine
+from pykafka_broker.config import ConfigError, UnusableError
+from pykafka_broker.log.filesystem import DisposableFiles
+from pykafka_broker.log.log_directory import LogDirectoryError
+from pykafka_broker.platform import KILL, STOP
+from pykafka_broker.server.event_loop import new_event_loop
+from pykafka_broker.server.serving import Running, serve
+from pykafka_broker.testing.data import BrokerError
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+    from collections.abc import Callable, Iterator
+    from os import PathLike
+
+    from pykafka_broker.log.jobs import Submit
+    from pykafka_broker.server.event_loop import SystemClock
+    from pykafka_broker.server.serving import BrokerShare, ProcessExtension
+
+LOGGER = logging.getLogger("pykafka_broker")
+_parser: Callable[[], ArgumentParser] = cache(command.parser)
+_broker: ContextVar[BrokerInProcess | None] = ContextVar("broker", default=None)  # the one whose turn it is
+
+
+class BrokerInProcess:
+    """A run of a broker in this process, with the methods of `subprocess.Popen` that `KafkaBroker` uses.
+
+    Args:
+        options: of the command `pykafka-broker`.
+        syncs: False for data that end with the process.
+    """
+
+    stdin = stdout = None
+
+    def __init__(
+        self, options: Sequence[str], log_path: str | PathLike[str], log_level: str, *, syncs: bool = True
+    ) -> None:
+        self.returncode: int | None = None
+        self.running: Running | None = None
+        self._options = options
+        self._log_path, self._log_level = log_path, log_level
+        self._syncs = syncs
+        self._lines: dict[str, str] = {}  # what a process prints, by the words that come first
+        self._told = threading.Event()  # ready, or ended
+        self._ended = threading.Event()
+        self._guard = threading.Lock()
+        self._stop: Callable[[], object] | None = None
+        self._asked = False
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread | None = None  # None on the loop of the test
+        self._task: asyncio.Task[int]
+
+    # -- life
+
+    def start(self, loop: asyncio.AbstractEventLoop | None) -> None:
+        """Begin to serve: on this loop, which runs in another thread, or without one in a thread of its own."""
+        if loop is not None:
+            self._loop = loop
+            loop.call_soon_threadsafe(self._begin)
+            return
+        self._loop = new_event_loop()
+        self._thread = threading.Thread(target=self._run_loop, name="pykafka-broker", daemon=True)
+        self._thread.start()
+
+    def _run_loop(self) -> None:
+        try:
+            self._begin()
+            self._loop.run_until_complete(self._task)
+        finally:
+            self._loop.close()
+
+    def _begin(self) -> None:
+        context = copy_context()
+        context.run(_broker.set, self)
+        self._task = self._loop.create_task(self._serve(), context=context)
+        self._task.add_done_callback(self._on_end)
+
+    def _on_end(self, task: asyncio.Task[int]) -> None:
+        error = None if task.cancelled() else task.exception()
+        self.returncode = command.CANNOT_START if task.cancelled() or error is not None else task.result()
+        self._stop = None
+        self._ended.set()
+        self._told.set()
+
+    async def _serve(self) -> int:
+        with _logging_to(self._log_path, self._log_level, self):
+            try:
+                options = _parser().parse_args(self._options)
+                plan = command.planned(options, options.data_dir, {}, self._say, syncs=self._syncs)
+                command.warn(plan.config)
+                assert plan.beside is not None  # of a broker with the control API
+                beside = _Observed(plan.beside, self)
+                return int(await serve(plan.config, self._loop, self._announce, self, plan.setup, beside, None))
+            except (command.Mistakes, ConfigError) as mistakes:
+                LOGGER.error("%s", mistakes)
+                return BAD_USAGE
+            except (UnusableError, LogDirectoryError, OSError) as error:
+                LOGGER.error("cannot start: %s", command.reason_of(error))
+                return command.CANNOT_START
+            except Exception:
+                LOGGER.exception("a defect ends the broker")
+                raise
+
+    def _announce(self, bound: Sequence[tuple[str, int]]) -> None:
+        self._say(f"listening on {','.join(command.addresses_of(bound))}")
+        self._told.set()
+
+    def _say(self, line: str) -> None:
+        begin, on, rest = line.partition(" on ")
+        self._lines[begin + on] = rest
+
+    def await_ready(self, timeout_s: float) -> dict[str, str] | None:
+        """Return what a process would have printed, by the words that come first; None after the time.
+
+        A broker that can't start has ended by then.
+        """
+        return self._lines if self._told.wait(timeout_s) else None
+
+    def hand_to(self, stop: Callable[[], object]) -> None:
+        """Take the function that ends the broker; it may have been asked for by now."""
+        with self._guard:
+            self._stop = stop
+            asked = self._asked
+        if asked:
+            stop()
+
+    # -- as a process
+
+    @property
+    def pid(self) -> int:
+        raise BrokerError("this broker runs in the process of the test (in_process=True): it has no process id")
+
+    def poll(self) -> int | None:
+        """Return the exit code that a process would have, None while the broker runs."""
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end. Raises TimeoutError."""
+        if self._thread is None and _running_loop() is self._loop and self.returncode is None:
+            raise BrokerError("this broker runs on the loop of the test: await its end (async with KafkaBroker(...))")
+        if not self._ended.wait(timeout):
+            raise TimeoutError
+        if self._thread is not None:
+            self._thread.join(timeout)
+        assert self.returncode is not None
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """End in an orderly way for SIGTERM, at once for SIGKILL; pauses are for processes."""
+        if number == KILL:
+            self.kill()
+        elif number == STOP:
+            self._ask()
+
+    def kill(self) -> None:
+        """End as kill -9 does; from any thread."""
+        self._on_loop(self._kill)
+
+    def _kill(self) -> None:
+        if self.running is not None and self.returncode is None:
+            files = self.running.server.broker.fs
+            assert isinstance(files, DisposableFiles)
+            files.revoke()
+            self.running.server.kill()
+        self._ask()
+
+    def _ask(self) -> None:
+        with self._guard:
+            self._asked, stop = True, self._stop
+        if stop is not None:
+            self._on_loop(stop)
+
+    def _on_loop(self, step: Callable[[], object]) -> None:
+        if self.returncode is None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(step)
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+
+
+class _Observed:
+    """An extension whose broker a `BrokerInProcess` has in hand as soon as it serves."""
+
+    def __init__(self, inner: ProcessExtension, process: BrokerInProcess) -> None:
+        self._inner = inner
+        self._process = process
+
+    def new_clock(self) -> SystemClock:
+        return self._inner.new_clock()
+
+    def share(self, submit: Submit) -> BrokerShare:
+        return self._inner.share(submit)
+
+    async def open(self, running: Running) -> None:
+        self._process.running = running
+        await self._inner.open(running)
+
+    async def close(self) -> None:
+        await self._inner.close()
+
+
+# -- the log
+
+
+class BrokerLogHandler(logging.FileHandler):
+    """The log of one broker of several: what it logs, and what can be told of none."""
+
+    def __init__(self, path: str | PathLike[str], level: str, process: BrokerInProcess) -> None:
+        super().__init__(path, encoding="utf-8")
+        self.setLevel(level.upper())
+        self.setFormatter(OneLine())
+        self._process = process
+
+    def filter(self, record: logging.LogRecord) -> Any:
+        return _broker.get() in (None, self._process) and super().filter(record)
+
+
+_handlers: set[BrokerLogHandler] = set()
+_guard = threading.Lock()
+_before = LOGGER.level, LOGGER.propagate  # while no broker runs in the process
+
+
+@contextmanager
+def _logging_to(path: str | PathLike[str], level: str, process: BrokerInProcess) -> Iterator[None]:
+    """Have the package log to a broker's file, and not to the handlers of the test."""
+    handler = BrokerLogHandler(path, level, process)
+    _keep(handler)
+    try:
+        yield
+    finally:
+        _drop(handler)
+
+
+def _keep(handler: BrokerLogHandler) -> None:
+    global _before  # one logger of the package, with one level
+    with _guard:
+        if not _handlers:
+            _before = LOGGER.level, LOGGER.propagate
+        _handlers.add(handler)
+        LOGGER.addHandler(handler)
+        LOGGER.propagate = False
+        LOGGER.setLevel(min(each.level for each in _handlers))
+
+
+def _drop(handler: BrokerLogHandler) -> None:
+    with _guard:
+        _handlers.discard(handler)
+        LOGGER.removeHandler(handler)
+        if _handlers:
+            LOGGER.setLevel(min(each.level for each in _handlers))
+        else:
+            level, LOGGER.propagate = _before
+            LOGGER.setLevel(level)
+    handler.close()
+
+
+__all__ = ["BrokerInProcess"]

@@ -1,0 +1,18 @@
+"""Disks that were looked at before."""
+
+from __future__ import annotations
+
+from pykafka_broker.testing.simulation.disk import CrashFileSystem
+
+
+class Seen:
+    """The disks that were looked at, each with what was promised then: the same once more has nothing new to say."""
+
+    def __init__(self) -> None:
+        self._disks: set[object] = set()
+
+    def is_new(self, fs: CrashFileSystem, promised: object) -> bool:
+        disk = fs.contents(), promised
+        known = disk in self._disks
+        self._disks.add(disk)
+        return not known

@@ -1,0 +1,192 @@
+"""A cluster in the loop of a test: a real client works on it, faults come, and a seed is repeated frame for frame."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from bench.simulation import work_through_a_kill
+from pykafka_broker.testing import BrokerError, WaitTimeout
+from pykafka_broker.testing.simulation import SimulatedCluster, SimulationStalled, simulate
+from pykafka_broker.testing.simulation.cluster import CONTROLLER_ID, KINDS
+
+ROOT = Path(__file__).resolve().parents[3]
+LIMIT_S = 300.0
+
+
+def traced(seed: int) -> str:
+    return simulate(work_through_a_kill(seed), limit_s=LIMIT_S).trace
+
+
+async def produced(cluster: SimulatedCluster, count: int) -> list[bytes]:
+    """Produce records and return what a consumer reads."""
+    async with AIOKafkaProducer(bootstrap_servers=cluster.bootstrap_servers, enable_idempotence=True) as producer:
+        for number in range(count):
+            await producer.send_and_wait("orders", b"%d" % number)
+    async with AIOKafkaConsumer(
+        "orders", bootstrap_servers=cluster.bootstrap_servers, auto_offset_reset="earliest"
+    ) as consumer:
+        return [(await consumer.getone()).value for _ in range(count)]
+
+
+# -- a seed
+
+
+def test_a_seed_is_repeated_frame_for_frame() -> None:
+    assert traced(7) == traced(7)
+    assert traced(7) != traced(8)
+
+
+def test_other_processes_repeat_it() -> None:
+    code = (
+        "from pykafka_broker.testing.simulation import simulate\n"
+        "from bench.simulation import work_through_a_kill\n"
+        f"print(simulate(work_through_a_kill(7), limit_s={LIMIT_S}).trace)"
+    )
+    environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": str(ROOT)}
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=200, check=True
+        )
+        for _ in range(2)
+    ]
+    assert "Produce" in runs[0].stdout
+    assert runs[0].stdout == runs[1].stdout
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_was_acknowledged_outlives_a_killed_leader(seed: int) -> None:
+    assert "Produce" in simulate(work_through_a_kill(seed), limit_s=LIMIT_S).trace
+
+
+# -- the cluster
+
+
+@pytest.mark.parametrize("brokers", [1, 3])
+def test_a_client_works_on_it(brokers: int) -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=brokers, seed=1) as cluster:
+            await cluster.create_topic("orders", partitions=1, config={"retention.ms": 1000})
+            assert await produced(cluster, 3) == [b"0", b"1", b"2"]
+            assert cluster.leader("orders") in cluster.brokers
+            assert [node.id for node in cluster.brokers] == list(range(1, brokers + 1))
+            assert cluster.controller.id == (1 if brokers == 1 else CONTROLLER_ID)
+
+    simulate(main(), limit_s=LIMIT_S)
+
+
+def test_faults_by_hand() -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=2) as cluster:
+            await cluster.create_topic("orders")
+            leader = cluster.leader("orders").id
+            cluster.isolate(leader)
+            await cluster.until(lambda: cluster.leader("orders").id != leader)
+            cluster.heal()
+            second = cluster.leader("orders")
+            second.pause()
+            await cluster.until(lambda: cluster.leader("orders") is not second)
+            second.go_on()
+            third = cluster.broker(1)
+            third.stop()
+            await cluster.until(lambda: not third.running)
+            cluster.slow(2, 100)
+            cluster.break_connections(3)
+            await cluster.calm()
+            assert await produced(cluster, 3) == [b"0", b"1", b"2"]
+
+    simulate(main(), limit_s=LIMIT_S)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_trouble_by_the_seed(kind: str) -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=5) as cluster:
+            await cluster.create_topic("orders", config={"min.insync.replicas": 2})
+            trouble = cluster.trouble([kind], mean_ms=300)
+            await cluster.until(lambda: trouble.came)
+            await cluster.calm()
+            assert kind in trouble.came[0]
+            assert await produced(cluster, 2) == [b"0", b"1"]
+
+    simulate(main(), limit_s=LIMIT_S)
+
+
+@pytest.mark.parametrize("hash_seed", [None, "7"])
+def test_a_failure_tells_how_to_repeat_it(hash_seed: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    if hash_seed is not None:
+        monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
+
+    async def main() -> None:
+        async with SimulatedCluster(brokers=1, seed=9):
+            raise ValueError("of the test")
+
+    with pytest.raises(ValueError, match="of the test") as failed:
+        simulate(main())
+    assert failed.value.__notes__[0].startswith("simulated with SimulatedCluster(brokers=1, seed=9)")
+    assert ("PYTHONHASHSEED" in failed.value.__notes__[0]) is (hash_seed is None)
+
+
+def test_nothing_is_left_of_it() -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=1):
+            random.random()
+
+    before = random.getstate(), time.time, time.monotonic, os.urandom
+    real = time.time()
+    simulate(main())
+    assert (random.getstate(), time.time, time.monotonic, os.urandom) == before
+    assert time.time() >= real
+
+
+# -- what is refused
+
+
+def test_mistakes_are_told() -> None:
+    async def elsewhere() -> None:
+        async with SimulatedCluster():
+            pass
+
+    with pytest.raises(BrokerError, match="SimulatedLoop"):
+        asyncio.run(elsewhere())
+    with pytest.raises(ValueError, match="at least one"):
+        SimulatedCluster(brokers=0)
+    with pytest.raises(ValueError, match="unknown config"):
+        SimulatedCluster(config={"log.retension.ms": 1})
+
+    async def main() -> None:
+        async with SimulatedCluster(brokers=1) as cluster:
+            with pytest.raises(BrokerError, match="a cluster already"):
+                await SimulatedCluster().__aenter__()
+            with pytest.raises(ValueError, match="no broker 2"):
+                cluster.broker(2)
+            with pytest.raises(ValueError, match="no machine"):
+                cluster.cut("app", "elsewhere")
+            with pytest.raises(ValueError, match="no fault"):
+                cluster.trouble(["flood"])
+            with pytest.raises(WaitTimeout, match="after 2 virtual seconds"):
+                await cluster.until(lambda: False, timeout=2)
+            with pytest.raises(BrokerError, match="no leader"):
+                cluster.leader("orders")
+            with pytest.raises(BrokerError, match="INVALID_TOPIC"):
+                await cluster.create_topic("a/b")
+
+    simulate(main())
+
+
+def test_a_test_that_waits_for_ever_ends() -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=1):
+            await asyncio.get_running_loop().create_future()
+
+    with pytest.raises(SimulationStalled, match="5 virtual seconds"):
+        simulate(main(), limit_s=5)
