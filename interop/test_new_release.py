@@ -113,7 +113,7 @@ def test_all_paths_that_a_person_is_sent_to_are_there() -> None:
 def test_jars_tell_schemas_errors_and_tools() -> None:
     found = of_jars(Path(kafka_classpath().removesuffix("/*")))
     assert found["API names"]["18"] == "ApiVersions"
-    assert found["schemas"]["clients/ApiVersionsRequest"] == "0-4"
+    assert found["schemas"]["clients/ApiVersionsRequest"] == "0-5"
     assert "clients/ApiVersionsRequest.ClientSoftwareName" in found["fields"]
     assert found["errors"]["SHARE_SESSION_LIMIT_REACHED"] == 133
     assert {"TopicCommand", "StreamsGroupCommand", "ConsoleConsumer"} <= found["tools"].keys()

@@ -30,8 +30,8 @@ _OWN = {  # in the words of those who set them; which there are says the code
 }
 _HEAD = """# Config keys
 
-Every key of Kafka 4.3.1, and those that older and newer releases have. A key of a newer release is one with
-`--emulate` alone, and says since when. A key is *honoured*; or it has *no effect* here, and is
+Every key of Kafka 4.4.0, and those that older releases have. A key that came with 4.4 says so: with `--emulate` and an
+older release there is no such key. A key is *honoured*; or it has *no effect* here, and is
 accepted for the reason given; or it is *refused* when it is set to something else than its default, because to go on
 without it would promise what is not there. `pykafka-broker configs` prints the same list, and `--effect refused` only
 those.

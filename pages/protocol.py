@@ -16,13 +16,11 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.releases.release import OWN_VERSION, release
 
 _NEWEST = release(OWN_VERSION).name
-_NEXT = "4.4"  # emulated alone
 _APIS = f"""# APIs and their versions
 
 What this broker answers beside what Kafka {_NEWEST} has. Versions that Kafka 4 has dropped are served for old
 clients; `--emulate {_NEWEST}` refuses them, and with another release it has [that release's](../old-releases.md).
-With `--emulate {_NEXT}` brokers serve the versions of the last column; what they have only then stands there in
-bold. Which rights each API asks for is [a table of its own](../rights.md).
+Which rights each API asks for is [a table of its own](../rights.md).
 """
 _ERRORS = """# Errors
 
@@ -33,17 +31,14 @@ those that come uncalled for says [troubleshooting](../troubleshooting.md).
 
 
 def apis() -> str:
-    theirs, newer = release(_NEWEST).apis, release(_NEXT).apis
+    theirs = release(_NEWEST).apis
     rows = []
     for number, spec in sorted(SPECS.items()):
         key = ApiKey(number)
         clients, controllers = _served(key, ROUTES), _served(key, CONTROLLER_ROUTES)
-        if clients or controllers or number in theirs or number in newer:
-            kafka, following = (_range(each.get(number)) for each in (theirs, newer))
-            if number in newer and newer[number][1] > theirs.get(number, (0, -1))[1]:
-                following = f"**{following}**"
-            rows.append((str(number), spec.name, clients, controllers, kafka, following))
-    heads = ("key", "API", "brokers", "our controller", f"Kafka {_NEWEST}, brokers", f"Kafka {_NEXT}, brokers")
+        if clients or controllers or number in theirs:
+            rows.append((str(number), spec.name, clients, controllers, _range(theirs.get(number))))
+    heads = ("key", "API", "brokers", "our controller", f"Kafka {_NEWEST}, brokers")
     return f"{_APIS}\n{table(heads, rows)}"
 
 

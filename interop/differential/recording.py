@@ -46,18 +46,13 @@ def write(path: Path, recordings: Sequence[Recording]) -> None:
     path.write_text("{\n" + ",\n".join(parts) + "\n}\n")
 
 
-_EARLIER = "_legacy"  # AcceptableRecoveryLag of StreamsGroupHeartbeat, by Kafka 4.4
-
-
 def _of_that_time(ours: Any, theirs: Any) -> Any:
     """Return an answer of the broker without fields that the recorded one does not have.
 
-    No version that was recorded has the fields that a later release has brought into the schemas. Where a later release
-    has split a field, the name with the ending stands for the versions before.
+    No version that was recorded has the fields that a later release has brought into the schemas.
     """
     if isinstance(ours, dict) and isinstance(theirs, dict):
-        names = [name for name in ours if name in theirs]
-        return {name: _of_that_time(ours.get(f"{name}{_EARLIER}", ours[name]), theirs[name]) for name in names}
+        return {name: _of_that_time(ours[name], theirs[name]) for name in ours if name in theirs}
     if isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
         return [_of_that_time(one, other) for one, other in zip(ours, theirs, strict=True)]
     return ours

@@ -1,7 +1,7 @@
 """Errors of requests, in the words of Kafka's Java clients.
 
 Rule: the text is the broker's where the broker sends one, otherwise the text that Kafka's client has for the code
-(`errors.json`: class and text of each exception, as a Kafka 4.3.1 client names them).
+(`errors.json`: class and text of each exception, as a Kafka 4.4.0 client names them).
 """
 
 from __future__ import annotations

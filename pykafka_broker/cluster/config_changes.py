@@ -294,11 +294,21 @@ def check_group(config: BrokerConfig, name: str, overrides: Overrides) -> None:
             value = parse_value(keys[key], text)
         except ConfigError as error:
             raise _bad(str(error)) from None
-        for bound, word, broken in (("min", "greater", -1), ("max", "less", 1)):
-            limit_name = _limit_of(key, bound)
-            if limit_name is not None and isinstance(value, int) and (value - config[limit_name]) * broken > 0:
-                told = limit_name if keys[key].since is None else config[limit_name]  # as Kafka has it
-                raise _bad(f"{key} must be {word} than or equal to {told}")
+        if isinstance(value, int):
+            _check_limits(config, key, value)
+
+
+def _check_limits(config: BrokerConfig, key: str, value: int) -> None:
+    """Refuse a value outside of the broker's limits, which since 4.4 are told by their values and not by their keys."""
+    least, most = _limit_of(key, "min"), _limit_of(key, "max")
+    is_too_low = least is not None and value < config[least]
+    if not is_too_low and (most is None or value <= config[most]):
+        return
+    if config.is_of_4_4 and least is not None and most is not None:
+        raise _bad(f"{key} must be in the range {config[least]} to {config[most]} inclusive.")
+    word, limit = ("greater", least) if is_too_low else ("less", most)
+    assert limit is not None
+    raise _bad(f"{key} must be {word} than or equal to {config[limit] if config.is_of_4_4 else limit}")
 
 
 def _limit_of(key: str, bound: str) -> str | None:

@@ -1,6 +1,6 @@
 """Features: the levels that this broker supports and that a new cluster finalizes (KIP-584, KIP-778, KIP-1022).
 
-Rule: the ranges and levels are those of Kafka 4.3, since clients and tools decide by them. A broker that passes for a
+Rule: the ranges and levels are those of Kafka 4.4, since clients and tools decide by them. A broker that passes for a
 newer release supports the levels of that release.
 """
 
@@ -51,15 +51,15 @@ METADATA_VERSIONS = {
 
 UNREGISTER_CONTROLLER_FROM = 33  # 4.4-IV2, the first metadata.version with UnregisterControllerRecord
 
-# name: (lowest, highest) supported level, in the order in which a 4.3 broker lists them
+# name: (lowest, highest) supported level, in the order in which a 4.4 broker lists them
 SUPPORTED: dict[str, tuple[int, int]] = {
     "group.version": (0, 1),
     "kraft.version": (0, 1),
-    SHARE_VERSION: (0, 1),
-    "metadata.version": (7, 30),
-    "eligible.leader.replicas.version": (0, 1),
-    "transaction.version": (0, 2),
+    "metadata.version": (7, 33),
+    SHARE_VERSION: (0, 2),
     "streams.version": (0, 1),
+    "transaction.version": (0, 2),
+    "eligible.leader.replicas.version": (0, 1),
 }
 
 # The levels that releases finalize, each by the first metadata.version of them, in the order of kafka-storage.

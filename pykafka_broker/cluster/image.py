@@ -308,7 +308,7 @@ class MetadataImage:
             raise MetadataError(f"topic {record.name} is created twice")
         topic = TopicImage(record.name, bytes(record.topic_id))
         self.topics[topic.name] = self.topics_by_id[topic.id] = topic
-        # Snapshots of 4.3 brokers keep configs of deleted topics; they must not pass to a new topic of that name.
+        # Snapshots of 4.4 brokers keep configs of deleted topics; they must not pass to a new topic of that name.
         self.configs.pop((ConfigResourceType.TOPIC, topic.name), None)
         delta.created.append(topic)
 

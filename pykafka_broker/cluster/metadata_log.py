@@ -256,7 +256,7 @@ class MetadataLog:
         known = max(read_quorum_epoch(self._fs, self._quorum_state), self.log.epochs.latest, 0, *in_snapshots)
         self.epoch = known + 1
         write_quorum_leader(self._fs, self._quorum_state, self._node_id, self.epoch, self.voters.kraft_version)
-        # Version 1 has directory ids, but a 4.3 broker writes and reads version 0 whatever kraft.version is.
+        # Version 1 has directory ids, but a 4.4 broker writes and reads version 0 whatever kraft.version is.
         voter = Voter(self._node_id)
         message = LeaderChangeMessage(0, self._node_id, [voter], [voter])
         records = [(ControlType.LEADER_CHANGE, message.encode(0))]

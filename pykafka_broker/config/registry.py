@@ -1,4 +1,4 @@
-"""Every config key of Kafka 4.3.1, and keys of older and newer releases, as `data.json` records them.
+"""Every config key of Kafka 4.4.0, and keys of other releases, as `data.json` records them.
 
 Rule: facts about Kafka, and the keys of our own, which begin with "pykafka." and are internal; what this broker makes
 of a key stands in `effects.py`. The file is read once, on first use.

@@ -52,6 +52,8 @@ class TopicConfig:
     preallocate: bool
     remote_log_copy_disable: bool
     remote_log_delete_on_disable: bool
+    remote_copy_lag_bytes: int
+    remote_copy_lag_ms: int
     remote_storage_enable: bool
     retention_bytes: int
     retention_ms: int

@@ -11,7 +11,7 @@ import os
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-OWN_VERSION = "4.3.1"  # the release that a broker is where it emulates none; the tests compare it with this Kafka
+OWN_VERSION = "4.4.0"  # the release that a broker is where it emulates none; the tests compare it with this Kafka
 
 Versions = tuple[int, int]
 Feature = tuple[int, int, int]  # lowest and highest level, and the level of a new cluster

@@ -187,7 +187,7 @@ def test_a_share_partition_that_another_run_has_dated_ahead_gets_its_snapshot(no
     shares = node.broker.shares
     key = ShareKey("g", node.broker.image.topics["t"].id, 0)
     shares.initialize(key, 1, 5)
-    shares.apply(shares.known(key).write(key, 1, -1, 6, 0, [], node.now))
+    shares.apply(shares.known(key).write(key, 1, 0, 6, 0, [], node.now))
     node.step(-365 * DAY)
     node.restart_by_the_wall()
     assert node.broker.shares.coordinator.states[key].updates == 1

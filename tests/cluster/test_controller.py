@@ -112,46 +112,6 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
             "Invalid value -5 for configuration leader.replication.throttled.rate: Value must be at least 0",
         ),
         (
-            GROUP,
-            "g",
-            "share.session.timeout.ms",
-            "99999",
-            ErrorCode.INVALID_CONFIG,
-            "share.session.timeout.ms must be less than or equal to group.share.max.session.timeout.ms",
-        ),
-        (
-            GROUP,
-            "g",
-            "share.record.lock.duration.ms",
-            "1000",
-            ErrorCode.INVALID_CONFIG,
-            "share.record.lock.duration.ms must be greater than or equal to group.share.min.record.lock.duration.ms",
-        ),
-        (
-            GROUP,
-            "g",
-            "streams.session.timeout.ms",
-            "1",
-            ErrorCode.INVALID_CONFIG,
-            "streams.session.timeout.ms must be greater than or equal to group.streams.min.session.timeout.ms",
-        ),
-        (
-            GROUP,
-            "g",
-            "share.delivery.count.limit",
-            "11",
-            ErrorCode.INVALID_CONFIG,
-            "share.delivery.count.limit must be less than or equal to group.share.max.delivery.count.limit",
-        ),
-        (
-            GROUP,
-            "g",
-            "consumer.assignment.interval.ms",
-            "16000",
-            ErrorCode.INVALID_CONFIG,
-            "consumer.assignment.interval.ms must be less than or equal to group.consumer.max.assignment.interval.ms",
-        ),
-        (
             CLIENT_METRICS,
             "m",
             "interval.ms",
@@ -253,6 +213,49 @@ def test_overrides_are_checked_together_with_those_that_stay() -> None:
 def test_refused_as_kafka_refuses(kind: int, name: str, key: str, value: str, code: ErrorCode, message: str) -> None:
     error = refusal(Cluster(), kind, name, (key, AlterConfigOp.SET, value))
     assert (error.code, error.message) == (code, message)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "limit", "limits"),
+    [
+        (
+            "share.session.timeout.ms",
+            "99999",
+            "less than or equal to group.share.max.session.timeout.ms",
+            "45000 to 60000",
+        ),
+        (
+            "share.record.lock.duration.ms",
+            "1000",
+            "greater than or equal to group.share.min.record.lock.duration.ms",
+            "15000 to 60000",
+        ),
+        (
+            "streams.session.timeout.ms",
+            "1",
+            "greater than or equal to group.streams.min.session.timeout.ms",
+            "45000 to 60000",
+        ),
+        ("share.delivery.count.limit", "11", "less than or equal to group.share.max.delivery.count.limit", "2 to 10"),
+        (
+            "consumer.assignment.interval.ms",
+            "16000",
+            "less than or equal to group.consumer.max.assignment.interval.ms",
+            "0 to 15000",
+        ),
+    ],
+)
+def test_the_limits_of_a_group_key_as_each_release_tells_them(key: str, value: str, limit: str, limits: str) -> None:
+    for release, message in (("4.3", limit), ("4.4", f"in the range {limits} inclusive.")):
+        error = refusal(Cluster(pykafka_emulate=release), GROUP, "g", (key, AlterConfigOp.SET, value))
+        assert (error.code, error.message) == (ErrorCode.INVALID_CONFIG, f"{key} must be {message}")
+
+
+def test_the_only_limit_of_a_group_key_is_told_alone() -> None:
+    for release, told in (("4.3", "group.streams.max.standby.replicas"), ("4.4", "2")):
+        key = "streams.num.standby.replicas"
+        error = refusal(Cluster(pykafka_emulate=release), GROUP, "g", (key, AlterConfigOp.SET, "3"))
+        assert error.message == f"{key} must be less than or equal to {told}"
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 from pykafka_broker.cluster.bootstrap import bootstrap_records, first_records, format_records
 from pykafka_broker.cluster.controller import Controller
-from pykafka_broker.cluster.features import BOOTSTRAP_LEVELS
+from pykafka_broker.cluster.features import SUPPORTED, bootstrap_levels
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.metadata_log import MetadataLog, read_quorum_epoch
 from pykafka_broker.cluster.records import ApiMessageAndVersion, MetadataError
@@ -42,6 +42,7 @@ from pykafka_broker.records.record import iter_records
 
 DATA = Path(__file__).with_name("data")
 NOW = 1_700_000_000_000
+OF_4_3 = 30  # the metadata.version of the Kafka 4.3.1 that wrote the recorded files
 FS = OsFileSystem()
 
 
@@ -88,14 +89,16 @@ def test_a_new_log_begins_with_the_bytes_of_kafkas(node: Node) -> None:
     recorded = (DATA / "kafka.log").read_bytes()
     (first, leader_change), (second, bootstrap) = itertools.islice(iter_batches(recorded), 2)
     node.log.lead(first.base_timestamp)
-    node.log.append(first_records(node.controller, format_records()), second.base_timestamp)
+    node.log.append(first_records(node.controller, format_records(bootstrap_levels(OF_4_3))), second.base_timestamp)
     assert node.bytes == bytes(leader_change) + bytes(bootstrap)
 
 
-def test_bootstrap_checkpoint_is_what_format_writes(node: Node) -> None:
+def test_bootstrap_checkpoint_is_what_format_writes(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    levels = bootstrap_levels(OF_4_3)  # kafka-storage of 4.4 writes these records into the metadata log
+    monkeypatch.setitem(SUPPORTED, "metadata.version", (7, OF_4_3))
     recorded = (DATA / "bootstrap.checkpoint").read_bytes()
     written = bootstrap_records(FS, str(node.directory), NOW, node.controller.config)
-    assert {record.message.name: record.message.feature_level for record in written} == BOOTSTRAP_LEVELS
+    assert {record.message.name: record.message.feature_level for record in written} == levels
     ours = (node.directory / BOOTSTRAP_FILE).read_bytes()
     assert [header.size for header, _ in iter_batches(ours)] == [header.size for header, _ in iter_batches(recorded)]
     assert list(snapshot_records(FS, str(DATA / "bootstrap.checkpoint"))) == written

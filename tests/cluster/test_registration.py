@@ -52,7 +52,7 @@ def test_a_broker_is_registered_fenced_and_its_epoch_is_the_offset_of_that(node:
         (directory(1),),
     )
     assert broker.endpoints == [("PLAINTEXT", "127.0.0.1", 9001, 0)]
-    assert broker.features["metadata.version"] == (7, 30)
+    assert broker.features["metadata.version"] == (7, 33)
 
 
 ALL = [Feature(name, *levels) for name, levels in SUPPORTED.items()]
@@ -230,6 +230,7 @@ def test_a_broker_of_another_time_gets_none() -> None:
 
 def test_a_controller_is_unregistered_from_metadata_version_33_on(node: ControllerNode) -> None:
     controller, metadata = node.metadata.controller, node.metadata
+    metadata.commit([ApiMessageAndVersion(FeatureLevelRecord("metadata.version", 32), 0)])
     assert node.ask(ControllerRegistrationRequest(7, b"i" * 16)).error_code == 0
 
     def refusal(controller_id: int) -> str | None:

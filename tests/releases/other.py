@@ -19,7 +19,7 @@ def name_of(version: str) -> str:
     return "{}.{}".format(*number(version))
 
 
-OTHER_VERSION = "4.4.0"
+OTHER_VERSION = "4.3.1"
 OTHER = name_of(OTHER_VERSION)
 OWN = name_of(OWN_VERSION)
 NEWEST_VERSION = max(OWN_VERSION, OTHER_VERSION, key=number)

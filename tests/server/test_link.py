@@ -212,7 +212,7 @@ def test_a_peer_that_does_not_know_our_greeting_is_asked_again(told: list[tuple[
         async with linked() as (link, peer):
             peer.answer = answer
             assert (await link.ask(heartbeat(7), LATER_MS)).throttle_time_ms == 7
-            assert [asked.version for asked in peer.asked[:2]] == [4, second]
+            assert [asked.version for asked in peer.asked[:2]] == [5, second]
             assert peer.connections == 1
 
     run(scenario)

@@ -15,7 +15,7 @@ def test_each_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     with KafkaBroker() as broker:
         asked = Asked(broker, capsys)
         (metadata,) = [each for each in asked("features", "describe") if each["feature"] == "metadata.version"]
-        assert (metadata["supported_min_version"], metadata["finalized_version_level"]) == (7, 30)
+        assert (metadata["supported_min_version"], metadata["finalized_version_level"]) == (7, 33)
         (refused,) = asked("features", "upgrade", "--feature", "no.such=1", status=1)
         assert refused["error"].endswith("does not support this feature.")
         assert asked("client-metrics", "--alter", "--name", "m", "--interval", "500") == {"name": "m", "altered": True}
@@ -25,7 +25,7 @@ def test_each_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         assert asked("groups", "--list") == []
         (node,) = asked("broker-api-versions")
         assert node["error"] is None
-        assert {"api_key": 18, "name": "ApiVersions", "min_version": 0, "max_version": 4} in node["apis"]
+        assert {"api_key": 18, "name": "ApiVersions", "min_version": 0, "max_version": 5} in node["apis"]
         assert asked("metadata-quorum", "describe", "--status")["max_follower_lag"] == 0
         (leader,) = asked("metadata-quorum", "describe", "--replication")
         assert (leader["node_id"], leader["status"]) == (1, "Leader")

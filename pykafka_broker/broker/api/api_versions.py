@@ -1,6 +1,6 @@
 """ApiVersions v0-v5.
 
-Behaviour: the answer has the ranges of the route table and the features of a 4.3 broker, or ranges and features of the
+Behaviour: the answer has the ranges of the route table and the features of a 4.4 broker, or ranges and features of the
 emulated release. An unknown version of the request is answered in version 0 with UNSUPPORTED_VERSION and the range of
 ApiVersions, so that the client can ask again (KIP-511). APIs of controllers alone are not listed; telemetry
 is with `pykafka.telemetry`, as by a Kafka with a receiver of metrics.

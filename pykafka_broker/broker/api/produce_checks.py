@@ -29,6 +29,7 @@ from pykafka_broker.records.header import (
     set_max_timestamp,
 )
 from pykafka_broker.records.validation import (
+    ANY_SIZE,
     WITHOUT_KEY,
     WRONG_TYPE,
     RecordCheck,
@@ -116,7 +117,8 @@ def check_batch(
         codec = header.attributes & CODEC_MASK
         if config.compression_type == AS_PRODUCED or _codec_for(header, config) == codec:
             newest = None
-            if not validate and not limits.key_required and limits.before_max_ms >= now and limits.takes_any_size:
+            bounded = limits.key_required or limits.before_max_ms < now or limits.max_record_bytes < ANY_SIZE
+            if not validate and not bounded:
                 newest = header.max_timestamp if limits.allow(header.max_timestamp) else None
             elif codec == NONE:
                 newest = sound_at_once(records, header, limits)

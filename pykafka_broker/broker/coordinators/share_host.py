@@ -298,7 +298,9 @@ class ShareHost:
     def __init__(self, node: ServerNode, settings: Callable[[str], GroupConfig]) -> None:
         self._node = node
         config = node.config
-        self.coordinator = ShareCoordinator(self._exists, config.share_coordinator_snapshot_update_records_per_snapshot)
+        self.coordinator = ShareCoordinator(
+            self._exists, config.share_coordinator_snapshot_update_records_per_snapshot, config.is_of_4_4
+        )
         self.partitions = SharePartitions(node, self, settings)
         self.sessions = ShareSessions(config.group_share_max_share_sessions)
         self.shards = CoordinatorShards(

@@ -12,10 +12,10 @@ Rule: an assignor is a function of its specs alone: the same members and topics 
   there is any, both as evenly as possible, and a member keeps its partitions as long as that holds. Members that read
   the same topics share all partitions; where subscriptions differ, each topic is shared out among its own readers. The
   partitions of a topic that may be assigned need not begin at 0.
-- `sticky`, Kafka 4.3's only assignor for streams groups, assigns tasks. Every member gets as many active tasks as any
+- `sticky`, Kafka's only assignor for streams groups, assigns tasks. Every member gets as many active tasks as any
   other, give or take one, and keeps its tasks as far as that allows; then members with a standby copy come first.
   Standby tasks, copies of tasks with state, never share a process with another copy. Where nothing else decides, the
-  least loaded process is next, and then the order of ids. Warm-up tasks are never assigned: Kafka 4.3 has none either.
+  least loaded process is next, and then the order of ids. Warm-up tasks are never assigned, as by Kafka 4.3.
 """
 
 from __future__ import annotations

@@ -416,7 +416,7 @@ def _describe_member(group: ClassicGroup, member: ClassicGroupMember, stable: bo
     )
 
 
-# Records of `__consumer_offsets`, in the versions that Kafka 4.3 writes
+# Records of `__consumer_offsets`, in the versions that Kafka 4.4 writes
 
 
 GROUP_METADATA_VERSION = 3

@@ -100,7 +100,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
             result.reply = self._answer(group, request.member_id, request.member_epoch, now)
             return
         member_id = request.member_id or self._table.new_id()
-        self.check_room(group, member_id)
+        self.check_room(group, member_id, request.instance_id)
         claim = Claim(member_id, request.instance_id, request.member_epoch, request.topic_partitions)
         before = self.find_member(group, claim, result)
         change = ConsumerMemberChange(self._table, group, before, result, now, caller.may_see)
@@ -142,9 +142,10 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
             member_id=member_id, member_epoch=epoch, heartbeat_interval_ms=settings.consumer_heartbeat_interval_ms
         )
 
-    def check_room(self, group: ConsumerGroup, member_id: str) -> None:
-        """Raise GROUP_MAX_SIZE_REACHED for a new member of a full group."""
-        if member_id not in group.members:
+    def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
+        """Raise GROUP_MAX_SIZE_REACHED for a new member of a full group; since 4.4 a static member has its room."""
+        has_room = self._table.config.is_of_4_4 and group.static_member(instance_id) is not None
+        if member_id not in group.members and not has_room:
             group.check_room(self._table.config.group_consumer_max_size)
 
     # The member of a request
@@ -351,9 +352,18 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         regex_changed = (member.topic_regex or None) != (before.topic_regex or None)
         self.subscription_changed = names_changed or regex_changed
         topics_changed = self._resolve_regexes()
-        bump = names_changed or regex_changed or topics_changed
+        bump = names_changed or regex_changed or topics_changed or self._assignor_changed()
         if bump or group.metadata_stale:
             self._update_metadata(bump)
+
+    def _assignor_changed(self) -> bool:
+        """Return whether the member's vote changes the group's assignor, which begins an epoch since 4.4."""
+        group, config = self._group, self._table.config
+        if not config.is_of_4_4 or self.member.server_assignor == self.before.server_assignor:
+            return False
+        default = config.group_consumer_assignors[0]
+        chosen = group.preferred_assignor(group.members.values()) or default
+        return chosen != (group.preferred_assignor(self._members()) or default)
 
     def _update_metadata(self, bump: bool) -> None:
         group = self._group

@@ -273,11 +273,11 @@ class ClassicMembers(Migration):
         member_id = request.member_id
         if member_id == UNKNOWN_MEMBER:
             member_id = self._table.new_id()
-            self._consumer.check_room(group, member_id)
+            self._consumer.check_room(group, member_id, instance_id)
             if instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM:
                 join.result.reply = join_refusal(ErrorCode.MEMBER_ID_REQUIRED, member_id)
                 return
-        self._consumer.check_room(group, member_id)
+        self._consumer.check_room(group, member_id, instance_id)
         try:
             subscription = read_subscription(join.protocols[0][1])
         except DecodeError as error:

@@ -284,7 +284,7 @@ def _assignment(partitions: Mapping[bytes, Iterable[int]], topics: ClusterTopics
     )
 
 
-# Records, as Kafka 4.3 writes them
+# Records, as Kafka 4.4 writes them
 
 
 def member_record(group_id: str, member: ConsumerGroupMember) -> CoordinatorRecord:

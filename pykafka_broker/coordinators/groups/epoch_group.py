@@ -29,7 +29,7 @@ _RECORD_TYPES = {spec.key_name: spec for spec in GROUP_RECORDS.values()}
 
 
 class GroupRecords:
-    """The five types of records of every group with epochs, as in Kafka 4.3."""
+    """The five types of records of every group with epochs, as in Kafka 4.4."""
 
     def __init__(self, kind: str) -> None:
         """Load the message classes.

@@ -167,7 +167,7 @@ def _describe_member(member: ShareGroupMember, topics: ClusterTopics) -> Member:
     )
 
 
-# Records in `__consumer_offsets`, as Kafka 4.3 writes them
+# Records in `__consumer_offsets`, as Kafka 4.4 writes them
 
 
 _STABLE = 0  # the only state of a member

@@ -114,7 +114,7 @@ def _append_run(runs: list[StateRun], run: StateRun) -> None:
     runs.append(run)
 
 
-# Records, in the versions that Kafka 4.3 writes
+# Records, in the versions that Kafka 4.4 writes
 
 
 class ShareKey(NamedTuple):
@@ -203,6 +203,12 @@ class ShareState:
         """Return the start offset after a write with the start offset `said`."""
         return self.start_offset if said == UNINITIALIZED else said
 
+    def progress(self, start_offset: int, complete_count: int) -> tuple[int, int]:
+        """Return the farther start offset of the state's and a write's, with the number of completed deliveries."""
+        if start_offset == self.start_offset:
+            return start_offset, max(complete_count, self.complete_count)
+        return max((start_offset, complete_count), (self.start_offset, self.complete_count))
+
 
 def _snapshot(
     known: ShareState, start_offset: int, complete_count: int, runs: Iterable[StateRun], now: int
@@ -223,10 +229,11 @@ def _snapshot(
 class ShareCoordinator:
     """All share partitions of the node's logs. (Kafka: ShareCoordinatorShard)"""
 
-    def __init__(self, exists: Exists, updates_per_snapshot: int) -> None:
+    def __init__(self, exists: Exists, updates_per_snapshot: int, is_of_4_4: bool) -> None:
         self.states: dict[ShareKey, ShareState] = {}
         self.updates_per_snapshot = updates_per_snapshot
         self._exists = exists
+        self._is_of_4_4 = is_of_4_4
 
     # Requests: each is about one share partition, and most have no reply
 
@@ -241,6 +248,12 @@ class ShareCoordinator:
         value = ShareSnapshotValue(snapshot_epoch, state_epoch, 0, start_offset, count, now, now, [])
         return self._result(key, value)
 
+    def _check_epochs(self, leader_epoch: int, state_epoch: int = 0) -> None:
+        """Refuse negative epochs, as since 4.4."""
+        for name, epoch in (("leader", leader_epoch), ("state", state_epoch)):
+            if epoch < 0 and self._is_of_4_4:
+                raise ApiError(ErrorCode.INVALID_REQUEST, f"The {name} epoch cannot be a negative number.")
+
     def write(
         self,
         key: ShareKey,
@@ -251,12 +264,15 @@ class ShareCoordinator:
         runs: Iterable[StateRun],
         now: int,
     ) -> CoordinatorResult[None]:
-        """Decide a WriteShareGroupState."""
+        """Decide a WriteShareGroupState; since 4.4 neither the start offset nor its count go back."""
+        self._check_epochs(leader_epoch, state_epoch)
         known = self._initialized(key, "Write")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)
         if state_epoch != ANY_STATE_EPOCH and known.state_epoch > state_epoch:
             raise ApiError(ErrorCode.FENCED_STATE_EPOCH)
+        if self._is_of_4_4:
+            start_offset, complete_count = known.progress(start_offset, complete_count)
         if known.updates < self.updates_per_snapshot:
             record = update_record(key, known.snapshot_epoch, known.leader_epoch, start_offset, complete_count, runs)
             return CoordinatorResult(records=[record], key=key.coordinator_key())
@@ -271,6 +287,7 @@ class ShareCoordinator:
         Args:
             anew: Record the leader epoch even if it is known, so that only a node that can append to the log answers.
         """
+        self._check_epochs(leader_epoch)
         known = self._initialized(key, "Read")
         if leader_epoch != ANY_LEADER_EPOCH and known.leader_epoch > leader_epoch:
             raise ApiError(ErrorCode.FENCED_LEADER_EPOCH)

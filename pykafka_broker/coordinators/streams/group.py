@@ -69,6 +69,10 @@ class TasksTupleWithEpochs(NamedTuple):
     def is_empty(self) -> bool:
         return not (self.active or self.standby or self.warmup)
 
+    def without_epochs(self) -> TasksTuple:
+        active = {name: frozenset(partitions) for name, partitions in self.active.items()}
+        return TasksTuple(active, self.standby, self.warmup)
+
     def overlaps(self, reported: TasksTuple) -> bool:
         """Whether a member has reported a task of the collection, role by role."""
         return any(
@@ -355,7 +359,7 @@ def _describe_assignment(*roles: Mapping[str, Iterable[int]]) -> Assignment:
     return Assignment(*([TaskIds(name, sorted(tasks[name])) for name in sorted(tasks)] for tasks in roles))
 
 
-# Records, as Kafka 4.3 writes them
+# Records, as Kafka 4.4 writes them
 
 
 def member_record(group_id: str, member: StreamsGroupMember) -> CoordinatorRecord:

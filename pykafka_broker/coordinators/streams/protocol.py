@@ -11,7 +11,7 @@ group coordinator alone reads this file, which is the streams protocol as a whol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.groups.assignors import TaskMemberSpec, assign_tasks
@@ -32,8 +32,10 @@ from pykafka_broker.coordinators.streams.group import (
     TasksTuple,
     TasksTupleWithEpochs,
     assignment_record,
+    collect,
     epoch_record,
     member_record,
+    pairs,
     read_tasks,
     target_record,
     topology_record,
@@ -135,8 +137,7 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
     ) -> None:
         joins = request.member_epoch == JOIN_EPOCH
         if joins:
-            # A member that comes back to a full group needs room too.
-            group.check_room(self._table.config.group_streams_max_size)
+            self._check_room(group, request)
             before = self._joining(group, request.member_id, request.instance_id, result)
         else:
             before = group.claimed_member(request.member_id, request.instance_id)
@@ -144,6 +145,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         change = StreamsMemberChange(self._table, group, before, result, now)
         member = change.member
         _apply_request(member, request, caller)
+        if joins and self._table.config.is_of_4_4 and request.user_endpoint is None:
+            member.endpoint = None
         change.take_over(request)
         theirs, ours = member.topology_epoch, change.topology.epoch
         if theirs < ours:
@@ -169,8 +172,9 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         owned = member.assigned
         if joins or owned != before.assigned:
             reply.active_tasks, reply.standby_tasks, reply.warmup_tasks = map(_task_ids, owned)
-            if member.endpoint is not None:
-                group.endpoint_epoch += 1  # the members learn anew where the tasks are
+        moved = self._table.config.is_of_4_4 and member.endpoint != before.endpoint
+        if member.endpoint is not None and (joins or moved or owned != before.assigned):
+            group.endpoint_epoch += 1  # the members learn anew where the tasks are
         if request.endpoint_information_epoch != group.endpoint_epoch:
             reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)
         if group.group_id in self._table.groups:  # the epochs of a group begin with its first record
@@ -196,6 +200,15 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             heartbeat_interval_ms=interval_ms,
             status=statuses,
         )
+
+    def _check_room(self, group: StreamsGroup, request: StreamsGroupHeartbeatRequest) -> None:
+        """Raise GROUP_MAX_SIZE_REACHED for a member that joins a full group.
+
+        Before 4.4 a member that comes back needs room too.
+        """
+        comes_back = request.member_id in group.members or group.static_member(request.instance_id) is not None
+        if not (comes_back and self._table.config.is_of_4_4):
+            group.check_room(self._table.config.group_streams_max_size)
 
     # Static members
 
@@ -277,7 +290,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         if group.is_empty or group.epoch <= group.assignment_epoch or group.configured is None:
             return
         members = list(group.members.values())
-        next_targets(group, members, group.configured, group.assignment_configs, group.epoch, now, result.records)
+        owned, configs = tasks_to_keep(self._table, group, members), group.assignment_configs
+        next_targets(group, members, owned, group.configured, configs, group.epoch, now, result.records)
 
 
 def _has_only(request: StreamsGroupHeartbeatRequest, owned: TasksTupleWithEpochs) -> bool:
@@ -416,12 +430,24 @@ def _invalid(message: str) -> ApiError:
 
 
 STANDBYS = "num.standby.replicas"
+_NO_EPOCH = -1  # of a task that the member has already
+Pairs = frozenset[Task]
 _RECOVERY_LAG_FROM = 1
+
+
+def tasks_to_keep(
+    table: GroupTable, group: StreamsGroup, members: Iterable[StreamsGroupMember]
+) -> dict[str, TasksTuple]:
+    """Return the tasks that the assignor leaves to each member: the member's own, before 4.4 its last target."""
+    if table.config.is_of_4_4:
+        return {member.member_id: member.assigned.without_epochs() for member in members}
+    return {member.member_id: group.target_of(member) for member in members}
 
 
 def next_targets(
     group: StreamsGroup,
     members: list[StreamsGroupMember],
+    owned: Mapping[str, TasksTuple],
     configured: ConfiguredTopology,
     configs: dict[str, str],
     epoch: int,
@@ -430,9 +456,9 @@ def next_targets(
 ) -> dict[str, TasksTuple]:
     """Compute the members' targets for a group epoch, and add records for changed targets.
 
-    While the topology does not fit, no member has a task.
+    While the topology does not fit, no member has a task. owned: The tasks that each member keeps if it can.
     """
-    specs = {member.member_id: TaskMemberSpec(member.process_id, group.target_of(member)) for member in members}
+    specs = {member.member_id: TaskMemberSpec(member.process_id, owned[member.member_id]) for member in members}
     task_counts = configured.task_counts if configured.is_ready else {}
     targets = assign_tasks(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
     for member_id, target in targets.items():
@@ -531,7 +557,16 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
             self._note_delay("assignment interval")
             return group.assignment_epoch, group.target_of(self.member)
         members = self.members()
-        targets = next_targets(group, members, self.configured, configs, self.group_epoch, self._now, self.records)
+        targets = next_targets(
+            group,
+            members,
+            tasks_to_keep(self._table, group, members),
+            self.configured,
+            configs,
+            self.group_epoch,
+            self._now,
+            self.records,
+        )
         return self.group_epoch, targets[self.member.member_id]
 
     def members(self) -> list[StreamsGroupMember]:
@@ -552,7 +587,8 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
                 read_tasks(request.active_tasks), read_tasks(request.standby_tasks), read_tasks(request.warmup_tasks)
             )
         before = member.current()
-        reconcile(self._group, member, epoch, target, has)
+        step = _Step(self._group, member, epoch, target, has, self._table.config.is_of_4_4)
+        reconcile(step)
         if member.current() != before:
             self.records.append(assignment_record(self._group.group_id, member))
 
@@ -563,41 +599,53 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
 UNKNOWN_STATE = "The streams group member is in a unknown state. The member must abandon all its tasks and rejoin."
 
 
-def reconcile(
-    group: StreamsGroup, member: StreamsGroupMember, target_epoch: int, target: TasksTuple, reported: TasksTuple | None
-) -> None:
-    """Move the member, a copy, as far as possible now.
-
-    Args:
-        reported: The tasks that the member reports as its own; None: no news.
-    """
+def reconcile(step: _Step) -> None:
+    """Move the member, a copy, as far as possible now."""
+    member, reported = step.member, step.reported
     state = member.state
     if state is StreamsMemberState.STABLE:
-        if member.epoch != target_epoch:
-            _Step(group, member, target_epoch, target, reported).advance(member.epoch)
+        if member.epoch != step.target_epoch:
+            step.advance(member.epoch)
     elif state is StreamsMemberState.UNREVOKED_TASKS:
         if reported is not None and not member.revoking.overlaps(reported):
             # The member has given its tasks back. If the target takes more, it gives them back in the next epoch.
-            _Step(group, member, target_epoch, target, reported).advance(member.epoch + 1)
+            step.advance(member.epoch + 1)
     elif state is StreamsMemberState.UNRELEASED_TASKS:
-        _Step(group, member, target_epoch, target, reported).advance(member.epoch)
+        step.advance(member.epoch)
     elif reported is None or any(reported):
         raise ApiError(ErrorCode.FENCED_MEMBER_EPOCH, UNKNOWN_STATE)
     else:
-        _Step(group, member, target_epoch, target, reported).advance(target_epoch)
+        step.advance(step.target_epoch)
 
 
-class _Difference(NamedTuple):
+class _Difference:
     """The difference for a role: staying, going and coming tasks, and whether a task waits for other members."""
 
-    stays: Tasks
-    goes: Tasks
-    comes: Tasks
-    waits: bool
+    def __init__(self, has: Pairs, wanted: Pairs, taken: Pairs) -> None:
+        new = wanted - has
+        self.stays, self.goes, self.comes = has & wanted, has - wanted, new - taken
+        self.waits = not new.isdisjoint(taken)
+
+
+class _Held(NamedTuple):
+    """Tasks by role, as pairs of subtopology and partition."""
+
+    active: Pairs
+    standby: Pairs
+    warmup: Pairs
+
+    @classmethod
+    def of(cls, tasks: TasksTuple | TasksTupleWithEpochs) -> _Held:
+        return cls(*(frozenset(pairs(role)) for role in tasks))
 
 
 class _Step:
-    """A step of a member towards the target."""
+    """A step of a member, a copy, towards the target.
+
+    reported: The tasks that the member reports as its own; None: no news.
+    converts: Since Kafka 4.4 a member that has a task in one role gets it in another role without giving it back first,
+    and standby tasks that become active stay until the active task is granted.
+    """
 
     def __init__(
         self,
@@ -606,72 +654,85 @@ class _Step:
         target_epoch: int,
         target: TasksTuple,
         reported: TasksTuple | None,
+        converts: bool,
     ) -> None:
-        self._member = member
-        self._target_epoch = target_epoch
-        self._target = target
-        self._reported = reported
-        self._active: set[Task] = set()  # tasks that any member has active
-        self._here: set[Task] = set()  # tasks of the member's process, in any role
-        for other in group.members.values():
-            for owned in (other.assigned, other.revoking):
-                active = {(name, partition) for name, tasks in owned.active.items() for partition in tasks}
-                self._active |= active
-                if other.process_id == member.process_id:
-                    self._here |= active
-                    for copies in (owned.standby, owned.warmup):
-                        self._here |= {(name, partition) for name, tasks in copies.items() for partition in tasks}
+        self.member = member
+        self.target_epoch = target_epoch
+        self.reported = reported
+        self._group = group
+        self._target = _Held.of(target)
+        self._converts = converts
+
+    def _taken(self, has: _Held) -> _Held:
+        """Return the tasks of each role that the member can't get before others have given them back."""
+        active: set[Task] = set()  # tasks that any member has active
+        here: tuple[set[Task], set[Task], set[Task]] = (set(), set(), set())  # of the member's process, by role
+        for other in self._group.members.values():
+            for held in map(_Held.of, (other.assigned, other.revoking)):
+                active |= held.active
+                if other.process_id == self.member.process_id:
+                    for tasks, more in zip(here, held, strict=True):
+                        tasks |= more
+        mine = _Held(*map(frozenset, here))
+        if not self._converts:
+            in_any_role = mine.active | mine.standby | mine.warmup
+            return _Held(in_any_role | active, in_any_role, in_any_role)
+        of_others = _Held(mine.active - has.active, mine.standby - has.standby, mine.warmup - has.warmup)
+        return _Held(
+            of_others.standby | of_others.warmup | active,
+            of_others.active | mine.standby | of_others.warmup,
+            mine.active | of_others.standby | mine.warmup,
+        )
 
     def advance(self, epoch: int) -> None:
         """Move the member to the target epoch, or to `epoch` while it has tasks to give back."""
-        member, target = self._member, self._target
-        has = member.assigned
-        held = {name: frozenset(since) for name, since in has.active.items()}
-        active = _difference(held, target.active, lambda task: task in self._active or task in self._here)
-        standby = _difference(has.standby, target.standby, self._here.__contains__)
-        warmup = _difference(has.warmup, target.warmup, self._here.__contains__)
-        kept = TasksTupleWithEpochs(_pick_tasks(has.active, active.stays), standby.stays, warmup.stays)
-        going = TasksTupleWithEpochs(_pick_tasks(has.active, active.goes), standby.goes, warmup.goes)
-        if not going.is_empty and (self._reported is None or going.overlaps(self._reported)):
+        member, has = self.member, _Held.of(self.member.assigned)
+        active, standby, warmup = map(_Difference, has, self._target, self._taken(has))
+        if self._converts:
+            _convert(has, self._target.active, standby, warmup)
+        going = _owned(member.assigned.active, active.goes, standby.goes, warmup.goes)
+        gives_back = not going.is_empty and (self.reported is None or going.overlaps(self.reported))
+        if self._converts:
+            granted = frozenset() if gives_back else active.comes
+            for role, before in ((standby, has.standby), (warmup, has.warmup)):
+                role.stays |= (before & self._target.active) - granted
+        kept = _owned(member.assigned.active, active.stays, standby.stays, warmup.stays)
+        if gives_back:
             member.move_to(epoch, StreamsMemberState.UNREVOKED_TASKS, kept, going)
             return
-        new = {name: dict.fromkeys(sorted(tasks), self._target_epoch) for name, tasks in active.comes.items()}
-        owned = TasksTupleWithEpochs(
-            {name: {**kept.active.get(name, {}), **new.get(name, {})} for name in {**kept.active, **new}},
-            _merged(kept.standby, standby.comes),
-            _merged(kept.warmup, warmup.comes),
+        owned = _owned(
+            member.assigned.active,
+            active.stays | active.comes,
+            standby.stays | standby.comes,
+            warmup.stays | warmup.comes,
+            self.target_epoch,
         )
         waits = active.waits or standby.waits or warmup.waits
         state = StreamsMemberState.UNRELEASED_TASKS if waits else StreamsMemberState.STABLE
-        member.move_to(self._target_epoch, state, owned, TasksTupleWithEpochs())
+        member.move_to(self.target_epoch, state, owned, TasksTupleWithEpochs())
 
 
-def _difference(has: Tasks, wanted: Tasks, is_taken: Callable[[Task], bool]) -> _Difference:
-    stays: dict[str, frozenset[int]] = {}
-    goes: dict[str, frozenset[int]] = {}
-    comes: dict[str, frozenset[int]] = {}
-    waits = False
-    for name in sorted({*has, *wanted}):
-        mine, mine_to_be = has.get(name, frozenset()), wanted.get(name, frozenset())
-        new = mine_to_be - mine
-        free = frozenset(partition for partition in new if not is_taken((name, partition)))
-        waits |= len(free) < len(new)
-        for found, tasks in ((stays, mine & mine_to_be), (goes, mine - mine_to_be), (comes, free)):
-            if tasks:
-                found[name] = tasks
-    return _Difference(stays, goes, comes, waits)
+def _convert(has: _Held, target: Pairs, standby: _Difference, warmup: _Difference) -> None:
+    """Let tasks that the member has in another role change the role at once. target: the tasks to become active."""
+    demoted = has.active & standby.comes
+    to_warmup, to_standby = has.standby & warmup.comes, has.warmup & standby.comes
+    standby.comes -= demoted | to_standby
+    warmup.comes -= to_warmup
+    standby.stays |= demoted | to_standby
+    warmup.stays |= to_warmup
+    standby.goes -= to_warmup | target
+    warmup.goes -= to_standby | target
 
 
-def _pick_tasks(active: ActiveTasks, tasks: Tasks) -> dict[str, Mapping[int, int]]:
-    """Return the tasks with the epochs in which the member got them."""
-    return {
-        name: {partition: since for partition, since in active[name].items() if partition in partitions}
-        for name, partitions in tasks.items()
+def _owned(
+    since: ActiveTasks, active: Pairs, standby: Pairs, warmup: Pairs, epoch: int = _NO_EPOCH
+) -> TasksTupleWithEpochs:
+    """Return the tasks; an active task has the epoch in which the member got the task, or `epoch` if it gets it now."""
+    with_epochs = {
+        name: {partition: since.get(name, {}).get(partition, epoch) for partition in sorted(partitions)}
+        for name, partitions in collect(active).items()
     }
-
-
-def _merged(some: Tasks, more: Tasks) -> Tasks:
-    return {name: some.get(name, frozenset()) | more.get(name, frozenset()) for name in {**some, **more}}
+    return TasksTupleWithEpochs(with_epochs, collect(standby), collect(warmup))
 
 
 # Endpoints, by which interactive queries of Kafka Streams find a task

@@ -132,7 +132,7 @@ def test_api_versions_lists_the_routes_and_nothing_else(node: RealBroker) -> Non
     ranges = {key.api_key: (key.min_version, key.max_version) for key in answer.api_keys}
     assert ranges[ApiKey.PRODUCE][0] == 0  # librdkafka takes less for a broker without compression
     assert ranges[ApiKey.METADATA] == (0, 13)
-    assert ranges[ApiKey.API_VERSIONS] == (0, 4)
+    assert ranges[ApiKey.API_VERSIONS] == (0, 5)
     for key in (ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.VOTE, ApiKey.BROKER_HEARTBEAT, ApiKey.LEADER_AND_ISR):
         assert key not in ranges
     assert (node.connection.software_name, node.connection.software_version) == ("librdkafka", "2.14.0")
@@ -144,7 +144,7 @@ def test_a_version_from_the_future_is_answered_in_version_0(node: RealBroker) ->
     answer = node.answer_to(ApiKey.API_VERSIONS, 99, b"whatever stands there")
     decoded: Any = spec.response_class().decode(answer, 0)
     assert decoded.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert [(key.api_key, key.min_version, key.max_version) for key in decoded.api_keys] == [(18, 0, 4)]
+    assert [(key.api_key, key.min_version, key.max_version) for key in decoded.api_keys] == [(18, 0, 5)]
 
 
 def test_a_cached_answer_ends_with_the_metadata_that_it_tells_of(node: RealBroker) -> None:

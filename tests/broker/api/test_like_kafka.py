@@ -1,4 +1,4 @@
-"""Every answer of the administrative APIs beside the one that a real 4.3.1 broker gave (recorder/record.py).
+"""Every answer of the administrative APIs beside the one that a real 4.4.0 broker gave (recorder/record.py).
 
 Compared is what was decoded, without what can't be the same: ids, offsets, times, disk space. Where we differ on
 purpose the reason stands in DIFFERENT, and the answer is tested in the module of its handler.

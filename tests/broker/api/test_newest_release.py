@@ -1,4 +1,4 @@
-"""A broker that passes for Kafka 4.4 answers as a real 4.4.0 answered, and one of today knows nothing of it."""
+"""A broker answers as a real 4.4.0 answered, and a broker that passes for 4.3 knows nothing of what is new."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.cluster.features import SUPPORTED
 from pykafka_broker.errors import FrameError
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -17,15 +18,16 @@ from pykafka_broker.protocol.messages.update_features_request import FeatureUpda
 from pykafka_broker.protocol.runtime import Message
 from tests.broker.api.newest_release import RECORDED, Talk
 from tests.broker.api.real_broker import RealBroker
-from tests.releases.other import NEWEST_VERSION, emulated
+from tests.releases.other import NEWEST_VERSION, name_of
 
+OF_4_3 = 30  # the metadata.version of 4.3
 KAFKA: dict[str, Any] = json.loads(RECORDED.read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
 def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     settings = {
-        "pykafka.emulate": emulated(NEWEST_VERSION),
+        "pykafka.emulate": name_of(NEWEST_VERSION),
         "group.streams.initial.rebalance.delay.ms": "0",
         "group.streams.assignment.interval.ms": "0",
     }
@@ -42,13 +44,13 @@ def test_the_answer_is_kafkas(ours: dict[str, Any], asked: str) -> None:
     assert ours[asked] == KAFKA[asked]
 
 
-def test_its_directory_is_refused_by_a_broker_of_today_as_kafka_4_4s_is_by_4_3(tmp_path: Path) -> None:
-    broker = RealBroker(tmp_path, **{"pykafka.emulate": "4.4"})
+def test_a_directory_of_a_newer_release_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker = RealBroker(tmp_path)
     broker.stop()
-    broker.settings["pykafka.emulate"] = ""
-    with pytest.raises(LogDirectoryError, match=r"has metadata\.version 33, and this broker supports levels up to 30"):
-        broker.start()
-    broker.settings["pykafka.emulate"] = "4.4"
+    with monkeypatch.context() as older:
+        older.setitem(SUPPORTED, "metadata.version", (7, OF_4_3))
+        with pytest.raises(LogDirectoryError, match=r"has metadata\.version 33, and this .* supports levels up to 30"):
+            broker.start()
     broker.start()
     [level] = {f.max_version_level for f in features(broker) if f.name == "metadata.version"}
     assert level == 33
@@ -59,12 +61,15 @@ def features(broker: RealBroker) -> list[Any]:
     return list(answer.finalized_features)
 
 
-def test_a_directory_of_today_stays_at_its_level_until_it_is_raised(tmp_path: Path) -> None:
-    broker = RealBroker(tmp_path)
-    broker.stop()
-    broker.settings["pykafka.emulate"] = "4.4"
+def test_a_directory_of_4_3_stays_at_its_level_until_it_is_raised(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as older:
+        older.setitem(SUPPORTED, "metadata.version", (7, OF_4_3))
+        broker = RealBroker(tmp_path)
+        broker.stop()
     broker.start()
-    assert {f.name: f.max_version_level for f in features(broker)}["metadata.version"] == 30
+    assert {f.name: f.max_version_level for f in features(broker)}["metadata.version"] == OF_4_3
     raised = UpdateFeaturesRequest(feature_updates=[FeatureUpdateKey("metadata.version", 33, upgrade_type=1)])
     assert broker.call(raised, 1).error_code == 0
     assert {f.name: f.max_version_level for f in features(broker)}["metadata.version"] == 33
@@ -78,9 +83,8 @@ def test_a_directory_of_today_stays_at_its_level_until_it_is_raised(tmp_path: Pa
         (UnregisterControllerRequest(99), 0),
     ],
 )
-@pytest.mark.parametrize("emulate", ["", "4.3"])
-def test_a_broker_of_today_does_not_know_it(tmp_path: Path, emulate: str, request_: Message, version: int) -> None:
-    broker = RealBroker(tmp_path, **{"pykafka.emulate": emulate})
+def test_a_broker_that_passes_for_4_3_does_not_know_it(tmp_path: Path, request_: Message, version: int) -> None:
+    broker = RealBroker(tmp_path, **{"pykafka.emulate": "4.3"})
     if isinstance(request_, ApiVersionsRequest):
         answer: Any = broker.call(ApiVersionsRequest("test", "1"), 4)
         assert {key.api_key: key.max_version for key in answer.api_keys}[request_.API_KEY] == 4

@@ -249,7 +249,7 @@ def test_versions_that_switch_client_features_on_are_served_whole(node: RealBrok
     levels = {feature.name: feature.max_version_level for feature in answer.finalized_features}
     assert levels["transaction.version"] == 2
     assert levels["group.version"] == 1
-    assert levels["metadata.version"] == 30
+    assert levels["metadata.version"] == 33
 
 
 def test_the_header_of_an_api_versions_answer_is_plain_in_every_version(node: RealBroker) -> None:

@@ -87,10 +87,10 @@ def enveloped(
 
 
 def test_what_kafka_lists_is_listed(node: ControllerNode) -> None:
-    answer = node.ask(ApiVersionsRequest("apache-kafka-java", "4.3.1"))
+    answer = node.ask(ApiVersionsRequest("apache-kafka-java", "4.4.0"))
     served = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
     keys = {1, *range(17, 21), *range(29, 34), *range(36, 42), *range(43, 47), *range(49, 61), 62, 63, 64, 67, 70, 73}
-    assert {*served} == {*keys, 80, 81, 82}
+    assert {*served} == {*keys, 80, 81, 82, 94}
     assert served[1] == (4, 18)
     assert [served[key] for key in (52, 53, 54, 55, 59, 62, 63)] == [
         (0, 2),
@@ -101,7 +101,7 @@ def test_what_kafka_lists_is_listed(node: ControllerNode) -> None:
         (0, 4),
         (0, 2),
     ]
-    assert {each.name: each.max_version for each in answer.supported_features}["metadata.version"] == 30
+    assert {each.name: each.max_version for each in answer.supported_features}["metadata.version"] == 33
     assert answer.finalized_features_epoch == node.metadata.applied_offset
 
 

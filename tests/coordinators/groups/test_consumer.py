@@ -302,6 +302,32 @@ def test_a_static_member_keeps_its_place_for_a_session(policy: str, new_machine:
     assert len(two.partitions) == 2
 
 
+@pytest.mark.parametrize(("release", "epoch"), [("4.3", 2), ("4.4", 3)])
+def test_a_vote_for_another_assignor_begins_an_epoch(release: str, epoch: int, new_machine: Callable[..., Any]) -> None:
+    machine = new_machine(pykafka_emulate=release)
+    machine.topic("t", 2)
+    one = Client(machine, "one")
+    one.join(["t"])
+    one.report()
+    one.beat(server_assignor="uniform")  # the default already
+    assert machine.coordinator.groups["g"].epoch == 2
+    one.beat(server_assignor="range")
+    assert (machine.coordinator.groups["g"].epoch, one.epoch) == (epoch, epoch)
+
+
+@pytest.mark.parametrize(("release", "code"), [("4.3", ErrorCode.GROUP_MAX_SIZE_REACHED), ("4.4", ErrorCode.NONE)])
+def test_a_static_member_comes_back_to_a_full_group(
+    release: str, code: ErrorCode, new_machine: Callable[..., Any]
+) -> None:
+    machine = new_machine(pykafka_emulate=release, group_consumer_max_size="1")
+    machine.topic("t", 2)
+    one = Client(machine, "one", "i")
+    one.join(["t"])
+    one.beat(-2)
+    assert Client(machine, "two").join(["t"]) is ErrorCode.GROUP_MAX_SIZE_REACHED
+    assert Client(machine, "again", "i").join(["t"]) is code
+
+
 def test_a_classic_member_joins_again_for_a_new_target_and_not_for_a_new_epoch(new_machine: Callable[..., Any]) -> None:
     """Kafka 4.3.1 answers so too, asked with the policy "upgrade" and two consumers beside a classic member."""
     machine = new_machine(group_consumer_migration_policy="upgrade")

@@ -22,8 +22,8 @@ DONE = RecordState.ACKNOWLEDGED
 class Driver:
     """Appends and replays at once."""
 
-    def __init__(self, updates_per_snapshot: int = 500) -> None:
-        self.coordinator = ShareCoordinator(lambda topic_id, partition: partition < 2, updates_per_snapshot)
+    def __init__(self, updates_per_snapshot: int = 500, is_of_4_4: bool = False) -> None:
+        self.coordinator = ShareCoordinator(lambda topic_id, partition: partition < 2, updates_per_snapshot, is_of_4_4)
         self.log: list[CoordinatorRecord] = []
         self.now = 0
 
@@ -132,6 +132,27 @@ def test_older_epochs_are_fenced_and_change_nothing() -> None:
             driver.coordinator.write(KEY, state_epoch, leader_epoch, 0, 0, [StateRun(0, 0, DONE, 1)], 0)
         assert caught.value.code is code
     assert driver.coordinator.states[KEY].runs == []
+
+
+@pytest.mark.parametrize("updates_per_snapshot", [0, 500])
+def test_since_4_4_a_write_takes_no_progress_back(updates_per_snapshot: int) -> None:
+    driver = Driver(updates_per_snapshot, is_of_4_4=True)
+    driver.run(driver.coordinator.initialize(KEY, 3, 6, 0))
+    for start, count, expected in ((6, 4, (6, 4)), (-1, -1, (6, 4)), (5, 9, (6, 4)), (6, -1, (6, 4)), (7, -1, (7, -1))):
+        driver.run(driver.coordinator.write(KEY, 3, 0, start, count, [], 0))
+        state = driver.reloaded().coordinator.states[KEY]
+        assert (state.start_offset, state.complete_count) == expected
+
+
+@pytest.mark.parametrize(("state_epoch", "leader_epoch", "name"), [(-1, 0, "state"), (3, -1, "leader")])
+def test_since_4_4_negative_epochs_are_refused(state_epoch: int, leader_epoch: int, name: str) -> None:
+    coordinator = Driver(is_of_4_4=True).coordinator
+    with pytest.raises(ApiError, match=f"The {name} epoch cannot be a negative number") as caught:
+        coordinator.write(KEY, state_epoch, leader_epoch, 0, 0, [], 0)
+    assert caught.value.code is ErrorCode.INVALID_REQUEST
+    if leader_epoch < 0:
+        with pytest.raises(ApiError, match="The leader epoch cannot be a negative number"):
+            coordinator.read(KEY, leader_epoch)
 
 
 def test_a_tombstone_of_an_update_makes_no_sense() -> None:

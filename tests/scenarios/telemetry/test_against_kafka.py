@@ -1,4 +1,4 @@
-"""Our broker says in every scenario what Apache Kafka 4.3.1 said when it was recorded (record.py)."""
+"""Our broker says in every scenario what Apache Kafka 4.4.0 said when it was recorded (record.py)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Taking part in transactions and ending them, in the protocols before and after KIP-890.
 
 Rule: each function is one scenario, with topics, groups and transactional ids of its own; it reads from top to bottom,
-and `answers.json` holds what Apache Kafka 4.3.1 said at each step.
+and `answers.json` holds what Apache Kafka 4.4.0 said at each step.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Our broker says what Apache Kafka 4.3.1 said, request by request."""
+"""Our broker says what Apache Kafka 4.4.0 said, request by request."""
 
 from __future__ import annotations
 

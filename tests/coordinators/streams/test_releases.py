@@ -1,0 +1,92 @@
+"""Rules of streams groups that Kafka 4.4 has changed, as a running 4.3.1 and a running 4.4.0 show them.
+
+The scenarios of `tests/scenarios/groups` play the same in full against one of them.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import Endpoint, Subtopology, TopicInfo, Topology
+from tests.coordinators.streams.support import Machine, Tasks, told
+
+ONE_STEP = Topology(0, [Subtopology("0", ["lines"])])
+STATEFUL = Topology(0, [Subtopology("0", ["lines"], state_changelog_topics=[TopicInfo("counts")])])
+
+
+def with_topics(release: str, partitions: int, **config: str) -> Machine:
+    machine = Machine(pykafka_emulate=release, **config)
+    machine.topic("lines", partitions)
+    machine.topic("counts", partitions)
+    return machine
+
+
+@pytest.mark.parametrize(("release", "kept"), [("4.3", {"0": [3, 4]}), ("4.4", {"0": [3, 5]})])
+def test_the_assignor_leaves_members_their_target_or_what_they_have(release: str, kept: Tasks) -> None:
+    machine = with_topics(release, 6)
+    machine.join("one", ONE_STEP)
+    machine.join("two", ONE_STEP)  # its target is 3 to 5, and it has nothing yet
+    machine.beat("one", 2)
+    machine.join("three", ONE_STEP)
+    machine.beat("one", 2, {"0": [0, 1, 2]})
+    machine.beat("one", 3, {"0": [0, 1]})
+    assert told(machine.beat("two", 3).active_tasks) == kept
+
+
+@pytest.mark.parametrize(("release", "standby"), [("4.3", {}), ("4.4", {"0": [1]})])
+def test_a_task_becomes_a_standby_before_or_after_it_is_given_back(release: str, standby: Tasks) -> None:
+    machine = with_topics(release, 2, group_streams_num_standby_replicas="1")
+    machine.join("one", STATEFUL)
+    machine.join("two", STATEFUL)
+    one = machine.beat("one", 2)
+    assert (told(one.active_tasks), told(one.standby_tasks), one.member_epoch) == ({"0": [0]}, standby, 2)
+    machine.beat("one", 2, {"0": [0]}, standby=standby)
+    machine.beat("one", 3)
+    assert machine.group().members["one"].assigned.standby == {"0": frozenset([1])}
+
+
+def test_a_standby_stays_until_its_task_is_active() -> None:
+    machine = with_topics("4.4", 2, group_streams_num_standby_replicas="1")
+    machine.join("one", STATEFUL)
+    machine.join("two", STATEFUL)
+    machine.beat("one", 2)
+    machine.beat("one", 2, {"0": [0]}, standby={"0": [1]})
+    machine.beat("two", 3)
+    assert machine.group().members["two"].assigned.without_epochs().standby == {"0": frozenset([0])}
+    machine.beat("one", -1)
+    two = machine.beat("two", 3)
+    assert (told(two.active_tasks), told(two.standby_tasks)) == ({"0": [0, 1]}, {})
+
+
+@pytest.mark.parametrize(("release", "epoch"), [("4.3", 0), ("4.4", 1)])
+def test_a_new_endpoint_is_news_for_the_members(release: str, epoch: int) -> None:
+    machine = with_topics(release, 2)
+    machine.join("one", ONE_STEP)
+    machine.beat("one", 2, user_endpoint=Endpoint("host", 1))
+    assert machine.group().endpoint_epoch == epoch
+    machine.beat("one", 3, user_endpoint=Endpoint("host", 1))
+    assert machine.group().endpoint_epoch == epoch
+
+
+@pytest.mark.parametrize(("release", "kept"), [("4.3", True), ("4.4", False)])
+def test_a_member_that_joins_again_without_an_endpoint(release: str, kept: bool) -> None:
+    machine = with_topics(release, 2)
+    machine.join("one", ONE_STEP, user_endpoint=Endpoint("host", 1))
+    assert machine.join("one", ONE_STEP).member_epoch == (2 if kept else 3)
+    assert (machine.group().members["one"].endpoint is not None) is kept
+
+
+@pytest.mark.parametrize(("release", "code"), [("4.3", ErrorCode.GROUP_MAX_SIZE_REACHED), ("4.4", ErrorCode.NONE)])
+def test_a_member_that_comes_back_to_a_full_group(release: str, code: ErrorCode) -> None:
+    machine = with_topics(release, 2, group_streams_max_size="1")
+    machine.join("one", ONE_STEP)
+    assert machine.join("one", ONE_STEP).error_code == code
+    assert machine.join("two", ONE_STEP).error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+def test_a_static_member_has_its_room_under_another_id() -> None:
+    machine = with_topics("4.4", 2, group_streams_max_size="1")
+    machine.join("one", ONE_STEP, instance_id="i")
+    machine.beat("one", -2, instance_id="i")
+    assert machine.join("two", ONE_STEP, instance_id="i").error_code == ErrorCode.NONE
