@@ -345,7 +345,16 @@ def _altered(
     """Have the controller alter `resources`, and add the `outcomes` of the request's other resources.
 
     A controller elsewhere does not check settings of single brokers: a broker checks its own settings here, before.
+    Since 4.4 it asks for the right to them first of all.
     """
+    if services.config.is_of_4_4:
+        rights = services.rights(context)
+        forbidden = [
+            each for each in resources if each.resource_type in form.checked_first and not _may_alter(rights, each)
+        ]
+        failed = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        outcomes = outcomes + [(failed, None, each.resource_type, each.resource_name) for each in forbidden]
+        resources = [each for each in resources if each not in forbidden]
     if services.node.metadata_follower is not None:
         brokers = [each for each in resources if each.resource_type == ConfigResourceType.BROKER]
         check = partial(form.alter, services.node.metadata_follower.checks)
@@ -365,6 +374,14 @@ def _altered(
         return respond(form.response())
     submitted = form.request(resources, request.validate_only)
     return then(services.metadata.submit(context, submitted, form.decide), respond)
+
+
+def _may_alter(rights: Rights, resource: ResourceToAlter) -> bool:
+    try:
+        rights.require_config(AclOperation.ALTER_CONFIGS, resource.resource_type, resource.resource_name)
+    except ApiError:
+        return False
+    return True
 
 
 def _each(
