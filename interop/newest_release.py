@@ -10,7 +10,11 @@ from interop.real_kafka import RealKafka
 from tests.broker.api.newest_release import RECORDED, Talk
 from tests.releases.other import NEWEST_VERSION
 
-SETTINGS = {"group.streams.initial.rebalance.delay.ms": "0", "group.streams.assignment.interval.ms": "0"}
+SETTINGS = {
+    "group.streams.initial.rebalance.delay.ms": "0",
+    "group.streams.assignment.interval.ms": "0",
+    "group.consumer.max.size": "1",
+}
 SETTLED_S = 3.0
 
 

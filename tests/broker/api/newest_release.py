@@ -45,6 +45,8 @@ from pykafka_broker.protocol.messages.initialize_share_group_state_request impor
 from pykafka_broker.protocol.messages.initialize_share_group_state_request import PartitionData as InitializedPartition
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.read_share_group_state_request import PartitionData as ReadPartition
+from pykafka_broker.protocol.messages.read_share_group_state_request import ReadShareGroupStateRequest, ReadStateData
 from pykafka_broker.protocol.messages.share_group_describe_request import ShareGroupDescribeRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.streams_group_describe_request import StreamsGroupDescribeRequest
@@ -65,6 +67,12 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestTopic,
 )
 from pykafka_broker.protocol.messages.unregister_controller_request import UnregisterControllerRequest
+from pykafka_broker.protocol.messages.write_share_group_state_request import PartitionData as WrittenPartition
+from pykafka_broker.protocol.messages.write_share_group_state_request import (
+    StateBatch,
+    WriteShareGroupStateRequest,
+    WriteStateData,
+)
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message, uuid_text
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
@@ -102,6 +110,7 @@ class Talk:
         self._static_streams_members()
         self._empty_groups()
         self._share_states()
+        self._full_groups()
         self._configs()
         self._quotas()
         self._bombs()
@@ -314,6 +323,30 @@ class Talk:
         self._until(initialize(0, 0), 0, lambda answer: answer.results[0].partitions[0].error_code)
         for epoch, start in ((-1, 0), (-2, 0), (0, -1), (0, -2), (-1, -2), (1, 5)):
             self._tell(f"share state of epoch {epoch} from {start} on", initialize(epoch, start), 0)
+        for state_epoch, leader_epoch, start in ((1, 0, 7), (1, 0, 6), (-1, 0, 8), (1, -1, 8), (-2, -2, 8), (0, 0, 8)):
+            partition = WrittenPartition(0, state_epoch, leader_epoch, start, state_batches=[StateBatch(9, 9, 0, 1)])
+            write = WriteShareGroupStateRequest("y", [WriteStateData(topic_id, [partition])])
+            self._tell(f"share state written: epochs {state_epoch}, {leader_epoch}, from {start} on", write, 1)
+            read = ReadShareGroupStateRequest("y", [ReadStateData(topic_id, [ReadPartition(0, 0)])])
+            self._tell(f"after {state_epoch}, {leader_epoch}, {start}", read, 0)
+
+    def _full_groups(self) -> None:
+        """Join a consumer group of one member, which is static, under its instance's name and another's."""
+
+        def beat(asked: str, member_id: str, epoch: int, instance_id: str | None = "i") -> None:
+            request = ConsumerGroupHeartbeatRequest("full", member_id, epoch, instance_id)
+            if epoch == 0:
+                request.rebalance_timeout_ms, request.topic_partitions = 1000, []
+                request.subscribed_topic_names = ["lines"]
+            self._tell(f"a full group: {asked}", request, 1)
+
+        beat("its member", "a", 0)
+        beat("another instance", "b", 0, "j")
+        beat("the same instance, while it is there", "c", 0)
+        beat("its member goes for a while", "a", -2)
+        beat("another instance then", "d", 0, "j")
+        beat("a member without an instance", "e", 0, None)
+        beat("the same instance then", "f", 0)
 
     def _configs(self) -> None:
         kinds = {

@@ -30,6 +30,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         "pykafka.emulate": name_of(NEWEST_VERSION),
         "group.streams.initial.rebalance.delay.ms": "0",
         "group.streams.assignment.interval.ms": "0",
+        "group.consumer.max.size": "1",
     }
     broker = RealBroker(tmp_path_factory.mktemp("next"), **settings)
     return Talk(broker.call).play()
