@@ -296,6 +296,7 @@ def test_the_clock_and_faults_are_switched(tab: Tab, broker: KafkaBroker) -> Non
     page.get_by_role("button", name="Resume").click()
     playwright.expect(page.locator(".card")).not_to_contain_text("frozen")
     page.get_by_role("button", name="Add a fault").click()
+    playwright.expect(page.get_by_role("dialog")).to_be_visible()
     assert page.evaluate("document.querySelector('dialog').getBoundingClientRect().bottom <= innerHeight")
     for known, name in (("apis", "StreamsGroupHeartbeat"), ("errors", "NOT_LEADER_OR_FOLLOWER")):
         assert page.locator(f"datalist#{known} option[value={name}]").count() == 1

@@ -21,7 +21,9 @@ from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.record import BatchRecord
 
 pytestmark = pytest.mark.java
-EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = range(6)
+EMPTY, ONGOING, PREPARE_COMMIT, PREPARE_ABORT, COMPLETE_COMMIT, COMPLETE_ABORT = (
+    *("Empty", "Ongoing", "PrepareCommit", "PrepareAbort", "CompleteCommit", "CompleteAbort"),
+)
 T0 = [{"topic": "t", "partitionIds": [0]}]
 FENCED = "ProducerFencedException|InvalidProducerEpochException"
 

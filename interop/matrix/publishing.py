@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
 
-from interop.jars import KAFKA_VERSION
 from interop.matrix.brokers import KAFKA, OURS, TARGETS
 from interop.matrix.columns import COLUMNS
 from interop.matrix.page import html
@@ -20,11 +19,11 @@ from interop.matrix.rows import Row
 PAGE = ROOT / "build" / "matrix" / "index.html"
 MARKDOWN = ROOT / "interop" / "MATRIX.md"
 MARKS = {GREEN: "●", RED: "✗", GREY: "○", None: "·"}
-HEAD = f"""\
+HEAD = """\
 # The matrix
 
 What real clients do against this broker, as `make matrix` found it. Each cell has three marks: **ours**, this broker;
-**Kafka**, Apache Kafka {KAFKA_VERSION}, to compare with; **older**, ours as an older release (`--emulate`), that of
+**Kafka**, Apache Kafka of the same release, to compare with; **older**, ours as an older release (`--emulate`), that of
 the second column. `●` it works, `✗` it fails, `○` it can't be tried (why stands below each table), `·` it was not run.
 
 """

@@ -297,10 +297,14 @@ def test_the_id_of_a_topic_whose_offsets_may_not_be_altered_is_told(node: RealBr
     assert (topic.topic_id, topic.partitions[0].error_code) == (node.broker.image.topics["t"].id, TOPIC_DENIED)
 
 
-@pytest.mark.parametrize(("value", "code"), [("many", 42), ("4", CLUSTER_DENIED)])
-def test_what_is_wrong_with_a_brokers_config_is_told_before_rights_are_asked_for(
-    node: RealBroker, value: str, code: int
+@pytest.mark.parametrize(
+    ("release", "value", "code"), [("4.3", "many", 42), ("4.3", "4", CLUSTER_DENIED), ("", "many", CLUSTER_DENIED)]
+)
+def test_what_is_wrong_with_a_brokers_config_was_told_before_rights_were_asked_for(
+    tmp_path: Path, release: str, value: str, code: int
 ) -> None:
+    """By 4.3; Kafka 4.4 asks for the right first."""
+    node = RealBroker(tmp_path, **({"pykafka.emulate": release} if release else {}))
     authorized_by(node, Denies((AclOperation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)))
     config = {"name": "num.io.threads", "config_operation": 0, "value": value}
     broker = {"resource_type": 4, "resource_name": "1", "configs": [config]}
