@@ -159,7 +159,7 @@ async def execute(
         async with tool.connect(extra) as client:
             await actions[action](tool, client)
     except ClientError as error:
-        reason = _why(error, action, listing)
+        reason = _why(error, action, kind, listing)
         return tool.fail(f"\nError: Executing {kind} group command failed due to {reason}", error)
     return 0
 
@@ -285,12 +285,12 @@ async def delete_listed_groups(
 
     Args:
         listed: the states of all groups of the kind.
-        unknown: the reason for groups that are not listed.
+        unknown: the reason for groups that are not listed, with the Java exception.
     """
     failed: dict[str, str] = {}
     for group in groups:
         if group not in listed:
-            failed[group] = f"java.lang.IllegalArgumentException: {unknown.format(group)}"
+            failed[group] = unknown.format(group)
         elif listed[group] not in INACTIVE:
             not_empty = f"{kind.capitalize()} group '{group}' is not EMPTY."
             failed[group] = KafkaError(ErrorCode.NON_EMPTY_GROUP, not_empty).java
@@ -554,7 +554,7 @@ async def reset(
     if scenario == "from_file":
         plan = read_plans(tool.options.from_file, groups).get(group)
         if plan is None:
-            tool.print(f"\nError: No reset plan for group {group} found")
+            tool.print(f"\nError: No reset plan for group {group} found.")
             return {}
         if any(offset < 0 for offset in plan.values()):
             raise ToolUsageError("Invalid negative offset")
@@ -600,10 +600,11 @@ def print_plans(tool: Tool, plans: Mapping[str, Mapping[TopicPartition, int]], *
 _NESTED = "java.util.concurrent.ExecutionException"
 
 
-def _why(error: ClientError, action: str, listing: Collection[str]) -> str:
+def _why(error: ClientError, action: str, kind: str, listing: Collection[str]) -> str:
     """Return a failure in the words of Kafka's script."""
     if isinstance(error, TimedOut) and action in listing:
-        return f"{_NESTED}: {ClientError.exception}: Failed to find brokers to send ListGroups"
+        no_list = "Failed to find brokers to send ListGroups"
+        return no_list if kind == "share" else f"{_NESTED}: {ClientError.exception}: {no_list}"
     if isinstance(error, KafkaError | TimedOut):
         return error.java if action == "describe" else f"{_NESTED}: {error.java}"
     return error.java if isinstance(error, Unparseable) else str(error)

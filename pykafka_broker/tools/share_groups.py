@@ -76,6 +76,7 @@ def _check(tool: Tool, action: str) -> None:
         scenario_of(tool, _SCENARIOS)
         if not tool.options.execute and not tool.options.dry_run:
             raise ToolUsageError("--reset-offsets takes one of these options: --execute, --dry-run")
+        tool.never_with("topic", "all_topics")
         if not tool.given("topic") and not tool.options.all_topics:
             raise ToolUsageError("--reset-offsets takes one of these options: --all-topics, --topic")
 
@@ -141,7 +142,7 @@ def _state(tool: Tool, group: DescribedGroup, node: BrokerNode) -> None:
 async def _delete(tool: Tool, client: Client) -> None:
     listed = await states_of(client, "share")
     groups = list(listed) if tool.options.all_groups else list(dict.fromkeys(tool.options.group))
-    unknown = "Group '{}' is not a share group."
+    unknown = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "Group '{}' is not a share group.").java
     failed = await delete_listed_groups(client, groups, listed, kind="share", unknown=unknown)
     print_deleted(tool, groups, failed, "share")
 

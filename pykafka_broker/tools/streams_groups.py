@@ -52,7 +52,8 @@ from pykafka_broker.tools.group_commands import (
 # -- tables
 
 
-_STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "STATE": 25, "GROUP-EPOCH": 15, "TARGET-ASSIGNMENT-EPOCH": 25}
+_STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "ASSIGNOR": 20, "STATE": 25, "GROUP-EPOCH": 15}
+_STATE |= {"TARGET-ASSIGNMENT-EPOCH": 25}
 _STATE |= {"#MEMBERS": 10}
 _MEMBERS = {"GROUP": 15, "TARGET-ASSIGNMENT-EPOCH": 25, "TOPOLOGY-EPOCH": 15, "MEMBER": 15, "MEMBER-PROTOCOL": 15}
 _MEMBERS |= {"MEMBER-EPOCH": 15, "PROCESS": 15, "CLIENT-ID": 15, "ASSIGNMENTS": 15}
@@ -80,10 +81,13 @@ async def _describe(tool: Tool, client: Client) -> None:
 def _state(tool: Tool, group: DescribedGroup, node: BrokerNode) -> None:
     if group.group_state == "Empty":
         tool.print(f"\nError: Streams group '{group.group_id}' has no active members.")
-    row = [group.group_id, f"{node.host}:{node.port} ({node.node_id})", group.group_state, group.group_epoch]
-    cells = [*row, group.assignment_epoch, len(group.members)]
+    row = [group.group_id, f"{node.host}:{node.port} ({node.node_id})", group.assignor_name or "-", group.group_state]
+    cells = [*row, group.group_epoch, group.assignment_epoch, len(group.members)]
     print_table(tool, _STATE, [cells], apart=False, verbose=_VERBOSE)
-    tool.result.append(described_state(group, node) | {"target_assignment_epoch": group.assignment_epoch})
+    tool.result.append(
+        described_state(group, node)
+        | {"target_assignment_epoch": group.assignment_epoch, "assignor": group.assignor_name}
+    )
 
 
 def _members(tool: Tool, group: DescribedGroup) -> None:
@@ -213,7 +217,7 @@ async def _delete(tool: Tool, client: Client) -> None:
     if tool.options.delete_all_internal_topics:
         for group in (each for each in groups if listed.get(each) in INACTIVE):
             own[group] = internal_topics(await describe_streams_group(client, group))
-    unknown = "Group '{}' does not exist or is not a streams group."
+    unknown = "java.lang.IllegalArgumentException: Group '{}' does not exist or is not a streams group."
     failed = await delete_listed_groups(client, groups, listed, kind="streams", unknown=unknown)
     wrong = await _delete_internal_topics(tool, client, {group: own[group] for group in own if group not in failed})
     print_deleted(tool, groups, failed, "streams", end=".")
