@@ -82,7 +82,7 @@ def test_the_go_module(environment: dict[str, str]) -> None:
 def test_the_example_of_the_go_module_is_formatted_as_gofmt_wants_it(
     tmp_path: Path, environment: dict[str, str]
 ) -> None:
-    """It is run with --slow: to compile its client takes minutes where nobody has done so before."""
+    """Format alone: to compile its client takes minutes where nobody has done so before (--slow does)."""
     toolchains.need("gofmt")
     (tmp_path / "orders_test.go").write_text(example("go.md-go-1"))
     assert run(["gofmt", "-l", "orders_test.go"], tmp_path, environment) == ""

@@ -303,7 +303,7 @@ def test_the_id_of_a_topic_whose_offsets_may_not_be_altered_is_told(node: RealBr
 def test_what_is_wrong_with_a_brokers_config_was_told_before_rights_were_asked_for(
     tmp_path: Path, release: str, value: str, code: int
 ) -> None:
-    """By 4.3; Kafka 4.4 asks for the right first."""
+    """Refuse a wrong value before a missing right, as 4.3 does; Kafka 4.4 asks for the right first."""
     node = RealBroker(tmp_path, **({"pykafka.emulate": release} if release else {}))
     authorized_by(node, Denies((AclOperation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)))
     config = {"name": "num.io.threads", "config_operation": 0, "value": value}
