@@ -16,6 +16,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import AlterConfigsResource
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields
 from tests.broker.api.real_broker import HOST, RealBroker
 from tests.broker.rights import (
@@ -309,6 +310,24 @@ def test_what_is_wrong_with_a_brokers_config_was_told_before_rights_were_asked_f
     config = {"name": "num.io.threads", "config_operation": 0, "value": value}
     broker = {"resource_type": 4, "resource_name": "1", "configs": [config]}
     assert list(codes(ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[broker]))) == [code]
+
+
+def test_brokers_whose_configs_may_not_be_altered_are_compared_with_nothing(
+    node: RealBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Comparing each resource with each other would let one request of a stranger hold up everybody."""
+    authorized_by(node, Denies((AclOperation.ALTER_CONFIGS, CLUSTER, CLUSTER_NAME)))
+    compared: list[object] = []
+
+    def compare(one: object, other: object) -> bool:
+        compared.append(other)
+        return one is other
+
+    monkeypatch.setattr(AlterConfigsResource, "__eq__", compare)
+    brokers = [{"resource_type": 4, "resource_name": str(number), "configs": []} for number in range(100)]
+    answer = ask(node, ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=brokers)
+    assert list(codes(answer)) == [CLUSTER_DENIED] * 100
+    assert compared == []
 
 
 class NothingGoes:

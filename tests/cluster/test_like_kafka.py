@@ -1,4 +1,4 @@
-"""What a controller of Kafka 4.4.0 decided, decided here again (`recorder/` asks it).
+"""Decisions of a controller of Kafka 4.4.0, made here again (`recorder/` asks it).
 
 Each step is decided on the metadata that Kafka had at that moment, and compared with its answer and its records.
 """

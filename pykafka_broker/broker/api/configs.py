@@ -348,13 +348,14 @@ def _altered(
     Since 4.4 it asks for the right to them first of all.
     """
     if services.config.is_of_4_4:
-        rights = services.rights(context)
-        forbidden = [
-            each for each in resources if each.resource_type in form.checked_first and not _may_alter(rights, each)
-        ]
-        failed = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        outcomes = outcomes + [(failed, None, each.resource_type, each.resource_name) for each in forbidden]
-        resources = [each for each in resources if each not in forbidden]
+        rights, allowed, outcomes = services.rights(context), list[A](), list(outcomes)
+        for each in resources:
+            if each.resource_type not in form.checked_first or _may_alter(rights, each):
+                allowed.append(each)
+            else:
+                failed = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+                outcomes.append((failed, None, each.resource_type, each.resource_name))
+        resources = allowed
     if services.node.metadata_follower is not None:
         brokers = [each for each in resources if each.resource_type == ConfigResourceType.BROKER]
         check = partial(form.alter, services.node.metadata_follower.checks)
