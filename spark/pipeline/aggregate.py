@@ -15,12 +15,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import DecimalType, StringType, StructField, StructType, TimestampType
 
-from pipeline import checkpoints, events, topics
+from pipeline import checkpoints, events, tables, topics
 from pipeline.context import Context
 from pipeline.database import SQLITE, Database, open_database
 from pipeline.kafka import COMPACTED
-from pipeline.ledger import Ledger, LedgerNames
-from pipeline.offsets import claim_table, ensure_tables, owner_of, store_owner
+from pipeline.ledger import LedgerNames
+from pipeline.merged import ledger_of
+from pipeline.offsets import check_table, ensure_tables, owner_of, store_owner, take_table
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
 from pipeline.steps import Steps
@@ -34,6 +35,10 @@ RESULT = "window_start STRING, group_value STRING, window_end STRING, events BIG
 NAMES = LedgerNames("id", "time", "date")
 RAW = ("_key", "_value", "_headers")  # not needed here, and most of a record's bytes
 TOTAL = DecimalType(38, 6)
+
+
+def check(settings: Settings) -> None:
+    tables.require(settings)
 
 
 def reads(settings: Settings) -> list[str]:
@@ -88,7 +93,7 @@ class Windows:
         self._spark, self._settings = context.spark, context.settings
         self._database, self._checkpoint_id = database, checkpoint_id
         path, columns = ledger_path(context.settings), ledger_schema(schema, context.settings)
-        self.ledger = Ledger(context, path, NAMES, columns.names, columns)
+        self.ledger = ledger_of(context, path, NAMES, columns, columns)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> dict[str, Any]:
         batch.persist()
@@ -141,13 +146,15 @@ def run(context: Context) -> dict[str, Any]:
     checkpoint = settings.path(f"checkpoints/{JOB}")
     claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
     checkpoints.check_output(context, claim.id, ledger_path(settings))
+    tables.require_format(context, ledger_path(settings))
     database = open_database(settings.database_url)
     try:
         ensure_tables(database)
-        claim_table(database, TABLE, claim.id)
+        check_table(database, TABLE, claim.id)
         ensure_table(database)
         context.kafka.ensure_topic(settings.windows_topic, COMPACTED)
         claim.take()
+        take_table(database, TABLE, claim.id)
         checkpoints.take_output(context, claim.id, ledger_path(settings))
         records = topics.read_stream(context.spark, settings, settings.bronze_topic)
         frame = events.observe_read(events.parse(records, schema, settings), schema, settings).drop(*RAW)

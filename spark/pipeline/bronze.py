@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from pipeline import checkpoints, source, tables, topics
 from pipeline.context import Context
 from pipeline.errors import SettingsError
+from pipeline.parts import parts_of
 from pipeline.runner import run_stream
 from pipeline.settings import Settings
 
@@ -41,7 +43,12 @@ def run(context: Context) -> dict[str, Any]:
     checkpoints.take_output(context, claim.id, path)
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)
     frame = records.observe("read", F.count(F.lit(1)).alias("rows"))
-    batches = run_stream(context, JOB, frame, tables.Appends(context, path, claim.id), checkpoint, output=path)
+    table = parts_of(context, path, owner=claim.id)
+
+    def process(batch: DataFrame, batch_id: int) -> None:
+        table.append(batch, (tables.BATCH, batch_id))
+
+    batches = run_stream(context, JOB, frame, process, checkpoint, output=path)
     read = {"topic": source.name_of(settings.source, settings.bronze_topic)}
     return {"batches": len(batches), "rows": sum(b["rows"] for b in batches), "table": path, **read} | {
         "batches_metrics": batches

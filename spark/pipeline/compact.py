@@ -1,7 +1,7 @@
 """Small files of a table, put together. Rule: no row is lost, none stays there twice, whatever ends the job and when;
 and a stream that writes the table goes on.
 
-Delta has `OPTIMIZE` for it. For Parquet, a day of a table is done in four steps:
+Delta has `OPTIMIZE` for it, Iceberg `rewrite_data_files`. For Parquet, a day of a table is done in four steps:
 
 1. The rows of its small files are written to a hidden folder, and counted.
 2. A journal names the files to add and those to remove. From here on the day is decided.
@@ -21,14 +21,16 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipeline import aggregate, bronze, journal, silver, tables
+from pipeline import aggregate, bronze, journal, replay, sessions, silver, tables
 from pipeline.context import Context
 from pipeline.errors import JobFailed, SettingsError
 from pipeline.files import Files
-from pipeline.settings import DELTA, Settings
+from pipeline.settings import DELTA, ICEBERG, Settings
 from pipeline.tables import BATCH
 
 MEGABYTE = 1 << 20
+OF_DAYS = (silver.JOB, aggregate.JOB)  # of Parquet, these alone: a stream knows the files of a bronze table by name
+TABLES = (bronze.JOB, *OF_DAYS, sessions.JOB, "quarantine", replay.PART)
 
 
 def check(settings: Settings) -> None:
@@ -38,23 +40,36 @@ def check(settings: Settings) -> None:
 def run(context: Context) -> dict[str, Any]:
     settings, files = context.settings, Files(context.spark)
     done: dict[str, Any] = {}
-    paths = (bronze.table_path(settings), silver.table_path(settings), aggregate.ledger_path(settings))
-    for job, path in zip((bronze.JOB, silver.JOB, aggregate.JOB), paths, strict=True):
+    for name in TABLES:
+        path = settings.path(name)
         found = tables.format_of(files, path)
-        if found == DELTA:
-            if settings.table_format != DELTA:
-                raise SettingsError(f"the table {path} is delta, and needs table_format delta")
-            done[job] = optimized(context, path)
-        elif found and job != bronze.JOB:  # a stream knows the files of a bronze table by their names
-            done[job] = Compaction(context, path, settings.path(f"checkpoints/{job}")).run()
+        if found in COMPACTED_BY:
+            if settings.table_format != found:
+                raise SettingsError(f"the table {path} is {found}, and needs table_format {found}")
+            done[name] = COMPACTED_BY[found](context, path)
+        elif found and name in OF_DAYS:
+            done[name] = Compaction(context, path, settings.path(f"checkpoints/{name}")).run()
     return {"tables": done}
 
 
 def optimized(context: Context, path: str) -> dict[str, int]:
     """Let Delta put the files of a table together; return how many files were removed and added."""
-    text = f"OPTIMIZE {tables.name_in_sql(Files(context.spark), path)}"
+    text = f"OPTIMIZE {tables.name_in_sql(context.spark, Files(context.spark), path, DELTA)}"
     metrics = tables.statement(context.spark, text).collect()[0]["metrics"]
     return {"removed": metrics["numFilesRemoved"], "added": metrics["numFilesAdded"]}
+
+
+def rewritten(context: Context, path: str) -> dict[str, int]:
+    """Let Iceberg put the files of a table together; return how many files were removed and added."""
+    catalog, table = tables.catalog_of(context.spark, Files(context.spark), path)
+    size = context.settings.target_file_mb * MEGABYTE
+    options = f"map('target-file-size-bytes', '{size}', 'min-input-files', '2')"
+    text = f"CALL {catalog}.system.rewrite_data_files(table => '{table}', options => {options})"
+    done = tables.statement(context.spark, text).collect()[0]
+    return {"removed": done["rewritten_data_files_count"], "added": done["added_data_files_count"]}
+
+
+COMPACTED_BY = {DELTA: optimized, ICEBERG: rewritten}
 
 
 class Compaction:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark import __version__ as PYSPARK_VERSION
 
 from pipeline.errors import SettingsError
-from pipeline.jars import DELTA_RUNTIMES, connector_coordinates, delta_jars, line_of, spark_connector_jars
+from pipeline.jars import connector_coordinates, folder_of_format, format_runtime, spark_connector_jars
 from pipeline.java import CHECKOUT, JavaError
 
 JARS_VARIABLE = "SPARK_KAFKA_JARS"  # a folder; `make` sets it
@@ -44,17 +44,17 @@ def connector_jars(given: str = "") -> list[str]:
     return jars
 
 
-def format_jars() -> list[str]:
-    """Return the jars of Delta for the installed PySpark."""
+def format_jars(table_format: str) -> list[str]:
+    """Return the jars of a format of tables for the installed PySpark."""
     if not (CHECKOUT / "spark" / "pipeline").exists():
         raise SettingsError(
-            f"table_format delta needs its jars: start with spark-submit --packages "
-            f"{DELTA_RUNTIMES[line_of(PYSPARK_VERSION)][0]}, or give them with --jars"
+            f"table_format {table_format} needs its jars: start with spark-submit --packages "
+            f"{format_runtime(table_format, PYSPARK_VERSION)[0]}, or give them with --jars"
         )
     try:
-        return sorted(str(path) for path in delta_jars(PYSPARK_VERSION).glob("*.jar"))
+        return sorted(str(path) for path in folder_of_format(table_format, PYSPARK_VERSION).glob("*.jar"))
     except JavaError as error:
-        raise SettingsError(f"the jars of Delta could not be had: {error}") from error
+        raise SettingsError(f"the jars of {table_format} could not be had: {error}") from error
 
 
 def _connector_major(jar: str) -> str | None:

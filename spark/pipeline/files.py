@@ -77,6 +77,10 @@ class Files:
         system.delete(hadoop_path, False)
         system.rename(unfinished, hadoop_path)
 
+    def make_folder(self, path: str) -> None:
+        system, hadoop_path = self._open(path)
+        system.mkdirs(hadoop_path)
+
     def delete(self, path: str) -> None:
         system, hadoop_path = self._open(path)
         system.delete(hadoop_path, True)

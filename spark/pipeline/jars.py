@@ -49,18 +49,24 @@ SPARK_CONNECTORS = {
 }
 
 
-# By release line of PySpark: the runtime of Delta that works with it. Delta 4.4.0 is made for 4.2, and with 4.3 its
-# streams and merges end in NoSuchMethodError. Iceberg has no row: its newest runtime, 1.11.0, is made for 4.0, and a
-# batch that is repeated after a crash is written twice, as its sink asks for no number of the batch.
-DELTA_RUNTIMES = {
-    "4.2": [
-        "io.delta:delta-spark_4.2_2.13:4.4.0",
-        "io.delta:delta-storage:4.4.0",
-        "io.delta:delta-kernel-api:4.4.0",
-        "io.delta:delta-kernel-defaults:4.4.0",
-        "io.delta:delta-kernel-unitycatalog:4.4.0",
-        "io.unitycatalog:unitycatalog-client:0.6.0",
-    ]
+# By format of tables and release line of PySpark: the newest runtime that works with it. Delta 4.4.0 is made for 4.2,
+# and with 4.3 its streams and merges end in NoSuchMethodError. Iceberg has runtimes for 3.5, 4.0 and 4.1; that of 4.1
+# (1.12.0) ends in IncompatibleClassChangeError with 4.2 and 4.3, before a table is made.
+FORMAT_RUNTIMES = {
+    "delta": {
+        "4.2": [
+            "io.delta:delta-spark_4.2_2.13:4.4.0",
+            "io.delta:delta-storage:4.4.0",
+            "io.delta:delta-kernel-api:4.4.0",
+            "io.delta:delta-kernel-defaults:4.4.0",
+            "io.delta:delta-kernel-unitycatalog:4.4.0",
+            "io.unitycatalog:unitycatalog-client:0.6.0",
+        ]
+    },
+    "iceberg": {
+        "3.5": ["org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0"],
+        "4.0": ["org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"],
+    },
 }
 
 
@@ -69,9 +75,15 @@ def line_of(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def delta_jars(pyspark: str) -> Path:
-    """Return the folder with the jars of Delta for this version of PySpark, which has to be one of DELTA_RUNTIMES."""
-    coordinates = DELTA_RUNTIMES[line_of(pyspark)]
+def format_runtime(table_format: str, pyspark: str) -> list[str]:
+    """Return the Maven coordinates of a format's runtime for this version of PySpark, the runtime's own first; nothing
+    where there is none."""
+    return FORMAT_RUNTIMES.get(table_format, {}).get(line_of(pyspark), [])
+
+
+def folder_of_format(table_format: str, pyspark: str) -> Path:
+    """Return the folder with the jars of a format, which has to have a runtime for this version of PySpark."""
+    coordinates = format_runtime(table_format, pyspark)
     _, artifact, version = coordinates[0].split(":")
     return fetched(f"{artifact}-{version}", coordinates, transitive=False)
 

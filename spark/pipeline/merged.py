@@ -1,5 +1,5 @@
-"""A table of Delta that has every event once. Rule: a batch is merged by the events' ids in one commit, so a batch that
-is repeated after a crash adds nothing, and no other reader sees a part of it.
+"""A table of Delta or Iceberg that has every event once. Rule: a batch is merged by the events' ids in one commit, so a
+batch that is repeated after a crash adds nothing, and no other reader sees a part of it.
 
 What counts as known is what `ledger.py` says for Parquet: an id is looked for among rows whose dates lie no further
 than the watermark from the event's. Here the table itself looks, so nothing is kept in memory.
@@ -17,12 +17,27 @@ from pyspark.sql.types import DateType, LongType, StructField, StructType
 
 from pipeline import events, tables
 from pipeline.context import Context
-from pipeline.files import Files
-from pipeline.ledger import DAY_S, Added, LedgerNames, watermark_of
-from pipeline.settings import DELTA, seconds_of
-from pipeline.tables import BATCH
+from pipeline.ledger import DAY_S, Added, Ledger, LedgerNames, watermark_of
+from pipeline.parts import logged_parts_of
+from pipeline.settings import PARQUET, seconds_of
+from pipeline.tables import BATCH, quoted
 
-VIEW = "pipeline_batch"
+
+def ledger_of(
+    context: Context, path: str, names: LedgerNames, schema: StructType, read_again: StructType
+) -> Ledger | MergedLedger:
+    """Return the writer of a table that has every event once, in the format of the settings.
+
+    Args:
+        context: of the job.
+        path: the table's folder.
+        names: the columns that the writer has to know.
+        schema: the table's columns, beside date and batch.
+        read_again: those of them that Parquet's writer reads again after a batch, id and time at least.
+    """
+    if context.settings.table_format == PARQUET:
+        return Ledger(context, path, names, schema.names, read_again)
+    return MergedLedger(context, path, names, schema)
 
 
 class MergedLedger:
@@ -30,19 +45,13 @@ class MergedLedger:
 
     def __init__(self, context: Context, path: str, names: LedgerNames, schema: StructType) -> None:
         self._spark, self._kafka, self._path, self._names = context.spark, context.kafka, path, names
-        self._columns = [*schema.names, names.date, BATCH]
         self._watermark_s = seconds_of(context.settings.watermark)
         self._around = math.ceil(self._watermark_s / DAY_S)  # days
         self._newest_us: int | None = None  # event time of the newest row, microseconds since 1970
         self._is_first = True
-        self._name = tables.name_in_sql(Files(context.spark), path)
-        self._prepare(schema)
-
-    def _prepare(self, schema: StructType) -> None:
-        """Make the table, or give it the columns that it lacks."""
-        dated = StructType([*schema.fields, StructField(self._names.date, DateType()), StructField(BATCH, LongType())])
-        empty = self._spark.createDataFrame([], dated).write.format(DELTA).mode("append")
-        empty.option("mergeSchema", "true").partitionBy(self._names.date).save(self._path)
+        self._table = logged_parts_of(context, path, [names.date])
+        own = [StructField(names.date, DateType()), StructField(BATCH, LongType())]
+        self._schema = self._table.prepare(StructType([*schema.fields, *own]))
 
     def add(self, found: DataFrame, batch_id: int) -> Added:
         """Write the events that the table has not. `found`: the table's columns, and the place of each record."""
@@ -57,7 +66,8 @@ class MergedLedger:
         if not count:
             return Added(None, {"accepted": 0, "duplicates": 0, "late": 0, "watermark": watermark})
         firsts = events.first_of_each_id(dated, self._names.id)
-        self._merge(firsts.withColumn(BATCH, F.lit(batch_id).cast("bigint")).select(*self._columns), first, last)
+        of_batch = firsts.withColumn(BATCH, F.lit(batch_id).cast("bigint"))
+        self._merge(self._table.aligned(of_batch, self._schema), first, last)
         rows = self._rows().where((F.col(BATCH) == batch_id) & F.col(self._names.date).between(first, last))
         time_us = F.unix_micros(self._names.time)
         late = F.count(F.when(time_us < F.lit(bound_us), 1))
@@ -71,21 +81,16 @@ class MergedLedger:
 
     def _merge(self, rows: DataFrame, first: date, last: date) -> None:
         """Insert the rows whose id the table does not have near their date. first, last: the dates that they have."""
-        rows.createOrReplaceTempView(VIEW)
         around = timedelta(days=self._around)
-        columns = ", ".join(_quoted(name) for name in self._columns)
-        values = ", ".join(f"found.{_quoted(name)}" for name in self._columns)
-        key, day = _quoted(self._names.id), _quoted(self._names.date)
-        tables.statement(
-            rows.sparkSession,
-            f"MERGE INTO {self._name} AS known USING {VIEW} AS found ON known.{key} = found.{key} "
-            f"AND known.{day} BETWEEN DATE'{first - around}' AND DATE'{last + around}' "
-            f"AND abs(datediff(known.{day}, found.{day})) <= {self._around} "
-            f"WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})",
+        key, day = quoted(self._names.id), quoted(self._names.date)
+        self._table.merge(
+            rows,
+            f"known.{key} = found.{key} AND known.{day} BETWEEN DATE'{first - around}' AND DATE'{last + around}' "
+            f"AND abs(datediff(known.{day}, found.{day})) <= {self._around}",
         )
 
     def _rows(self) -> DataFrame:
-        return self._spark.read.format(DELTA).load(self._path)
+        return tables.read(self._spark, self._path)
 
     def _newest_before(self, batch_id: int) -> int | None:
         """Return the newest event time of the rows of earlier batches, in microseconds since 1970."""
@@ -95,7 +100,3 @@ class MergedLedger:
             return None
         times: Any = earlier.where(F.col(self._names.date) == newest).agg(F.max(F.unix_micros(self._names.time)))
         return int(times.collect()[0][0])
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

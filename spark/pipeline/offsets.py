@@ -63,14 +63,18 @@ def store_owner(database: Database, table: str, checkpoint_id: str, batch_id: in
     database.upsert(PROGRESS, columns, columns[:1], [(table, checkpoint_id, batch_id)])
 
 
-def claim_table(database: Database, table: str, checkpoint_id: str) -> None:
-    """Make the checkpoint the table's, unless it is another's, which would add the same records a second time."""
+def check_table(database: Database, table: str, checkpoint_id: str) -> None:
+    """Refuse a table that is another checkpoint's: this one would add the same records a second time."""
     owner = owner_of(database, table)
     if owner is not None and owner[0] != checkpoint_id:
         raise CheckpointError(
             f"table {table} was written with another checkpoint: bring that one back, or set another database"
         )
-    if owner is None:
+
+
+def take_table(database: Database, table: str, checkpoint_id: str) -> None:
+    """The table is this checkpoint's from now on. A crash before the checkpoint is taken must leave no owner."""
+    if owner_of(database, table) is None:
         with database.transaction():
             store_owner(database, table, checkpoint_id, -1)
 

@@ -87,6 +87,24 @@ def expected(records: Iterable[Any], batches: Iterable[Mapping[str, Any]], setti
     return result
 
 
+def sessions(accepted: Iterable[Mapping[str, Any]], settings: Settings) -> list[tuple[str, datetime, datetime, int]]:
+    """Return key, first and last time, and number of events of every session, in order."""
+    gap = timedelta(seconds=seconds(settings.gap))
+    times: dict[str, list[datetime]] = defaultdict(list)
+    for event in accepted:
+        times[event[settings.key_column]].append(event["time"])
+    found = []
+    for key, of_key in times.items():
+        first, last, count = EPOCH, EPOCH, 0
+        for time in sorted(of_key):
+            if count and time - last > gap:
+                found.append((key, first, last, count))
+                count = 0
+            first, last, count = (first if count else time), time, count + 1
+        found.append((key, first, last, count))
+    return sorted(found)
+
+
 def windows(accepted: Iterable[Mapping[str, Any]], settings: Settings) -> dict[tuple[str, str], tuple[int, float]]:
     """Count and sum by window start and group."""
     span = timedelta(seconds=seconds(settings.window))

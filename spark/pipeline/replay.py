@@ -1,8 +1,9 @@
 """Backfill: a bounded part of a topic once more, into a table or into another topic. Rule: the bounds are turned into
 offsets before anything is read, and the same bounds give the same result however often they are replayed.
 
-Into a table: the folder is named after the offsets and replaced whole. Into a topic: every record carries where it came
-from, and what is there already is left out. Times are those of the records (what the brokers' time index knows).
+Into a table: a replay is a part of it that is named after the offsets, and is replaced whole. Into a topic: every
+record carries where it came from, and what is there already is left out. Times are those of the records (what the
+brokers' time index knows).
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import Any
 
 from pyspark.sql import functions as F
 
-from pipeline import events, topics
+from pipeline import events, tables, topics
 from pipeline.context import Context
 from pipeline.errors import SettingsError
-from pipeline.files import Files
-from pipeline.settings import Settings
+from pipeline.parts import parts_of
+from pipeline.settings import PARQUET, Settings
 
+PART = "replay"  # the column, and the folder of the table where the settings name none
 Ranges = dict[int, tuple[int, int]]
 
 
@@ -37,6 +39,7 @@ def writes(settings: Settings) -> list[str]:
 
 
 def check(settings: Settings) -> None:
+    tables.require(settings)
     for end in ("from", "to"):
         if getattr(settings, f"{end}_offsets") and getattr(settings, f"{end}_timestamp"):
             raise SettingsError(f"{end}_offsets and {end}_timestamp are both set, and one of them has to decide")
@@ -132,19 +135,16 @@ def _to_topic(context: Context, ranges: Ranges) -> int:
 def _to_table(context: Context, ranges: Ranges) -> dict[str, Any]:
     settings, spark = context.settings, context.spark
     schema, date = events.event_schema(spark, settings), settings.date_column
-    events.require_free(schema, [date], "the table is partitioned by (see date_column)")
-    folder = settings.to_path or settings.path("replay")
-    path = f"{folder}/replay={name_of(source_topic(settings), ranges)}"
+    events.require_free(schema, [date, PART], "the table is partitioned by (see date_column)")
+    path, part = settings.to_path or settings.path(PART), (PART, name_of(source_topic(settings), ranges))
+    tables.require_format(context, path)
     records = topics.read_range(spark, settings, source_topic(settings), ranges)
     accepted = events.parse(records, schema, settings).where(F.col(events.REASON).isNull())
     rows = events.first_of_each_id(accepted, settings.id_column).withColumn(
         date, F.to_date(F.col(settings.time_column))
     )
-    columns = [*(field.name for field in schema.fields), *events.ORIGIN, date]
-    files, unfinished = Files(spark), f"{folder}/_unfinished-{name_of(path, ranges)}"
-    files.recover_folder(path)
-    files.delete(unfinished)
-    rows.select(*columns).write.partitionBy(date).parquet(unfinished)
-    context.kafka.require_same_topics()
-    files.replace_folder(unfinished, path)
-    return {"to_path": path, "written": spark.read.schema(rows.select(*columns).schema).parquet(path).count()}
+    rows = rows.select(*(field.name for field in schema.fields), *events.ORIGIN, date)
+    table = parts_of(context, path, [PART, date])
+    table.replace(rows, part)
+    to_path = f"{path}/{PART}={part[1]}" if settings.table_format == PARQUET else path
+    return {"to_path": to_path, PART: part[1], "written": table.rows(part, rows.schema).count()}

@@ -15,11 +15,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from pipeline.context import Context
 from pipeline.errors import SchemaError
 from pipeline.events import ORIGIN, REASON, as_text
-from pipeline.files import Files
+from pipeline.parts import Parts
 from pipeline.settings import Settings
+from pipeline.tables import BATCH
 
 BREAKS = "breaks the rules: "  # begins the reason of an event that is no broken record
 SEPARATOR = ", "
@@ -82,27 +82,19 @@ def counts(frame: DataFrame, rules: Mapping[str, Mapping[str, Any]]) -> dict[str
     return {"quarantined": row[0], "rules": dict(zip(names, row[1:], strict=True))}
 
 
-def quarantine(context: Context, batch: DataFrame, batch_id: int, *, is_first: bool) -> None:
+def quarantine(table: Parts, batch: DataFrame, batch_id: int) -> None:
     """Write the events of the batch that break rules, in the place of what an earlier attempt wrote.
 
     Args:
-        context: of the job.
+        table: the quarantine's writer.
         batch: judged events.
-        batch_id: the number of the batch in its checkpoint; a folder of the table.
-        is_first: whether the batch is the first of a run, and so may have been begun before.
+        batch_id: the number of the batch in its checkpoint.
     """
-    files, table = Files(context.spark), quarantine_path(context.settings)
-    path, unfinished = f"{table}/batch={batch_id}", f"{table}/_unfinished"
-    if is_first:
-        files.recover_folder(path)
     broken = batch.where(breaks_rules())
     if broken.isEmpty():
-        if is_first:  # rules may have changed since the earlier attempt
-            files.delete(path)
+        table.remove((BATCH, batch_id))  # rules may have changed since the earlier attempt
         return
     names = F.split(F.substring(REASON, len(BREAKS) + 1, 2**31 - 1), re.escape(SEPARATOR))
     columns = [name for name in batch.columns if not name.startswith("_")]
     rows = broken.select(names.alias("rules"), *columns, as_text("_value").alias("value"), "_timestamp", *ORIGIN)
-    files.delete(unfinished)
-    rows.write.parquet(unfinished)
-    files.replace_folder(unfinished, path)
+    table.replace(rows, (BATCH, batch_id))

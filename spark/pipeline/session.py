@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.connector import connector_jars, format_jars
 from pipeline.security import REDACTED_OPTIONS
-from pipeline.settings import DELTA, Settings, is_local
+from pipeline.settings import DELTA, ICEBERG, Settings, is_local
 
 # For small jobs, which are mostly compilation: the quick compiler, and no code made per query.
 QUICK = {
@@ -35,10 +35,14 @@ PROPERTY = re.compile(r"^[ \t]*([^\s#!=:]+)[ \t]*[=: \t][ \t]*(.*?)[ \t\r]*$", r
 SUBMIT_OPTIONS = {"--jars": "spark.jars", "--packages": "spark.jars.packages", "--master": "spark.master"}
 SPARKS_OWN_LOG = re.compile(r"org/apache/spark/log4j2[\w-]*\.properties$")  # inside its jar
 JARS, CONNECTOR = ("spark.jars", "spark.jars.packages"), "spark-sql-kafka"
-EXTENSIONS = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+EXTENSIONS = {  # what a session needs for a format of tables, beside its jars
+    DELTA: {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    },
+    ICEBERG: {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
 }
+RUNTIMES = {DELTA: "delta-spark", ICEBERG: "iceberg-spark-runtime"}  # in the names of their jars and packages
 # How checkpoints are written. Spark's usual way starts a process or two (chmod, readlink) for every file on a local
 # disk, tens of milliseconds of each batch; its other one, for object stores, can rely on a local rename just as well.
 CHECKPOINT_FILES = "spark.sql.streaming.checkpointFileManagerClass"
@@ -59,9 +63,10 @@ def build_session(settings: Settings, name: str) -> SparkSession:
     if master.startswith("local"):  # tasks that run Python run this one: PySpark alone takes any python3 of the path
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = connector_setting(settings, given, is_submitted=is_submitted)
-    if DELTA in (settings.table_format, *(flow.get("table_format") for flow in settings.flows.values())):
+    wanted = {settings.table_format, *(flow.get("table_format") for flow in settings.flows.values())}
+    for table_format in (name for name in EXTENSIONS if name in wanted):
         log = {"spark.databricks.delta.snapshotPartitions": str(settings.shuffle_partitions)}  # Delta's own: 50
-        jars, ours = with_delta(jars, given), EXTENSIONS | log | ours
+        jars, ours = with_format(table_format, jars, given), EXTENSIONS[table_format] | log | ours
     for key, value in (ours | settings.spark | jars).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
@@ -82,13 +87,13 @@ def connector_setting(settings: Settings, given: Mapping[str, str], *, is_submit
     return {"spark.jars": ",".join([*others, *connector_jars(settings.jars)])}
 
 
-def with_delta(jars: dict[str, str], given: Mapping[str, str]) -> dict[str, str]:
-    """Return the setting of jars with those of Delta, unless they are given already."""
+def with_format(table_format: str, jars: dict[str, str], given: Mapping[str, str]) -> dict[str, str]:
+    """Return the setting of jars with those of a format of tables, unless they are given already."""
     present = [value for key, value in {**given, **jars}.items() if key in JARS]
-    if any("delta-spark" in text for text in present):
+    if any(RUNTIMES[table_format] in text for text in present):
         return jars
     others = [text for text in (jars.get("spark.jars"), given.get("spark.jars")) if text][:1]
-    return {"spark.jars": ",".join([*others, *format_jars()])}
+    return {"spark.jars": ",".join([*others, *format_jars(table_format)])}
 
 
 def submitted_settings() -> dict[str, str]:

@@ -13,14 +13,19 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import checkpoints, events, topics
+from pipeline import checkpoints, events, tables, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
-from pipeline.files import Files
+from pipeline.parts import parts_of
 from pipeline.runner import run_stream, totals
 from pipeline.settings import Settings
+from pipeline.tables import BATCH
 
 JOB = "sessions"
+
+
+def check(settings: Settings) -> None:
+    tables.require(settings)
 
 
 def reads(settings: Settings) -> list[str]:
@@ -44,23 +49,19 @@ def sessions(accepted: DataFrame, settings: Settings) -> DataFrame:
 
 
 class Writer:
-    """The step that writes the sessions of a batch as one folder of the table."""
+    """The step that writes the sessions of a batch as a part of the table."""
 
     def __init__(self, context: Context) -> None:
-        self._kafka, self._files = context.kafka, Files(context.spark)
-        self._table = table_path(context.settings)
+        self._table = parts_of(context, table_path(context.settings))
 
     def __call__(self, batch: DataFrame, batch_id: int) -> dict[str, Any]:
-        path, unfinished = f"{self._table}/batch={batch_id}", f"{self._table}/_unfinished"
-        self._files.recover_folder(path)
         batch = batch.persist()
         try:
             count = batch.count()
             if count:
-                self._files.delete(unfinished)
-                batch.coalesce(1).write.parquet(unfinished)
-                self._kafka.require_same_topics()
-                self._files.replace_folder(unfinished, path)
+                self._table.replace(batch.coalesce(1), (BATCH, batch_id))
+            else:
+                self._table.remove((BATCH, batch_id))
         finally:
             batch.unpersist()
         return {"sessions": count}
@@ -74,6 +75,7 @@ def run(context: Context) -> dict[str, Any]:
     checkpoint = settings.path(f"checkpoints/{JOB}")
     claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint)
     checkpoints.check_output(context, claim.id, table_path(settings))
+    tables.require_format(context, table_path(settings))
     claim.take()
     checkpoints.take_output(context, claim.id, table_path(settings))
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)

@@ -49,7 +49,7 @@ OWN_TABLES = ("windows", "pipeline_offsets", "pipeline_progress")
 INTERVAL = re.compile(r"(\d+) (millisecond|second|minute|hour|day)s?")
 UNITS_S = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
 JSON, AVRO, PROTOBUF = "json", "avro", "protobuf"
-PARQUET, DELTA = "parquet", "delta"
+PARQUET, DELTA, ICEBERG = "parquet", "delta", "iceberg"
 ABOVE_0 = (
     *("shuffle_partitions", "topic_partitions", "connect_timeout_s", "users"),
     *("max_files_per_trigger", "target_file_mb"),
@@ -137,9 +137,9 @@ class Settings:
     # Tables
     table_format: str = setting(
         PARQUET,
-        "delta needs a PySpark that it works with",
-        "bronze silver compact",
-        choices=(PARQUET, DELTA),
+        "delta and iceberg need a PySpark that they work with",
+        "bronze silver aggregate sessions replay compact",
+        choices=(PARQUET, DELTA, ICEBERG),
     )
     from_bronze: str = setting("", "the folder of a bronze table to read; none: the topic", "silver")
     target_file_mb: int = setting(128, "size of the files that small ones are put together to", "compact")
@@ -201,7 +201,7 @@ class Settings:
     from_timestamp: str = setting("", "ISO 8601, by the records' timestamps", "replay")
     to_timestamp: str = setting("", "ISO 8601, exclusive", "replay")
     to_topic: str = setting("", "replay into this topic; where route's good records go", "replay route")
-    to_path: str = setting("", "replay into this table of Parquet files; none: DATA_DIR/replay", "replay")
+    to_path: str = setting("", "replay into this table; none: DATA_DIR/replay", "replay")
     output: str = setting("", "the file to write, or the folder of a new project", "generate report new")
     events: int = setting(20_000, "how many events", "generate demo")
     seed: int = setting(7, "same seed, same events", "generate demo")

@@ -14,10 +14,11 @@ from pyspark.sql.types import StructField, StructType
 from pipeline import checkpoints, events, letters, rules, tables, topics
 from pipeline.context import Context
 from pipeline.errors import SchemaError
-from pipeline.ledger import Ledger, LedgerNames
-from pipeline.merged import MergedLedger
+from pipeline.ledger import LedgerNames
+from pipeline.merged import ledger_of
+from pipeline.parts import parts_of
 from pipeline.runner import run_stream, totals
-from pipeline.settings import DELTA, Settings
+from pipeline.settings import Settings
 from pipeline.steps import Steps
 from pipeline.tables import BATCH
 
@@ -52,11 +53,8 @@ class Silver:
         read_again = StructType([field for field in schema.fields if field.name in (names.id, names.time)])
         origin = [field for field in topics.record_schema(context.spark).fields if f"_{field.name}" in events.ORIGIN]
         whole = StructType([*schema.fields, *(StructField(f"_{field.name}", field.dataType) for field in origin)])
-        self.ledger: Ledger | MergedLedger = (
-            MergedLedger(context, table_path(settings), names, whole)
-            if settings.table_format == DELTA
-            else Ledger(context, table_path(settings), names, whole.names, read_again)
-        )
+        self.ledger = ledger_of(context, table_path(settings), names, whole, read_again)
+        self._quarantine = parts_of(context, rules.quarantine_path(settings))
         self._first = True  # only the first batch of a run can be one that was begun before
 
     def __call__(self, batch: DataFrame, batch_id: int) -> dict[str, Any]:
@@ -65,7 +63,7 @@ class Silver:
             found = batch.where(F.col(events.REASON).isNull()).select(*self._columns, "_timestamp", *events.ORIGIN)
             added = self.ledger.add(found, batch_id)
             if self._settings.rules:
-                rules.quarantine(self._context, batch, batch_id, is_first=self._first)
+                rules.quarantine(self._quarantine, batch, batch_id)
             rejected = batch.where(F.col(events.REASON).isNotNull() & ~rules.breaks_rules())
             if not rejected.isEmpty():
                 self._write_dead_letters(rejected)
@@ -105,7 +103,8 @@ def run(context: Context) -> dict[str, Any]:
     events.require_free(steps.schema, [settings.date_column, BATCH], "the table is partitioned by (see date_column)")
     check_table(context, steps.schema)
     checkpoint = settings.path(f"checkpoints/{JOB}")
-    tables.require_format(context, table_path(settings))
+    for path in (table_path(settings), rules.quarantine_path(settings)):
+        tables.require_format(context, path)
     claim = checkpoints.claim(context, JOB, settings.bronze_topic, checkpoint, bronze=settings.from_bronze)
     checkpoints.check_output(context, claim.id, table_path(settings))
     context.kafka.ensure_topic(settings.dead_letter_topic)

@@ -1,35 +1,38 @@
 """The formats of tables. Rule: a format is a pair with the PySpark that its runtime works with, and anything else is
 refused before a JVM starts; a table stays in the format that it was begun in.
 
-parquet: folders of files, which any tool reads. delta: Delta Lake, whose log makes a batch one commit.
+parquet: folders of files, which any tool reads. delta, iceberg: tables with a log, which makes a batch one commit.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import hashlib
+from collections.abc import Callable
+from typing import TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark import __version__ as PYSPARK_VERSION
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from pipeline import topics
 from pipeline.context import Context
 from pipeline.errors import CheckpointError, SettingsError
 from pipeline.files import Files
-from pipeline.jars import DELTA_RUNTIMES, line_of
-from pipeline.settings import DELTA, PARQUET, Settings
+from pipeline.jars import FORMAT_RUNTIMES, format_runtime
+from pipeline.settings import DELTA, ICEBERG, PARQUET, Settings
 
 BATCH = "batch"
-LOG = "_delta_log"  # what makes a folder a table of Delta
+LOGS = {DELTA: "_delta_log", ICEBERG: "metadata"}  # the folder that makes a folder a table of the format
 FILE_AGE = "3650d"  # no file of a stream is too old to be read: Spark keeps all names that it has seen
-CONFLICT, TRIES = "DELTA_CONCURRENT", 20
+FILES_OF_A_BATCH = {DELTA: "maxFilesPerTrigger", ICEBERG: "streaming-max-files-per-micro-batch"}
+CONFLICTS, TRIES = ("DELTA_CONCURRENT", "CommitFailedException"), 20
+Done = TypeVar("Done")
 
 
 def formats() -> list[str]:
     """Return the formats that the installed PySpark can have."""
-    return [PARQUET, DELTA] if line_of(PYSPARK_VERSION) in DELTA_RUNTIMES else [PARQUET]
+    return [PARQUET, *(name for name in FORMAT_RUNTIMES if format_runtime(name, PYSPARK_VERSION))]
 
 
 def require(settings: Settings) -> None:
@@ -38,18 +41,20 @@ def require(settings: Settings) -> None:
     Raises:
         SettingsError: there is no such pair.
     """
-    if settings.table_format not in formats():
-        works = " or ".join(DELTA_RUNTIMES)
+    wanted = settings.table_format
+    if wanted not in formats():
+        works = " or ".join(FORMAT_RUNTIMES[wanted])
         raise SettingsError(
-            f"table_format delta needs PySpark {works}: no released runtime of Delta works with {PYSPARK_VERSION}, "
-            "which is installed"
+            f"table_format {wanted} needs PySpark {works}: no released runtime of {wanted.capitalize()} works with "
+            f"{PYSPARK_VERSION}, which is installed"
         )
 
 
 def format_of(files: Files, path: str) -> str:
     """Return the format of the table in the folder; nothing where there is none yet."""
-    if files.exists(f"{path}/{LOG}"):
-        return DELTA
+    for name, log in LOGS.items():
+        if files.exists(f"{path}/{log}"):
+            return name
     return PARQUET if any(not name.startswith((".", "_")) for name in files.names(path)) else ""
 
 
@@ -64,10 +69,32 @@ def require_format(context: Context, path: str) -> None:
         raise CheckpointError(f"the table {path} is {found}, and table_format is {wanted}: a table keeps its format")
 
 
-def name_in_sql(files: Files, path: str) -> str:
-    """Return a table of Delta as statements name it."""
-    whole = files.qualified(path).replace("`", "``")
-    return f"delta.`{whole}`"
+def name_in_sql(spark: SparkSession, files: Files, path: str, table_format: str) -> str:
+    """Return a table of Delta or Iceberg as statements in this session name it."""
+    whole = files.qualified(path)
+    if table_format == DELTA:
+        return f"delta.{quoted(whole)}"
+    folder, _, table = whole.rpartition("/")
+    return f"{_catalog(spark, folder)}.{quoted(table)}"
+
+
+def catalog_of(spark: SparkSession, files: Files, path: str) -> tuple[str, str]:
+    """Return Iceberg's catalog of the folder that a table is in, and the table's name there."""
+    folder, _, table = files.qualified(path).rpartition("/")
+    return _catalog(spark, folder), table
+
+
+def _catalog(spark: SparkSession, folder: str) -> str:
+    """Make a catalog of the session that has the tables of a folder; nothing is kept, as other processes write, too."""
+    name = f"pipeline_{hashlib.sha256(folder.encode()).hexdigest()[:12]}"
+    settings = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": folder}
+    for key, value in {**settings, ".cache-enabled": "false"}.items():
+        spark.conf.set(f"spark.sql.catalog.{name}{key}", value)
+    return name
+
+
+def quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def read(spark: SparkSession, path: str) -> DataFrame:
@@ -76,65 +103,37 @@ def read(spark: SparkSession, path: str) -> DataFrame:
     Raises:
         AnalysisException: there is none.
     """
-    if format_of(Files(spark), path) == DELTA:
+    files = Files(spark)
+    table_format = format_of(files, path)
+    if table_format == DELTA:
         return spark.read.format(DELTA).load(path)
+    if table_format == ICEBERG:
+        return spark.table(name_in_sql(spark, files, path, ICEBERG))
     return spark.read.option("mergeSchema", "true").parquet(path)
 
 
 def read_stream_of_records(spark: SparkSession, settings: Settings, path: str) -> DataFrame:
     """Return the records of a bronze table as a stream; the columns are those of a topic."""
-    columns = topics.record_schema(spark).names
-    options = {"maxFilesPerTrigger": str(settings.max_files_per_trigger)}
-    if format_of(Files(spark), path) == DELTA:
-        return spark.readStream.format(DELTA).options(**options).load(path).select(*columns)
-    stream = spark.readStream.schema(topics.RECORD).options(**options, maxFileAge=FILE_AGE)
-    return stream.parquet(path).select(*columns)
-
-
-class Appends:
-    """A table that gets each batch as a whole, once. owner: the id of the checkpoint that numbers the batches."""
-
-    def __init__(self, context: Context, path: str, owner: str) -> None:
-        self._context, self._path, self._owner = context, path, owner
-        self._files = Files(context.spark)
-        self._write = self._write_delta if context.settings.table_format == DELTA else self._write_parquet
-
-    def __call__(self, batch: DataFrame, batch_id: int) -> dict[str, Any]:
-        self._write(batch, batch_id)
-        return {}
-
-    def _write_parquet(self, batch: DataFrame, batch_id: int) -> None:
-        """Write the batch beside the table, and give it its name; a batch that has its name is whole.
-
-        A batch that is repeated has the same records, so what is there stays: a stream may have read those files.
-        """
-        folder, unfinished = f"{self._path}/{BATCH}={batch_id}", f"{self._path}/_unfinished"
-        if self._files.exists(folder):
-            return
-        self._files.delete(unfinished)
-        batch.write.parquet(unfinished)
-        self._context.kafka.require_same_topics()
-        self._files.rename(unfinished, folder)
-
-    def _write_delta(self, batch: DataFrame, batch_id: int) -> None:
-        """Append the batch in one commit; Delta leaves out a version that the application has committed before."""
-        batch.persist()
-        try:
-            batch.count()
-            self._context.kafka.require_same_topics()  # all of it is read, and nothing is written
-            options = {"txnAppId": self._owner, "txnVersion": str(batch_id)}
-            written = batch.withColumn(BATCH, F.lit(batch_id).cast("bigint")).write.format(DELTA).mode("append")
-            written.options(**options).save(self._path)
-        finally:
-            batch.unpersist()
+    columns, files = topics.record_schema(spark).names, Files(spark)
+    table_format, at_once = format_of(files, path), str(settings.max_files_per_trigger)
+    if table_format in LOGS:
+        stream = spark.readStream.format(table_format).option(FILES_OF_A_BATCH[table_format], at_once)
+        return stream.load(files.qualified(path)).select(*columns)
+    of_files = spark.readStream.schema(topics.RECORD).options(maxFilesPerTrigger=at_once, maxFileAge=FILE_AGE)
+    return of_files.parquet(path).select(*columns)
 
 
 def statement(spark: SparkSession, text: str) -> DataFrame:
-    """Run a statement that may be repeated, again where another writer of a Delta table was quicker."""
+    """Run a statement that may be repeated, again where another writer of the table was quicker."""
+    return despite_conflicts(lambda: spark.sql(text))
+
+
+def despite_conflicts(do: Callable[[], Done]) -> Done:
+    """Do what may be repeated, again where another writer of the table was quicker."""
     for left in reversed(range(TRIES)):
         try:
-            return spark.sql(text)
+            return do()
         except (PySparkException, Py4JJavaError) as error:
-            if CONFLICT not in str(error) or not left:
+            if not left or not any(conflict in str(error) for conflict in CONFLICTS):
                 raise
     raise AssertionError("a last try returns or raises")

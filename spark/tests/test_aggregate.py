@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import aggregate, compacted, reference, report, topics
+from pipeline import aggregate, checkpoints, compacted, reference, report, tables, topics
 from pipeline.errors import CheckpointError, PipelineError, SchemaError
 from pipeline.generate import Generator
 
@@ -17,11 +17,16 @@ pytestmark = pytest.mark.spark
 
 def test_windows_over_two_runs(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession,
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, table_format: str,
 ) -> None:  # fmt: skip
     """The second run begins with a batch that an earlier one had only half written."""
     settings = make_settings(
-        events=1200, late_share=0.05, broken_share=0.02, max_offsets_per_trigger=350, watermark="10 minutes"
+        events=1200,
+        late_share=0.05,
+        broken_share=0.02,
+        max_offsets_per_trigger=350,
+        watermark="10 minutes",
+        table_format=table_format,
     )
     make_topic(settings.bronze_topic, 2)
     lines = [line.encode() for line in Generator(settings).lines()]
@@ -38,6 +43,8 @@ def test_windows_over_two_runs(
     wanted = reference.expected(context.kafka.read_all(settings.bronze_topic), batches, settings)
     windows = reference.windows(wanted.accepted.values(), settings)
     assert wanted.late > 10
+    counted = tables.read(spark, aggregate.ledger_path(settings)).select("id").collect()
+    assert sorted(row.id for row in counted) == sorted(wanted.accepted)
     assert sum(batch["late"] for batch in batches) == wanted.late
     assert {row[:2]: row[2:] for row in report.read_windows(settings)} == windows
     assert compacted.run(context)["keys"] == len(windows)
@@ -77,6 +84,18 @@ def test_windows_have_one_writer(
         aggregate.run(context)
     assert "other-windows" not in context.kafka._metadata().topics
     assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_crash_before_the_checkpoint_is_taken(
+    settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The database must have no owner then: the next run makes another checkpoint."""
+    put(make_topic(settings.bronze_topic), [event(0)])
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints.Claim, "take", pull_the_plug)
+        with pytest.raises(PipelineError, match="the plug was pulled"):
+            aggregate.run(make_context(settings))
+    assert aggregate.run(make_context(settings))["accepted"] == 1
 
 
 def test_columns_are_settings(settings: Any, make_context: Any, make_topic: Any, put: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import bronze, reference, silver, tables
+from pipeline import bronze, parts, reference, silver, tables
 from pipeline.cli import main
 from pipeline.errors import CheckpointError, PipelineError, SettingsError, UnknownTopic
 from pipeline.generate import Generator
@@ -37,7 +37,11 @@ def settings(make_settings: Any, table_format: str) -> Settings:
 
 def commits(table: Path) -> int:
     """How often the table has changed."""
-    return sum(1 for pattern in ("batch=*", "date=*/batch=*", "_delta_log/*.json") for _ in table.glob(pattern))
+    return sum(
+        1
+        for pattern in ("batch=*", "date=*/batch=*", "_delta_log/*.json", "metadata/*.metadata.json")
+        for _ in table.glob(pattern)
+    )
 
 
 def letters(context: Any) -> list[tuple[int, int]]:
@@ -92,14 +96,15 @@ def test_a_batch_that_is_repeated(
     """The job ends right after the table has the batch: the batch comes again, and the table keeps what it has."""
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) for n in range(30)])
-    original = tables.Appends.__call__
+    kind = parts.KINDS[settings.table_format]
+    original = kind.append
 
     def write_and_fail(*arguments: Any) -> None:
         original(*arguments)
         raise PipelineError("the plug was pulled")
 
     with monkeypatch.context() as patch:
-        patch.setattr(tables.Appends, "__call__", write_and_fail)
+        patch.setattr(kind, "append", write_and_fail)
         with pytest.raises(PipelineError, match="the plug was pulled"):
             bronze.run(make_context(settings))
     own = dataclasses.replace(settings, from_bronze=bronze.table_path(settings))
@@ -160,9 +165,13 @@ def test_a_format_that_this_pyspark_does_not_have(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     monkeypatch.setattr(tables, "PYSPARK_VERSION", "4.3.0")
-    for job in ("bronze", "silver"):
-        assert main([job, "--table-format", "delta", "--data-dir", str(tmp_path / "data")]) == 2
-        assert f"{job}: table_format delta needs PySpark 4.2: no released runtime" in capsys.readouterr().err
+    for job in ("bronze", "silver", "aggregate", "sessions", "replay"):
+        for name, works in (("delta", "4.2"), ("iceberg", "3.5 or 4.0")):
+            assert main([job, "--table-format", name, "--data-dir", str(tmp_path / "data")]) == 2
+            words = (
+                f"{job}: table_format {name} needs PySpark {works}: no released runtime of {name.capitalize()} works"
+            )
+            assert f"{words} with 4.3.0, which is installed" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()
 
 

@@ -59,19 +59,29 @@ def test_the_installed_version_has_its_own() -> None:
     assert any(name.startswith("kafka-clients-") for name in found)
 
 
-def test_jars_of_delta(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Delta has jars for the PySpark that it is made for; outside of a checkout, words say how to give them."""
+@pytest.mark.parametrize(
+    ("table_format", "version", "runtime"),
+    [
+        ("delta", "4.2.1", "io.delta:delta-spark_4.2_2.13:4.4.0"),
+        ("iceberg", "4.0.5", "org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0"),
+        ("iceberg", "3.5.9", "org.apache.iceberg:iceberg-spark-runtime-3.5_2.12:1.12.0"),
+    ],
+)
+def test_jars_of_a_format_of_tables(
+    table_format: str, version: str, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A format has jars for the PySpark that it is made for; outside of a checkout, words say how to give them."""
     asked: list[str] = []
 
     def fetch(name: str, coordinates: list[str], *, transitive: bool) -> Path:
         asked.extend([name, coordinates[0], str(transitive)])
-        (tmp_path / "delta.jar").touch()
+        (tmp_path / "runtime.jar").touch()
         return tmp_path
 
     monkeypatch.setattr(jars, "fetched", fetch)
-    monkeypatch.setattr(connector, "PYSPARK_VERSION", "4.2.1")
-    assert connector.format_jars() == [f"{tmp_path}/delta.jar"]
-    assert asked == ["delta-spark_4.2_2.13-4.4.0", "io.delta:delta-spark_4.2_2.13:4.4.0", "False"]
+    monkeypatch.setattr(connector, "PYSPARK_VERSION", version)
+    assert connector.format_jars(table_format) == [f"{tmp_path}/runtime.jar"]
+    assert asked == ["-".join(runtime.split(":")[1:]), runtime, "False"]
     monkeypatch.setattr(connector, "CHECKOUT", tmp_path)
-    with pytest.raises(SettingsError, match=r"spark-submit --packages io.delta:delta-spark_4.2_2.13:4.4.0"):
-        connector.format_jars()
+    with pytest.raises(SettingsError, match=f"table_format {table_format} needs its jars.* --packages {runtime}"):
+        connector.format_jars(table_format)

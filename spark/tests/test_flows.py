@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from pipeline import rules, sessions, silver
+from pipeline import rules, sessions, silver, tables
 from pipeline.cli import main
 from pipeline.settings import Settings, load
 
@@ -103,8 +103,10 @@ def order(number: int, **changes: Any) -> bytes:
 
 
 def test_a_shop(
-    shop: Path, start: Start, settings: Settings, put: Any, event: Any, spark: SparkSession, tmp_path: Path
-) -> None:
+    shop: Path, start: Start, settings: Settings, put: Any, event: Any, spark: SparkSession, tmp_path: Path,
+    table_format: str,
+) -> None:  # fmt: skip
+    shop.write_text(f'table_format = "{table_format}"\n{shop.read_text()}')
     orders = [order(1), order(2, product="desk"), order(3, product="tent"), order(4, pieces=0, country="Germany")]
     put(f"{settings.bronze_topic}.orders", [*orders, order(5, pieces=None), order(6, product="boat"), b"{"])
     visits = [event(n, at=minute) for n, minute in enumerate([0, 20, 45, 100, 110, 300])]
@@ -116,15 +118,15 @@ def test_a_shop(
     assert done["flows"]["orders"]["rules"] == {"pieces": 1, "country": 1, "known product": 2, "product": 1}
     assert (done["flows"]["orders"]["quarantined"], done["flows"]["orders"]["rejected"]) == (3, 4)
     data = Settings(data_dir=str(tmp_path / "data" / "orders"))
-    rows = spark.read.parquet(silver.table_path(data)).select("id", "total").collect()
+    rows = tables.read(spark, silver.table_path(data)).select("id", "total").collect()
     assert sorted((row.id, row.total) for row in rows) == [("o1", 41.0), ("o2", 200.0), ("o5", None)]
-    kept = spark.read.parquet(rules.quarantine_path(data)).select("id", "rules", "value").collect()
+    kept = tables.read(spark, rules.quarantine_path(data)).select("id", "rules", "value").collect()
     assert {row.id: row.rules for row in kept} == {
         "o3": ["known product"], "o4": ["pieces", "country"], "o6": ["known product", "product"],
     }  # fmt: skip
     assert {row.value.encode() for row in kept} == {orders[2], orders[3], order(6, product="boat")}
 
-    found = spark.read.parquet(sessions.table_path(Settings(data_dir=str(tmp_path / "data" / "visits"))))
+    found = tables.read(spark, sessions.table_path(Settings(data_dir=str(tmp_path / "data" / "visits"))))
     times = found.select(*(F.date_format(name, "HH:mm") for name in ("session_start", "last_event")), "events")
     assert sorted(tuple(row) for row in times.collect()) == [("00:00", "00:45", 3), ("01:40", "01:50", 2)]
 

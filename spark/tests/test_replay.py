@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline import replay
+from pipeline import replay, tables
 from pipeline.errors import SettingsError
 
 pytestmark = pytest.mark.spark
@@ -30,16 +30,22 @@ def ten(settings: Any, make_topic: Any, put: Any, event: Any) -> Any:
 
 
 def ids(spark: SparkSession, path: str) -> list[int]:
-    return sorted(int(row.event_id[1:]) for row in spark.read.parquet(path).collect())
+    return sorted(int(row.event_id[1:]) for row in tables.read(spark, path).collect())
 
 
-def test_by_offsets_into_a_table(ten: Any, make_context: Any, spark: SparkSession, tmp_path: Path) -> None:
-    own = dataclasses.replace(ten, from_offsets='{"0": 2, "1": 8}', to_offsets='{"0": 6}')
+def test_by_offsets_into_a_table(
+    ten: Any, make_context: Any, spark: SparkSession, tmp_path: Path, table_format: str
+) -> None:
+    own = dataclasses.replace(ten, from_offsets='{"0": 2, "1": 8}', to_offsets='{"0": 6}', table_format=table_format)
     done = [replay.run(make_context(own)) for _ in range(2)]
     assert done[0] == done[1]
-    assert done[0]["ranges"] == {0: [2, 6], 1: [8, 10]}
+    assert (done[0]["ranges"], done[0]["written"]) == ({0: [2, 6], 1: [8, 10]}, 5)
     assert ids(spark, done[0]["to_path"]) == [2, 3, 5, 18, 19]
-    assert len([path for path in (tmp_path / "data" / "replay").iterdir() if path.is_dir()]) == 1
+    other = replay.run(make_context(dataclasses.replace(own, to_offsets='{"0": 4, "1": 8}')))
+    assert other["replay"] != done[0]["replay"]
+    rows = tables.read(spark, str(tmp_path / "data" / "replay")).collect()
+    assert sorted(row.event_id for row in rows if row.replay == other["replay"]) == ["e2", "e3"]
+    assert len(rows) == 7
 
 
 def test_by_time(ten: Any, make_context: Any, spark: SparkSession) -> None:

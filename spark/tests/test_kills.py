@@ -1,0 +1,152 @@
+"""Every job that writes tables, in every format, killed at random moments and compared with plain Python.
+
+By default one kill of each of three jobs; with --slow twenty over all jobs and formats. (Others: store in
+`test_crash.py`, compact in `test_compact.py`, silver from a bronze table in `test_bronze.py`.)
+"""
+
+import dataclasses
+import json
+import os
+import random
+from collections import Counter
+from collections.abc import Callable
+from datetime import UTC
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline import aggregate, bronze, reference, replay, report, rules, sessions, silver, tables
+from pipeline.context import Context
+from pipeline.generate import Generator
+from pipeline.settings import Settings
+from tests.killed import kill_at_random, start
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
+RULES = {"large": {"column": "amount", "max": 50}}
+BOUNDS = {"from_offsets": '{"0": 100}', "to_offsets": '{"0": 1500}'}
+CHANGES: dict[str, dict[str, Any]] = {  # settings of the jobs
+    "bronze": {},
+    "silver": {"rules": RULES},
+    "aggregate": {},
+    "sessions": {"late_share": 0.0, "watermark": "5 minutes", "gap": "20 seconds"},
+    "replay": BOUNDS,
+}
+OPTIONS = {  # on the command line
+    "silver": {"rules": f"large={json.dumps(RULES['large'])}"},
+    "sessions": {"watermark": "5 minutes", "gap": "20 seconds"},
+    "replay": BOUNDS,
+}
+BY_DEFAULT = ("aggregate", "sessions", "replay")
+KILLS = 20 // (len(CHANGES) * len(tables.formats()))
+Put = Callable[[str, list[Any]], None]
+Check = Callable[[Context, list[Any], Put], None]
+
+
+def rows_of(context: Context, path: str) -> list[Any]:
+    return tables.read(context.spark, path).collect()
+
+
+def accepted(records: list[Any], settings: Settings) -> dict[str, dict[str, Any]]:
+    ends = {str(n): len(records) for n in range(2)}
+    return reference.expected(records, [{"end_offsets": {"": ends}}], settings).accepted
+
+
+def same_bronze(context: Context, records: list[Any], _: Put) -> None:
+    bronze.run(context)
+    found = [(row.partition, row.offset, row.value) for row in rows_of(context, bronze.table_path(context.settings))]
+    assert sorted(found) == sorted((each.partition(), each.offset(), each.value()) for each in records)
+
+
+def same_silver(context: Context, records: list[Any], _: Put) -> None:
+    """Rows, quarantine and dead letters; an event that comes twice is in the quarantine twice."""
+    settings = context.settings
+    silver.run(context)
+    wanted = accepted(records, settings)
+    is_large = {key for key, event in wanted.items() if (event["amount"] or 0) > 50}
+    assert sorted(row.event_id for row in rows_of(context, silver.table_path(settings))) == sorted(
+        wanted.keys() - is_large
+    )
+    events = [event for event in (reference.event_of(each, settings) for each in records) if event is not None]
+    kept = Counter(row.event_id for row in rows_of(context, rules.quarantine_path(settings)))
+    assert kept == Counter(event["event_id"] for event in events if event["event_id"] in is_large)
+    letters = [dict(each.headers()) for each in context.kafka.read_all(settings.dead_letter_topic)]
+    assert len(letters) == len({(each["source-partition"], each["source-offset"]) for each in letters})
+    assert len(letters) == len(records) - len(events)
+
+
+def same_aggregate(context: Context, records: list[Any], _: Put) -> None:
+    """The table of windows, the compacted topic, and the events that count."""
+    settings = context.settings
+    aggregate.run(context)
+    wanted = accepted(records, settings)
+    windows = reference.windows(wanted.values(), settings)
+    assert {row[:2]: row[2:] for row in report.read_windows(settings)} == windows
+    latest = {each.key(): json.loads(each.value()) for each in context.kafka.read_all(settings.windows_topic)}
+    values = {(each["window_start"], each["group_value"]): (each["events"], each["total"]) for each in latest.values()}
+    assert values == windows
+    counted = [row.id for row in rows_of(context, aggregate.ledger_path(settings))]
+    assert sorted(counted) == sorted(wanted)
+
+
+def same_sessions(context: Context, records: list[Any], put: Put) -> None:
+    """An event of the next month, after all others are read, ends the sessions of all users but its own."""
+    settings = context.settings
+    sessions.run(context)
+    last = {"event_id": "last", "event_time": "2024-06-01T00:00:00Z", "user_id": "last"}
+    put(settings.bronze_topic, [json.dumps(last).encode()])
+    assert sessions.run(context)["late"] == 0
+    rows = rows_of(context, sessions.table_path(settings))
+    found = [
+        (row.user_id, row.session_start.astimezone(UTC), row.last_event.astimezone(UTC), row.events) for row in rows
+    ]
+    assert sorted(found) == reference.sessions(accepted(records, settings).values(), settings)
+
+
+def same_replay(context: Context, records: list[Any], _: Put) -> None:
+    done = replay.run(context)
+    part = [each for each in records if each.partition() == 1 or 100 <= each.offset() < 1500]
+    wanted = accepted(part, context.settings)
+    found = [row.event_id for row in rows_of(context, done["to_path"])]
+    assert sorted(found) == sorted(wanted)
+    assert done["written"] == len(wanted)
+
+
+CHECKS: dict[str, Check] = {
+    "bronze": same_bronze,
+    "silver": same_silver,
+    "aggregate": same_aggregate,
+    "sessions": same_sessions,
+    "replay": same_replay,
+}
+
+
+@pytest.mark.parametrize("job", CHANGES)
+def test_killed_at_random(
+    job: str, table_format: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, eventually: Any,
+    slow: bool, spark: SparkSession,
+) -> None:  # fmt: skip
+    if not slow and job not in BY_DEFAULT:
+        pytest.skip("--slow kills it, too")
+    changes = {"late_share": 0.05, "broken_share": 0.03, **CHANGES[job]}
+    settings = make_settings(events=4000, max_offsets_per_trigger=60, table_format=table_format, **changes)
+    topic = make_topic(settings.bronze_topic, 2)
+    lines = list(Generator(settings).lines())
+    put(topic, [{"value": line.encode(), "partition": n % 2} for n, line in enumerate(lines)])
+    options = {"table_format": table_format, **OPTIONS.get(job, {})}
+    if job == "aggregate":
+        options["windows_topic"] = settings.windows_topic
+    draw = random.Random(f"{job} {table_format}")
+    for _ in range(KILLS if slow else 1):
+        process = start(job, settings, **options)
+        kill_at_random(
+            process,
+            settings,
+            draw,
+            lambda: [name for _, _, names in os.walk(settings.data_dir) for name in names],
+            eventually,
+            longest_s=1.0 if job == "replay" else 3.0,
+            may_end=job == "replay",
+        )
+    context = make_context(dataclasses.replace(settings, max_offsets_per_trigger=0))
+    CHECKS[job](context, context.kafka.read_all(topic), put)

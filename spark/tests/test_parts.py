@@ -1,0 +1,83 @@
+"""Parts of a table in every format: once, whole, and in a table of its format from the first moment on."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from pipeline import parts, tables
+from pipeline.errors import PipelineError
+from pipeline.files import Files
+from pipeline.parts import Part, Parts
+from pipeline.settings import PARQUET
+
+pytestmark = pytest.mark.spark
+COLUMNS = "id BIGINT, day STRING"
+
+
+@pytest.fixture
+def table(table_format: str, make_settings: Any, make_context: Any, tmp_path: Path) -> Any:
+    """Makes the table's writer, as each run of a job does."""
+    context = make_context(make_settings(table_format=table_format))
+    return lambda: parts.parts_of(context, str(tmp_path / "a table"), ["part", "day"], owner="me")
+
+
+def rows(spark: SparkSession, *ids: int) -> DataFrame:
+    return spark.createDataFrame([(number, f"d{number % 2}") for number in ids], COLUMNS)
+
+
+def found(spark: SparkSession, table: Parts) -> list[tuple[int, str]]:
+    return sorted((row.id, str(row.part)) for row in tables.read(spark, table._path).select("id", "part").collect())
+
+
+def test_what_an_earlier_attempt_wrote_is_replaced(table: Any, spark: SparkSession) -> None:
+    for attempt in ((1, 2, 3), (2, 3)):
+        run = table()
+        run.replace(rows(spark, *attempt), ("part", "a"))
+        run.replace(rows(spark, 7), ("part", "b"))
+        if attempt[0] == 1:
+            table().remove(("part", "b"))
+    assert found(spark, table()) == [(2, "a"), (3, "a"), (7, "b")]
+    assert [row.id for row in table().rows(("part", "b"), rows(spark).schema).collect()] == [7]
+    table().remove(("part", "a"))
+    assert found(spark, table()) == [(7, "b")]
+
+
+def test_columns_that_come_later(table: Any, spark: SparkSession) -> None:
+    table().replace(rows(spark, 1), ("part", "a"))
+    table().replace(rows(spark, 2).withColumn("more", F.lit("x")), ("part", "b"))
+    table().replace(rows(spark, 3), ("part", "c"))
+    more = {row.id: row.more for row in tables.read(spark, table()._path).collect()}
+    assert more == {1: None, 2: "x", 3: None}
+
+
+def test_an_appended_part_stays(table: Any, spark: SparkSession) -> None:
+    first: Part = ("part", 1)
+    table().append(rows(spark, 1, 2), first)
+    run = table()
+    run.append(rows(spark, 1, 2), first)
+    run.append(rows(spark, 3), ("part", 2))
+    assert found(spark, table()) == [(1, "1"), (2, "1"), (3, "2")]
+
+
+def test_killed_before_the_first_commit(
+    table: Any, table_format: str, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files are in the folder, and no commit: the table has its format, and the next attempt goes on."""
+    if table_format == PARQUET:
+        pytest.skip("a folder has no commits")
+    run = table()
+
+    def write_and_die(whole: DataFrame, *_: Any) -> None:
+        whole.write.mode("append").parquet(run._path)
+        raise PipelineError("the plug was pulled")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(run, "_save", write_and_die)
+        with pytest.raises(PipelineError, match="the plug was pulled"):
+            run.append(rows(spark, 1), ("part", 1))
+    assert tables.format_of(Files(spark), run._path) == table_format
+    table().append(rows(spark, 1), ("part", 1))
+    assert found(spark, table()) == [(1, "1")]
