@@ -134,6 +134,18 @@ class LoggedParts(Parts):
         text = f"MERGE INTO {name} AS known USING {VIEW} AS found ON {condition} "
         tables.statement(rows.sparkSession, text + f"WHEN NOT MATCHED THEN INSERT ({columns}) VALUES ({values})")
 
+    def remove(self, part: Part) -> None:
+        if self._is_first and self._has(part):
+            name = tables.name_in_sql(self._context.spark, self._files, self._path, self.table_format)
+            tables.statement(self._context.spark, f"DELETE FROM {name} WHERE {_condition(part)}")
+        self._is_first = False
+
+    def _has(self, part: Part) -> bool:
+        try:
+            return not self._read().where(_is_of(part)).isEmpty()
+        except AnalysisException:  # there is no table yet
+            return False
+
     def rows(self, part: Part, schema: StructType) -> DataFrame:
         back = {own: name for name, own in self.own_names.items()}
         return self._read().where(_is_of(part)).withColumnsRenamed(back).select(*schema.names)
@@ -179,12 +191,6 @@ class DeltaParts(LoggedParts):
         options = {"replaceWhere": _condition(part)}
         return self._commit(rows, part, lambda whole: self._save(whole, "overwrite", options))
 
-    def remove(self, part: Part) -> None:
-        if self._is_first and tables.format_of(self._files, self._path):
-            name = tables.name_in_sql(self._context.spark, self._files, self._path, DELTA)
-            tables.statement(self._context.spark, f"DELETE FROM {name} WHERE {_condition(part)}")
-        self._is_first = False
-
     def _create_or_extend(self, present: StructType, lacking: StructType) -> None:
         self._files.make_folder(f"{self._path}/{tables.LOGS[DELTA]}")
         empty = self._context.spark.createDataFrame([], StructType([*present.fields, *lacking.fields]))
@@ -212,18 +218,6 @@ class IcebergParts(LoggedParts):
             self._save(whole)
 
         self._commit(rows, part, write)
-
-    def remove(self, part: Part) -> None:
-        if self._is_first and self._has(part):
-            name = tables.name_in_sql(self._context.spark, self._files, self._path, ICEBERG)
-            tables.statement(self._context.spark, f"DELETE FROM {name} WHERE {_condition(part)}")
-        self._is_first = False
-
-    def _has(self, part: Part) -> bool:
-        try:
-            return not self._read().where(_is_of(part)).isEmpty()
-        except AnalysisException:  # there is no table yet
-            return False
 
     def _create_or_extend(self, present: StructType, lacking: StructType) -> None:
         columns = ", ".join(f"{quoted(field.name)} {field.dataType.simpleString()}" for field in lacking.fields)

@@ -79,5 +79,6 @@ def test_killed_before_the_first_commit(
         with pytest.raises(PipelineError, match="the plug was pulled"):
             run.append(rows(spark, 1), ("part", 1))
     assert tables.format_of(Files(spark), run._path) == table_format
+    table().remove(("part", 1))
     table().append(rows(spark, 1), ("part", 1))
     assert found(spark, table()) == [(1, "1")]
