@@ -1,6 +1,6 @@
 """Every job that writes tables, in every format, killed at random moments and compared with plain Python.
 
-By default one kill of each of three jobs; with --slow twenty over all jobs and formats. (Others: store in
+By default one kill of each of two jobs; with --slow twenty over all jobs and formats. (Others: store in
 `test_crash.py`, compact in `test_compact.py`, silver from a bronze table in `test_bronze.py`.)
 """
 
@@ -37,7 +37,7 @@ OPTIONS = {  # on the command line
     "sessions": {"watermark": "5 minutes", "gap": "20 seconds"},
     "replay": BOUNDS,
 }
-BY_DEFAULT = ("aggregate", "sessions", "replay")
+BY_DEFAULT = ("aggregate", "sessions")
 KILLS = 20 // (len(CHANGES) * len(tables.formats()))
 Put = Callable[[str, list[Any]], None]
 Check = Callable[[Context, list[Any], Put], None]
@@ -129,7 +129,7 @@ def test_killed_at_random(
     if not slow and job not in BY_DEFAULT:
         pytest.skip("--slow kills it, too")
     changes = {"late_share": 0.05, "broken_share": 0.03, **CHANGES[job]}
-    settings = make_settings(events=4000, max_offsets_per_trigger=60, table_format=table_format, **changes)
+    settings = make_settings(events=4000, max_offsets_per_trigger=30, table_format=table_format, **changes)
     topic = make_topic(settings.bronze_topic, 2)
     lines = list(Generator(settings).lines())
     put(topic, [{"value": line.encode(), "partition": n % 2} for n, line in enumerate(lines)])
