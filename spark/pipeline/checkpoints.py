@@ -36,6 +36,16 @@ class Claim:
         """It is this job's from now on."""
         if self.is_new:
             self.files.write(f"{self.path}/{OWNER_FILE}", json.dumps(self.owner) + "\n")
+        self._clear()
+
+    def _clear(self) -> None:
+        """Remove what a kill in the middle of the first batch's plan leaves: an unfinished file, which makes Spark 4.3
+        refuse the checkpoint, as its folder is not empty before batch 0."""
+        for folder in (f"{self.path}/offsets", f"{self.path}/commits"):
+            names = self.files.names(folder)
+            if all(name.startswith(".") for name in names):
+                for name in names:
+                    self.files.delete(f"{folder}/{name}")
 
 
 def claim(context: Context, job: str, topic: str, path: str, *, bronze: str = "") -> Claim:

@@ -132,6 +132,26 @@ def test_whose_the_tables_are(
         bronze.run(make_context(settings))
 
 
+def test_killed_while_the_first_batch_is_planned(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An unfinished file is in the checkpoint, and no batch."""
+    settings = make_settings()
+    put(make_topic(settings.bronze_topic), [event(1)])
+
+    def plan_and_die(*_: Any, **__: Any) -> None:
+        offsets = Path(settings.path("checkpoints/bronze/offsets"))
+        offsets.mkdir()
+        (offsets / ".0.e48aad6e-d19b-46b9-a54f-f85e81980f04.tmp").touch()
+        raise PipelineError("the plug was pulled")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(bronze, "run_stream", plan_and_die)
+        with pytest.raises(PipelineError, match="the plug was pulled"):
+            bronze.run(make_context(settings))
+    assert bronze.run(make_context(settings))["rows"] == 1
+
+
 def test_killed_again_and_again(
     settings: Settings, make_context: Any, make_topic: Any, put: Any, spark: SparkSession, eventually: Any, slow: bool
 ) -> None:
