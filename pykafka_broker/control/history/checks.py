@@ -7,30 +7,40 @@ may have been deleted, the history began later), nothing is said. The names are 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pykafka_broker.control.history.facts import Fetched, Produced, Registered
 from pykafka_broker.control.history.findings import (
     Anomaly,
     Evidence,
     Finding,
+    Forbidden,
     TopicPartition,
     clock,
     place,
 )
 from pykafka_broker.control.history.groups import group_findings
 from pykafka_broker.control.history.outlines import ABORTED, COMMITTED, MARKERS, BatchOutline, Outline
+from pykafka_broker.control.history.shares import share_findings
+from pykafka_broker.control.history.transactions import cycles
 
 
-def findings(evidence: Evidence, seen_by: str | None = None) -> list[Finding]:
-    """Return all anomalies. seen_by: a group that must have fetched all records of its topics."""
+def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[Forbidden] = ()) -> list[Finding]:
+    """Return all anomalies.
+
+    Args:
+        seen_by: a group that must have fetched all records of its topics.
+        forbid: what Kafka allows, and is an anomaly here.
+    """
     return [
         *_lost_writes(evidence),
         *_duplicates(evidence),
         *_out_of_order(evidence),
         *_fenced(evidence),
         *_dirty_reads(evidence),
+        *cycles(evidence, forbid),
         *group_findings(evidence, seen_by),
+        *share_findings(evidence),
     ]
 
 
