@@ -7,16 +7,20 @@ import contextlib
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from interop.raw import RawClient
+from interop.test_old_releases import folder_of
 from interop.waiting import eventually
-from interop.zookeeper import Tree, old_tool, real_zookeeper
+from interop.zookeeper import Tree, mirror_maker, old_tool, real_zookeeper
 from interop.zookeeper_record import RECORDED, named, number
 from pykafka_broker.protocol.messages.describe_client_quotas_request import ComponentData, DescribeClientQuotasRequest
 from pykafka_broker.testing import BrokerError, KafkaBroker, KafkaCluster
@@ -273,3 +277,74 @@ def test_a_broker_with_the_same_id_is_refused(tree: Tree, new_broker: NewBroker)
     times = {"zookeeper.connection.timeout.ms": "500", "zookeeper.session.timeout.ms": "500"}
     with pytest.raises(BrokerError, match="/brokers/ids/1 in ZooKeeper belongs to another broker"):
         KafkaBroker({"zookeeper.connect": tree.connect, **times}, emulate="2.8").start()
+
+
+# -- consumers with their groups in ZooKeeper
+
+VALUES = [f"value {index}" for index in range(20)]
+
+
+def broker_with_records(new_broker: NewBroker, emulate: str) -> KafkaBroker:
+    broker = new_broker(emulate)
+    broker.create_topic("made", 2)
+    broker.produce("made", [{"value": value, "partition": index % 2} for index, value in enumerate(VALUES)])
+    return broker
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("emulate", ["0.8", "2.8"])
+def test_the_scala_consumer_of_0_8(emulate: str, tree: Tree, new_broker: NewBroker, tmp_path: Path) -> None:
+    broker_with_records(new_broker, emulate)
+    eventually(lambda: tree.has("/brokers/topics/made/partitions/1/state"), True)
+    config = tmp_path / "consumer.properties"
+    config.write_text("group.id=scala\n")  # without a group of its own it takes its nodes away
+    where = ("--zookeeper", tree.connect, "--topic", "made", "--consumer.config", str(config), "--from-beginning")
+    printed = old_tool("0.8.2.2", "kafka.tools.ConsoleConsumer", *where, "--max-messages", str(len(VALUES)))
+    assert sorted(line for line in printed.splitlines() if line.startswith("value")) == sorted(VALUES)
+    offsets = {index: tree.json(f"/consumers/scala/offsets/made/{index}") for index in ("0", "1")}
+    assert offsets == {"0": 10, "1": 10}
+
+
+@pytest.mark.slow
+def test_mirror_maker_1(tree: Tree, new_broker: NewBroker) -> None:
+    source = broker_with_records(new_broker, "0.8")
+    eventually(lambda: tree.has("/brokers/topics/made/partitions/1/state"), True)
+    with (
+        KafkaBroker(emulate="0.8") as target,
+        mirror_maker("0.8.2.2", tree, "mirror", target.bootstrap_servers, "made"),
+    ):
+        eventually(lambda: sorted(record.value for record in copied(target)), sorted(VALUES), 60)
+        source.produce("made", [{"value": "later", "partition": 0}])
+        eventually(lambda: "later" in [record.value for record in copied(target)], True, 60)
+    assert tree.json("/consumers/mirror/offsets/made/0") == 11
+
+
+def copied(broker: KafkaBroker) -> list[Any]:
+    return broker.records("made") if any(topic["name"] == "made" for topic in broker.topics()) else []
+
+
+BALANCED = """
+import sys
+from pykafka import KafkaClient
+from pykafka.common import OffsetType
+bootstrap, zookeeper = sys.argv[1:]
+client = KafkaClient(hosts=bootstrap)
+topic = client.topics[b"made"]
+settings = {"consumer_group": b"balanced", "auto_offset_reset": OffsetType.EARLIEST, "consumer_timeout_ms": 20_000}
+consumer = topic.get_balanced_consumer(zookeeper_connect=zookeeper, **settings)
+values = sorted(consumer.consume().value.decode() for _ in range(20))
+assert sorted(consumer.held_offsets) == [0, 1], consumer.held_offsets
+assert values == sorted("value %d" % index for index in range(20)), values
+consumer.stop()
+"""
+
+
+@pytest.mark.slow
+def test_the_balanced_consumer_of_pykafka(tree: Tree, new_broker: NewBroker) -> None:
+    broker = broker_with_records(new_broker, "2.8")
+    eventually(lambda: tree.has("/brokers/topics/made/partitions/1/state"), True)
+    command = [sys.executable, "-W", "ignore", "-c", BALANCED, broker.bootstrap_servers, tree.connect]
+    environment = {**os.environ, "PYTHONPATH": str(folder_of("pykafka", "2.8.0"))}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert tree.children("/consumers/balanced/owners/made") == []  # given back at its end

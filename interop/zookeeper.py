@@ -37,10 +37,10 @@ class _Jvm:
         self._process: subprocess.Popen[bytes]
 
     @contextlib.contextmanager
-    def run(self, settings: Path, is_up: Callable[[], object]) -> Iterator[None]:
+    def run(self, is_up: Callable[[], object], *arguments: str) -> Iterator[None]:
         output = self.folder / "output"
         with output.open("ab") as out:
-            command = java_command(*self._command, str(settings))
+            command = java_command(*self._command, *arguments)
             process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
         guard = Guard(process.pid)
         try:
@@ -77,7 +77,7 @@ def real_zookeeper() -> Iterator[str]:
     }
     path = jvm.folder / "zoo.cfg"
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-    with jvm.run(path, lambda: _is_up(port)):
+    with jvm.run(lambda: _is_up(port), str(path)):
         yield f"127.0.0.1:{port}"
 
 
@@ -147,8 +147,21 @@ def old_kafka(release: str, tree: Tree) -> Iterator[str]:
     }
     path = jvm.folder / "server.properties"
     path.write_text(format_properties(settings))
-    with jvm.run(path, lambda: tree.has("/brokers/ids/1") and tree.has("/controller")):
+    with jvm.run(lambda: tree.has("/brokers/ids/1") and tree.has("/controller"), str(path)):
         yield f"127.0.0.1:{port}"
+
+
+@contextlib.contextmanager
+def mirror_maker(release: str, tree: Tree, group: str, target: str, topic: str) -> Iterator[None]:
+    """Run a release's MirrorMaker, which finds the topic in ZooKeeper and copies it to the broker at `target`."""
+    jvm = _Jvm("mirror-maker", zookeeper_age_jars(release), "kafka.tools.MirrorMaker")
+    source, sink = jvm.folder / "consumer.properties", jvm.folder / "producer.properties"
+    values = {"zookeeper.connect": tree.connect, "group.id": group, "auto.offset.reset": "smallest"}
+    source.write_text(format_properties(values))
+    sink.write_text(format_properties({"metadata.broker.list": target, "request.required.acks": "-1"}))
+    configs = ("--consumer.config", str(source), "--producer.config", str(sink))
+    with jvm.run(lambda: True, *configs, "--whitelist", topic):
+        yield
 
 
 def old_tool(release: str, command: str, *arguments: str, status: int = 0) -> str:
